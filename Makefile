@@ -3,9 +3,11 @@
 
 PYTHON ?= python3
 JOBS   ?= 2
+TESTS  ?= # more for pytest: make test TESTS="-k ledger", or TESTS="--shuffled 7" for an order of chance
 FLOOR  ?= 92
 VENV   := .venv
 BIN    := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 SOURCES := $(wildcard src tests examples benchmarks papers website docs/images)
 
@@ -37,7 +39,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test coverage test-long test-lowest test-newest dist release-check mutants bench papers docs lint format clean
+.PHONY: help demo test test-all coverage test-long test-lowest test-newest dist release-check mutants bench papers docs lint style format clean
 
 help: ## Show this list
 	@echo "usage: make TARGET"
@@ -47,20 +49,25 @@ demo: $(DEMO_STAMP) ## Publish a private table of clinic visits; report in out/
 	@mkdir -p out
 	@$(BIN)/rangebound demo --folder out/demo
 
-test: lint ## Lint, types, import layers, and all tests but the long ones
-	@echo "tests"
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+# The types are checked beside the tests: one process alone would leave the other core idle for a minute.
+test: style ## Lint, types, import layers, and the tests that a change waits for
+	@echo "tests, and types at the same time"
+	@$(BIN)/python -m mypy >out/types.txt 2>&1 & types=$$!; \
+	  $(PYTEST) --budget --times out/times.tsv $(TESTS); tests=$$?; wait $$types; types=$$?; cat out/types.txt; exit $$((tests + types))
 
-coverage: $(FULL_STAMP) ## The same tests, traced, which takes twice as long; coverage in out/coverage.json
-	@echo "tests, traced"
-	@mkdir -p out
-	@COVERAGE_FILE=out/.coverage $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal \
-	  --cov --cov-report=json:out/coverage.json --cov-fail-under=$(FLOOR)
+test-all: lint ## The same, and the tests that take longer and guard less
+	@echo "tests, slow ones included"
+	@$(PYTEST) -m "not long" --times out/times-all.tsv
 
 test-long: lint ## The same, and the long tests too; then the lowest versions
 	@echo "tests, long ones included"
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "long or not long"
+	@$(PYTEST) -m "long or not long"
 	@$(MAKE) --no-print-directory test-lowest
+
+coverage: $(FULL_STAMP) ## The tests of make test, traced, which takes twice as long; coverage in out/coverage.json
+	@echo "tests, traced"
+	@mkdir -p out
+	@COVERAGE_FILE=out/.coverage $(PYTEST) --cov --cov-report=json:out/coverage.json --cov-fail-under=$(FLOOR)
 
 test-lowest: $(LOWEST)/.installed ## The tests that depend on other packages, with their lowest versions
 	@echo "tests, lowest versions"
@@ -98,12 +105,17 @@ docs: $(FULL_STAMP) ## Build the site of the documentation in out/site; INTO=FOL
 	@$(BIN)/python -m website $(if $(INTO),--into "$(INTO)")
 	@echo "to read it: $(BIN)/python -m http.server --directory $(or $(INTO),out/site)"
 
-lint: $(FULL_STAMP) ## Style, strict types, import layers, the documentation (in out/site)
-	@echo "style"
+lint: style ## Style, strict types, import layers, the documentation (in out/site)
+	@echo "types"
+	@$(BIN)/python -m mypy
+
+style: $(FULL_STAMP)
+	@mkdir -p out
+	@echo "style, import layers, documentation"
 	@$(BIN)/python -m ruff check $(SOURCES)
 	@$(BIN)/python -m ruff format --check $(SOURCES)
-	@echo "types; at the same time import layers, and the documentation"
-	@$(BIN)/python -m mypy & types=$$!; { $(BIN)/lint-imports && $(BIN)/python -m website --quick; }; others=$$?; wait $$types && exit $$others
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m website --quick
 
 format: $(FULL_STAMP) ## Rewrite the code in the project's format
 	@$(BIN)/python -m ruff check --fix $(SOURCES)

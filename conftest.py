@@ -15,4 +15,5 @@ _NEEDS = {
     "src/rangebound/plot": ("matplotlib",),
     "src/rangebound/release": ("clarabel", "duckdb", "pydantic", "sqlglot"),
 }
+pytest_plugins = ["tests.tiers"]
 collect_ignore = [path for path, names in _NEEDS.items() if not all(map(find_spec, names))]

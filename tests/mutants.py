@@ -4,37 +4,49 @@ A mutant is one small change of one expression: a sign, `min` for `max`, a dropp
 the other side, one direction of a pair left out, `any` for `all`. Places are found in the syntax tree, so that they
 follow the code; the sample is drawn by a hash of each place's own text, so that it hardly changes with other code.
 
-Every mutant runs against the test of its own module, then against those of its room, of the rooms that lean on it, and
-all. A test that fails, or takes far longer than on the code as it is, has caught it; tests that fail on the code as it
-is catch nothing, and are named in the report. Each worker has a copy of the tree of its own. Mutants that nothing
-caught and that were shown to change no guarantee are listed with the reason in `mutants.toml`, and so are functions
-that carry none, whose mutants are left out.
+One run of the tests notes which of them call which function (`tests/reach.py`). Then a process collects all tests once,
+and for every mutant forks a child, which changes the function in memory and runs the tests that call it: those of the
+default tier first, the others if none fails. A test that fails, or takes far longer than it did, has caught it.
+Processes that tests start import the changed module. Results are kept in `out/mutants.jsonl`: a run that was
+interrupted goes on. Mutants that nothing caught and that were shown to change no guarantee are listed with the reason
+in `mutants.toml`, and so are functions that carry none, whose mutants are left out.
+
+PYTEST_DONT_REWRITE: it is imported before pytest is.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import functools
+import gc
 import hashlib
+import importlib.machinery
+import itertools
+import json
 import os
-import queue
-import shutil
+import select
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+from tests import reach
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path("src/rangebound")
 HARMLESS = Path(__file__).with_name("mutants.toml")
+OUT = ROOT / "out"
 ROOMS = (
     "sampling",
     "discrete_laplace.py",
@@ -49,21 +61,6 @@ ROOMS = (
     "learn/sklearn",
 )
 """Where the guarantees live; a room that has gone is an error."""
-
-LEANING: dict[str, tuple[str, ...]] = {
-    "ball.py": ("tests/noise", "tests/privacy/pairs", "tests/privacy/search", "tests/sampling/test_draw.py"),
-    "calibration.py": ("tests/crosscheck/test_calibration.py", "tests/test_golden.py", "tests/test_properties.py"),
-    "certificates.py": ("tests/matrix/test_certified.py", "tests/test_bad_input.py"),
-    "discrete_laplace.py": ("tests/release/noise", "tests/test_properties.py"),
-    "sampling": ("tests/statistical/test_goodness_of_fit.py", "tests/learn/torch/test_tensor_draw.py"),
-    "privacy": ("tests/matrix", "tests/crosscheck", "tests/test_calibration.py", "tests/test_golden.py"),
-    "accounting": ("tests/learn/torch/accounts", "tests/test_properties.py", "tests/test_golden.py"),
-    "ledger": ("tests/release/test_run.py", "tests/release/test_killed.py", "tests/learn/sklearn"),
-    "release": ("tests/cli", "tests/statistical/test_release_coverage.py"),
-    "learn/torch": ("tests/crosscheck/test_tensors.py", "tests/accounting/test_per_instance.py"),
-    "learn/sklearn": ("tests/test_bad_input.py", "tests/test_hidden_answers.py"),
-}
-"""The tests of the rooms that lean on a room: where a mistake in it shows first outside."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,214 +331,308 @@ def guarded(mutants: list[Mutant]) -> list[Mutant]:
     ]
 
 
-# The tests of a mutant, from near to far.
+# A mutant in a process: the code of its function is replaced, or, in a process that a test starts, its module.
+
+_PLACE, _TEXT = "RANGEBOUND_MUTANT", "RANGEBOUND_MUTANT_TEXT"
 
 
-Stage = tuple[tuple[str, ...], ...]
-"""What is given to pytest in one stage, each in a process of its own.
+def read_changed() -> None:
+    """Have this process import the changed module, if its environment names one."""
+    if _PLACE not in os.environ:
+        return
+    place, text = os.environ[_PLACE], Path(os.environ[_TEXT]).read_text(encoding="utf-8")
+    loaded = importlib.machinery.SourceFileLoader.get_code
 
-The examples of a module run apart from its tests: by its path pytest imports it a second time, and a test would meet
-two classes of one name.
-"""
+    def changed(self: Any, name: str) -> Any:
+        return compile(text, place, "exec", dont_inherit=True) if self.path == place else loaded(self, name)
 
-
-def stages(mutant: Mutant) -> list[Stage]:
-    from tests.mirror import tests_of
-
-    module = Path(mutant.path).relative_to(PACKAGE)
-    own = tuple(each.as_posix() for each in tests_of(module))
-    first = module.parts[0]
-    room = f"tests/{first}" if len(module.parts) > 1 else f"tests/test_{module.stem}.py"
-    return [
-        (own, (mutant.path,)),
-        ((room,), (f"{PACKAGE.as_posix()}/{first}",)),
-        tuple((each,) for each in LEANING[mutant.room]),
-        (("tests",), ("src",)),
-    ]
+    importlib.machinery.SourceFileLoader.get_code = changed  # type: ignore[method-assign]
 
 
-_NO_TESTS = 5  # pytest's exit status where nothing was collected
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield each
+            yield from _codes(each)
 
 
-class Tree:
-    """A copy of the working tree in which one worker changes one file at a time."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        listed = subprocess.run(
-            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            cwd=ROOT,
-            capture_output=True,
-            check=True,
-        ).stdout.decode()
-        kernels = [path.relative_to(ROOT).as_posix() for path in (ROOT / "src").rglob("*.so")]
-        for name in {*filter(None, listed.split("\0")), *kernels}:
-            if (ROOT / name).is_file():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, folder / name)
-        self._clock = int(time.time())
-
-    def write(self, path: str, text: str) -> None:
-        """Write a file with a time of its own: compiled modules are told apart by the second and the length alone."""
-        self._clock += 2
-        (self.folder / path).write_text(text, encoding="utf-8")
-        os.utime(self.folder / path, (self._clock, self._clock))
-
-    def passes(self, tests: tuple[str, ...], limit: float) -> str:
-        """An empty text if all tests pass; else the first that failed, or that time ran out."""
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--no-cov"]
-        command += tests
-        environment = {**os.environ, "PYTHONPATH": str(self.folder / "src"), "PYTHONHASHSEED": "0"}
-        with subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        ) as started:
-            try:
-                said, _ = started.communicate(timeout=limit)
-            except subprocess.TimeoutExpired:
-                os.killpg(started.pid, signal.SIGKILL)  # with whatever it has started itself
-                return "out of time"
-        if started.returncode in (0, _NO_TESTS):
-            return ""
-        failed = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
-        return failed[0] if failed else f"exit {started.returncode}: {said[-300:]}"
+def replaced(place: str, text: str) -> bool:
+    """Change the functions of a module that was imported to those of a text; whether there was any to change."""
+    new = {(each.co_qualname, each.co_firstlineno): each for each in _codes(compile(text, place, "exec"))}
+    found = False
+    for each in gc.get_objects():
+        if type(each) is FunctionType and each.__code__.co_filename == place:
+            code = new.get((each.__code__.co_qualname, each.__code__.co_firstlineno))
+            if code is not None and code != each.__code__:
+                each.__code__ = code
+                found = True
+    for each in gc.get_objects():
+        if type(each) is functools._lru_cache_wrapper and "rangebound" in str(each.__module__):
+            each.cache_clear()
+    return found
 
 
-class Baseline:
-    """How long tests take on the code as it is; where they do not pass there, they would prove nothing."""
+class Judge:
+    """A plugin of pytest that, in place of running the tests, judges mutants by them."""
 
-    def __init__(self) -> None:
-        self.failed: dict[tuple[str, ...], str] = {}
-        self._seconds: dict[tuple[str, ...], float] = {}
-        self._locks: dict[tuple[str, ...], threading.Lock] = {}
-        self._lock = threading.Lock()
+    def __init__(self, mutants: list[Mutant], folder: Path, results: Path, patience: float) -> None:
+        self.mutants, self.results, self.patience = mutants, results, patience
+        self.seconds, self.tests = reach.read(folder)
+        self.width = Counter(test for tests in self.tests.values() for test in tests)
+        self.failed = ""
+        self.sound: dict[str, bool] = {}
+        """Whether a test passes here on the code as it is: what fails anyway catches nothing."""
 
-    def limit(self, tree: Tree, tests: tuple[str, ...]) -> float | None:
-        """How long they may take on a mutant; None where they fail on the code as it is."""
-        with self._lock:
-            mine = self._locks.setdefault(tests, threading.Lock())
-        with mine:
-            if tests not in self._seconds:
-                begun = time.monotonic()
-                if said := tree.passes(tests, 3600.0):
-                    self.failed[tests] = said
-                self._seconds[tests] = time.monotonic() - begun
-        return None if tests in self.failed else 60.0 + 6.0 * self._seconds[tests]
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.failed = report.nodeid
 
+    def pytest_runtestloop(self, session: Any) -> bool:
+        items = {each.nodeid: each for each in session.items}
+        for mutant in self.mutants:
+            begun, verdict, caught = time.monotonic(), "survived", ""
+            near, far = self.chosen(mutant, items)
+            if self.patience and sum(self.seconds[test] for test in [*near, *far]) > self.patience:
+                verdict = "undecided"
+                near, far = self.affordable(near), []
+            for tier, tests in (("default", near), ("all", far)):
+                caught = self.first_failure(mutant, [items[each] for each in tests])
+                if caught:
+                    verdict = tier
+                    break
+            row = {"key": mutant.key, "verdict": verdict, "by": caught, "tests": [len(near), len(far)]}
+            with open(self.results, "a", encoding="utf-8") as file:
+                file.write(json.dumps(row | {"seconds": round(time.monotonic() - begun, 1)}) + "\n")
+        return True
 
-def judge(mutant: Mutant, tree: Tree, baseline: Baseline, reach: int) -> str:
-    """What caught the mutant, or an empty text."""
-    source = (ROOT / mutant.path).read_text(encoding="utf-8")
-    broken = mutated(source, mutant)
-    ast.parse(broken)
-    for stage in stages(mutant)[:reach]:
-        for tests in stage:
-            existing = tuple(each for each in tests if (tree.folder / each).exists())
-            if not existing or (limit := baseline.limit(tree, existing)) is None:
-                continue
-            tree.write(mutant.path, broken)
-            try:
-                said = tree.passes(existing, limit)
-            finally:
-                tree.write(mutant.path, source)
-            if said:
-                return said
-    return ""
+    def affordable(self, tests: list[str]) -> list[str]:
+        """As many of the tests as patience lasts for."""
+        totals = itertools.accumulate(self.seconds[test] for test in tests)
+        return [test for test, total in zip(tests, totals, strict=True) if total <= self.patience]
 
+    def chosen(self, mutant: Mutant, items: dict[str, Any]) -> tuple[list[str], list[str]]:
+        """The tests of the default tier that call the function, and the others, each in the order to run them: one case
+        of each test first, and those first that call little else."""
+        path = Path(mutant.path).relative_to(PACKAGE).as_posix()
+        keys = [f"{path}:{mutant.function}"]
+        if keys[0] not in self.tests:  # an expression of a module or a class
+            keys = [key for key in self.tests if key.startswith(f"{path}:")]
+        cases: Counter[str] = Counter()
 
-def run(
-    mutants: list[Mutant], jobs: int, reach: int, baseline: Baseline, show: Callable[[str], None] = print
-) -> dict[Mutant, str]:
-    """Every mutant with what caught it."""
-    waiting: queue.Queue[Mutant] = queue.Queue()
-    for each in mutants:
-        waiting.put(each)
-    results: dict[Mutant, str] = {}
-    trouble: list[BaseException] = []
-    lock = threading.Lock()
+        def order(test: str) -> tuple[bool, int, int, float]:
+            cases[test.partition("[")[0]] += 1
+            return self.seconds[test] > 1.0, cases[test.partition("[")[0]], self.width[test], self.seconds[test]
 
-    def work(folder: Path) -> None:
-        try:
-            tree = Tree(folder)
-            while not trouble:
+        calling = sorted({test for key in keys for test in self.tests[key]} & items.keys())
+        ordered = sorted(calling, key=order)
+        slow = {test for test in ordered if items[test].get_closest_marker("slow")}
+        return [test for test in ordered if test not in slow], [test for test in ordered if test in slow]
+
+    def first_failure(self, mutant: Mutant, items: list[Any]) -> str:
+        """The first of the tests that fails on the mutant and not on the code as it is; or an empty text."""
+        place, source = str(ROOT / mutant.path), (ROOT / mutant.path).read_text(encoding="utf-8")
+        waiting = [each for each in items if self.sound.get(each.nodeid, True)]
+        while waiting and (failed := self.forked(place, mutated(source, mutant), waiting)):
+            names = [each.nodeid for each in waiting]
+            test = failed.partition(": ")[0]
+            if test not in names:
+                return failed
+            at = names.index(test)
+            if self.sound.setdefault(test, not self.forked(place, "", [waiting[at]])):
+                return failed
+            waiting = waiting[at + 1 :]
+        return ""
+
+    def forked(self, place: str, text: str, items: list[Any]) -> str:
+        """The first of the tests that fails in a process of its own, with a module changed to a text, if any."""
+        with tempfile.NamedTemporaryFile("w", suffix=".py", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            reading, writing = os.pipe()
+            child = os.fork()
+            if not child:
                 try:
-                    mutant = waiting.get_nowait()
-                except queue.Empty:
-                    return
-                said = judge(mutant, tree, baseline, reach)
-                with lock:
-                    results[mutant] = said
-                    show(f"[{len(results)}/{len(mutants)}] {'caught' if said else 'SURVIVED'} {mutant}  by {said}")
-        except BaseException as error:
-            trouble.append(error)
+                    os.setsid()
+                    os.close(reading)
+                    if text:
+                        os.environ |= {_PLACE: place, _TEXT: file.name}
+                    self.run(items, place, text, writing)
+                except BaseException as error:
+                    os.write(writing, f"error {error!r}\n".encode())
+                os._exit(0)
+            os.close(writing)
+            try:
+                return self.watched(reading, items)
+            finally:
+                os.close(reading)
+                with suppress(ProcessLookupError):
+                    os.killpg(child, signal.SIGKILL)  # with whatever it has started itself
+                os.waitpid(child, 0)
 
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        workers = [threading.Thread(target=work, args=(Path(folder) / str(at),)) for at in range(jobs)]
-        for each in workers:
-            each.start()
-        for each in workers:
-            each.join()
-    if trouble:
-        raise trouble[0]
-    return results
+    def run(self, items: list[Any], place: str, text: str, writing: int) -> None:
+        """Say which test begins, and then which has failed."""
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        changed = not text
+        try:
+            changed = changed or replaced(place, text)
+        except ValueError as error:  # of names that the changed function has no more
+            os.write(writing, f"failed {error}\n".encode())
+        if not changed:  # an expression that runs when the module is imported: by processes of their own
+            with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as names:
+                names.write("\n".join(each.nodeid for each in items))
+                names.flush()
+                os.write(writing, b"begun all\n")
+                ran = subprocess.run([*PYTEST, "-x", "-m", "not long", f"@{names.name}"], cwd=ROOT, check=False)
+            os.write(writing, f"failed {'all together' if ran.returncode == 1 else ''}\n".encode())
+            return
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            os.write(writing, f"begun {item.nodeid}\n".encode())
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if self.failed:
+                os.write(writing, f"failed {self.failed}\n".encode())
+                item.session._setupstate.teardown_exact(None)  # servers that tests have started
+                return
+        os.write(writing, b"failed \n")
+
+    def watched(self, reading: int, items: list[Any]) -> str:
+        """What the child says has failed; a test that takes far longer than it did has."""
+        said, now, limit = b"", "", 300.0
+        while True:
+            if not select.select([reading], [], [], limit)[0]:
+                return f"{now}: out of time"
+            more = os.read(reading, 2**16)
+            if not more:
+                return f"{now}: it ended the process"
+            said += more
+            *lines, said = said.split(b"\n")
+            for line in lines:
+                word, _, now = line.decode().partition(" ")
+                if word == "failed":
+                    return now
+                if word == "error":
+                    raise RuntimeError(now)
+                taken = self.seconds.get(now, sum(self.seconds.get(each.nodeid, 0.0) for each in items))
+                limit = 45.0 + 20.0 * taken
 
 
-def report(results: dict[Mutant, str], failed: dict[tuple[str, ...], str]) -> str:
-    """The table by room, every survivor, and the tests that proved nothing."""
-    known = harmless()
-    lines = ["| room | mutants | caught | harmless | survived |", "| --- | ---: | ---: | ---: | ---: |"]
-    counts: dict[str, Counter[str]] = {}
-    for mutant, said in results.items():
-        verdict = "caught" if said else "harmless" if mutant.key in known else "survived"
+def pytest_configure(config: Any) -> None:
+    asked = os.environ.get("RANGEBOUND_JUDGE")
+    if asked:
+        part = json.loads(asked)
+        known = {each.key: each for each in [*every_mutant(), *named()]}
+        chosen = [known[key] for key in part["keys"]]
+        config.pluginmanager.register(Judge(chosen, Path(part["reach"]), Path(part["results"]), part["patience"]))
+
+
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", "--no-cov"]
+
+
+def _environment(folder: Path, **more: str) -> dict[str, str]:
+    """An environment in which every Python begins with `reach` or a changed module, where that is asked for."""
+    lines = ["import os, sys", f"sys.path.insert(0, {str(ROOT)!r})", "from tests import mutants, reach"]
+    lines += ["mutants.read_changed()", "del sys.path[0]"]
+    (folder / "sitecustomize.py").write_text("\n".join(lines), encoding="utf-8")
+    paths = os.pathsep.join([str(folder), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    cached = {"PYTHONPYCACHEPREFIX": str(OUT / "reach-compiled")} if reach.FOLDER in more else {}
+    return {**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "0", **cached, **more}
+
+
+def noted(jobs: int) -> Path:
+    """The folder with the functions that each test calls, noted for the files as they are."""
+    listed = subprocess.run(["git", "ls-files", "src", "tests"], cwd=ROOT, capture_output=True, check=True, text=True)
+    files = [ROOT / name for name in listed.stdout.split()]
+    state = hashlib.sha256(b"".join(each.read_bytes() for each in files if each.is_file())).hexdigest()[:12]
+    folder = OUT / f"reach-{state}"
+    if not (folder / "done").exists():
+        print("which tests call which function: a run of make test-all", flush=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        for each in folder.iterdir():
+            each.unlink()
+        with tempfile.TemporaryDirectory() as begins:
+            command = [*PYTEST, "-m", "not long", "-p", "tests.reach", "-n", str(jobs), "--dist", "worksteal"]
+            environment = _environment(Path(begins), **{reach.FOLDER: str(folder)})
+            ran = subprocess.run(command, cwd=ROOT, env=environment, check=False)
+        if ran.returncode not in (0, 1):
+            raise SystemExit(ran.returncode)
+        (folder / "done").touch()
+    return folder
+
+
+def judged(mutants: list[Mutant], jobs: int, patience: float) -> dict[str, dict[str, Any]]:
+    """The verdict on every mutant by its key, from this run or an earlier one on the same files."""
+    folder = noted(jobs)
+    results = folder / "results.jsonl"
+
+    def read() -> dict[str, dict[str, Any]]:
+        rows = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
+        judged = {row["key"]: row for row in map(json.loads, rows)}
+        return {key: row for key, row in judged.items() if patience or row["verdict"] != "undecided"}
+
+    waiting = [each.key for each in mutants if each.key not in read()]
+    with tempfile.TemporaryDirectory() as begins:
+        started = []
+        for at in range(min(jobs, len(waiting))):
+            part = {"keys": waiting[at::jobs], "reach": str(folder), "results": str(results), "patience": patience}
+            environment = _environment(Path(begins), RANGEBOUND_JUDGE=json.dumps(part))
+            command = [*PYTEST, "-m", "not long", "-p", "tests.mutants"]
+            started.append(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL))
+        for each in started:
+            each.wait()
+    return read()
+
+
+def report(mutants: list[Mutant], rows: dict[str, dict[str, Any]]) -> str:
+    """The table by room, and every mutant that the default tier did not catch."""
+    columns = ("default", "all", "harmless", "survived", "undecided", "not judged")
+    lines = [f"| room | mutants | {' | '.join(columns)} |", "| --- " + "| ---: " * 7 + "|"]
+    counts = {room: Counter[str]() for room in (*ROOMS, "all")}
+    for mutant in mutants:
         for room in (mutant.room, "all"):
-            counts.setdefault(room, Counter())[verdict] += 1
-    for room in (*ROOMS, "all"):
-        if room in counts:
-            c = counts[room]
-            lines.append(f"| {room} | {c.total()} | {c['caught']} | {c['harmless']} | {c['survived']} |")
-    survivors = [mutant for mutant, said in results.items() if not said]
-    lines += ["", *(f"- {mutant}: {known.get(mutant.key, 'SURVIVED')}" for mutant in survivors)]
-    lines += [f"- {' '.join(tests)}: fails on the code as it is: {said}" for tests, said in failed.items()]
+            counts[room][_verdict(mutant, rows)] += 1
+    lines += [
+        f"| {room} | {c.total()} | {' | '.join(str(c[each]) for each in columns)} |" for room, c in counts.items() if c
+    ]
+    missed = [each for each in mutants if _verdict(each, rows) != "default"]
+    lines += ["", *(f"- {_verdict(each, rows)}: {each}: {harmless().get(each.key, '')}" for each in missed)]
     return "\n".join(lines) + "\n"
+
+
+def _verdict(mutant: Mutant, rows: dict[str, dict[str, Any]]) -> str:
+    verdict = rows[mutant.key]["verdict"] if mutant.key in rows else "not judged"
+    return "harmless" if verdict == "survived" and mutant.key in harmless() else verdict
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=2, help="workers, each with a copy of the tree")
+    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--sample", type=int, default=200, help="how many mutants beside the known ones")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--room", choices=ROOMS, action="append", help="only these rooms")
     parser.add_argument("--key", action="append", help="only these mutants")
-    parser.add_argument("--reach", type=int, default=4, choices=(1, 2, 3, 4), help="own test, room's, leaning, all")
     parser.add_argument("--floor", type=float, default=0.95, help="the share that must be caught or known as harmless")
+    parser.add_argument(
+        "--patience", type=float, default=0.0, help="seconds of tests for a mutant; 0: all of its tests"
+    )
     parser.add_argument("--list", action="store_true", help="show the mutants and run nothing")
     given = parser.parse_args()
-    everything = every_mutant()
     if given.key:
-        chosen = [each for each in everything + named() if each.key in given.key]
+        chosen = [each for each in every_mutant() + named() if each.key in given.key]
     else:
         rooms = given.room or ROOMS
         chosen = [each for each in named() if each.room in rooms]
-        chosen += sample([each for each in guarded(everything) if each.room in rooms], given.sample, given.seed)
+        chosen += sample([each for each in guarded(every_mutant()) if each.room in rooms], given.sample, given.seed)
     if given.list:
-        print(*chosen, f"{len(chosen)} of {len(everything)} mutants", sep="\n")
+        print(*chosen, f"{len(chosen)} of {len(every_mutant())} mutants", sep="\n")
         return 0
-    baseline = Baseline()
-    results = run(chosen, given.jobs, given.reach, baseline, lambda line: print(line, flush=True))
-    text = report(results, baseline.failed)
-    out = ROOT / "out" / "mutants.md"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(text, encoding="utf-8")
-    print(text)
-    known = harmless()
-    good = sum(bool(said) or mutant.key in known for mutant, said in results.items())
-    print(f"{good} of {len(results)} mutants caught or harmless; see {out.relative_to(ROOT)}")
-    return 0 if good >= given.floor * len(results) and not baseline.failed else 1
+    OUT.mkdir(exist_ok=True)
+    rows = judged(chosen, given.jobs, given.patience)
+    text = report(chosen, rows)
+    (OUT / "mutants.md").write_text(text, encoding="utf-8")
+    good = sum(_verdict(each, rows) in ("default", "all", "harmless") for each in chosen)
+    print(text, f"{good} of {len(chosen)} mutants caught or harmless; see out/mutants.md", sep="\n")
+    return 0 if good >= given.floor * len(chosen) else 1
 
 
 if __name__ == "__main__":

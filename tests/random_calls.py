@@ -33,7 +33,6 @@ class Outcome:
 
 
 def calls(count: int, seed: int = 0) -> list[str]:
-    """So many random calls, the same for the same seed."""
     dice = random.Random(seed)
     return [_call(dice) for _ in range(count)]
 
@@ -64,7 +63,6 @@ _METHOD = re.compile(rf"(?P<mechanism>rb\.Mechanism\(.*\))\.(?P<name>{'|'.join(_
 
 
 def mechanism(call: str) -> str | None:
-    """The mechanism of a call that asks for one of its privacy numbers."""
     asked = _METHOD.fullmatch(call)
     return asked["mechanism"] if asked else None
 
@@ -79,23 +77,10 @@ def _epsilon(dice: random.Random) -> str:
     return f"{_mechanism(dice)}.epsilon({delta})"
 
 
-def _delta(dice: random.Random) -> str:
-    return f"{_mechanism(dice)}.delta({dice.choice(EPSILONS)})"
-
-
-def _rdp(dice: random.Random) -> str:
-    return f"{_mechanism(dice)}.rdp({dice.choice(ORDERS)})"
-
-
 def _certify(dice: random.Random) -> str:
-    noise, query, support, bounding = _parts(dice)
-    made = _calibrated(dice, noise, query, support, bounding)
+    made = _calibrated(dice, *_parts(dice))
     epsilon, delta = made.split("epsilon=")[1].rstrip(")").split(", delta=")
     return f"rb.verify(rb.certify({made}, epsilon={epsilon}, delta={delta}).to_json())"
-
-
-def _calibrate(dice: random.Random) -> str:
-    return _calibrated(dice, *_parts(dice))
 
 
 def _choose(dice: random.Random) -> str:
@@ -118,9 +103,9 @@ def _composed(dice: random.Random) -> str:
 
 _KINDS = {
     "epsilon": (25, _epsilon),
-    "delta": (25, _delta),
-    "rdp": (20, _rdp),
-    "calibrate": (10, _calibrate),
+    "delta": (25, lambda dice: f"{_mechanism(dice)}.delta({dice.choice(EPSILONS)})"),
+    "rdp": (20, lambda dice: f"{_mechanism(dice)}.rdp({dice.choice(ORDERS)})"),
+    "calibrate": (10, lambda dice: _calibrated(dice, *_parts(dice))),
     "certify": (8, _certify),
     "use": (8, _use),
     "composed": (3, _composed),

@@ -34,15 +34,8 @@ SEED = 31
 
 
 def points(lower: float, upper: float, count: int = 20) -> list[float]:
-    """The ends of an interval and random points inside."""
     generator = np.random.default_rng(SEED)
     return [lower, upper, *generator.uniform(lower, upper, size=count).tolist()]
-
-
-def test_a_float_enters_exactly() -> None:
-    for x in (0.1, -3e-310, 1e300, 2.0**-1074):
-        assert ball(x).is_exact()
-        assert float(ball(x)) == x
 
 
 def test_a_span_holds_all_between_its_ends() -> None:
@@ -51,9 +44,18 @@ def test_a_span_holds_all_between_its_ends() -> None:
     assert not both.contains(arb(0.71))
 
 
-@pytest.mark.parametrize("x", [0.0, 1.0, -1.0, 0.1, 1e-310, 1e300, math.pi])
-def test_up_and_down_keep_a_double(x: float) -> None:
-    assert up(ball(x)) == x == down(ball(x))
+@pytest.mark.parametrize("x", [0.0, 1.0, -1.0, 0.1, 1e-310, -3e-310, 2.0**-1074, 1e300, math.pi])
+def test_a_double_enters_exactly_and_up_and_down_keep_it(x: float) -> None:
+    assert ball(x).is_exact()
+    assert up(ball(x)) == x == down(ball(x)) == float(ball(x))
+
+
+def test_up_and_down_of_what_is_wide_infinite_or_unknown() -> None:
+    wide = ball(-0.25).union(ball(0.75))
+    assert up(wide) >= 0.75
+    assert down(wide) <= -0.25
+    assert up(arb.pos_inf()) == down(arb.pos_inf()) == up(arb.nan()) == math.inf
+    assert down(arb.neg_inf()) == up(arb.neg_inf()) == down(arb.nan()) == -math.inf
 
 
 def test_up_and_down_round_to_the_safe_side_by_an_ulp() -> None:
@@ -62,24 +64,6 @@ def test_up_and_down_round_to_the_safe_side_by_an_ulp() -> None:
             high, low = up(x), down(x)
             assert arb(low) <= x <= arb(high)
             assert math.nextafter(low, math.inf) == high
-
-
-def test_up_and_down_of_a_wide_ball_are_its_ends() -> None:
-    wide = ball(-0.25).union(ball(0.75))
-    assert up(wide) >= 0.75
-    assert down(wide) <= -0.25
-
-
-def test_up_and_down_at_infinity() -> None:
-    assert up(arb.pos_inf()) == math.inf
-    assert down(arb.neg_inf()) == -math.inf
-    assert down(arb.pos_inf()) == math.inf
-    assert up(arb.neg_inf()) == -math.inf
-
-
-def test_up_and_down_of_the_unknown_say_nothing() -> None:
-    assert up(arb.nan()) == math.inf
-    assert down(arb.nan()) == -math.inf
 
 
 @pytest.mark.parametrize(
@@ -155,26 +139,19 @@ def test_largest_of_series_keeps_the_one_that_is_surely_larger() -> None:
     assert value_of(largest(x, ball(0.5))) == arb(0.5)
 
 
-def test_largest_of_crossing_series_covers_both_slopes() -> None:
-    """max(x, 1 - x) about a ball around 1/2: the slope is anything from -1 to 1, higher terms are unknown."""
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(
+    ("other", "slope"), [(lambda x: 1 - x, -1), (lambda x: ball(0.5), 0)], ids=["series", "number"]
+)
+def test_largest_of_a_series_and_what_it_crosses_covers_both_slopes(other: object, slope: int, swapped: bool) -> None:
+    """max(x, 1 - x) and max(x, 1/2) about a ball around 1/2: the slope is one or the other, the rest unknown."""
     x = taylor(span(0.4, 0.6), ORDER)
-    best = largest(x, 1 - x)
+    best = largest(other(x), x) if swapped else largest(x, other(x))
+    assert is_taylor(best)
     assert best[0].contains(arb(0.6))
     assert best[0].contains(arb(0.5))
     assert best[1].contains(arb(1))
-    assert best[1].contains(arb(-1))
-    assert not best[ORDER].is_finite()
-
-
-@pytest.mark.parametrize("swapped", [False, True])
-def test_largest_of_a_series_and_a_number_that_it_crosses_covers_both_slopes(swapped: bool) -> None:
-    """max(x, 1/2) about a ball around 1/2: the number is a series of slope 0."""
-    pair = taylor(span(0.4, 0.6), ORDER), ball(0.5)
-    best = largest(*(pair[::-1] if swapped else pair))
-    assert is_taylor(best)
-    assert best[0].contains(arb(0.6))
-    assert best[1].contains(arb(1))
-    assert best[1].contains(arb(0))
+    assert best[1].contains(arb(slope))
     assert not best[ORDER].is_finite()
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import rangebound as rb
-from rangebound.errors import ArgumentError, ClaimFalse, RangeboundError, Unsatisfiable
+from rangebound.errors import ClaimFalse, RangeboundError, Unsatisfiable
 from tests.crosscheck.oracle import Oracle
 
 INF = math.inf
@@ -21,14 +21,8 @@ GRID = rb.Grid(step=2.5, within=rb.Interval(0, 10))
 
 
 def cell(noise, query=COUNT, bounding=rb.TRUNCATE, epsilon=1.0, delta=0.0, support=None):
-    return {
-        "noise": noise,
-        "query": query,
-        "support": support,
-        "bounding": bounding,
-        "epsilon": epsilon,
-        "delta": delta,
-    }
+    made = {"noise": noise, "query": query, "support": support, "bounding": bounding}
+    return {**made, "epsilon": epsilon, "delta": delta}
 
 
 CELLS = {
@@ -75,6 +69,9 @@ def test_a_calibrated_mechanism_certifies_and_one_percent_less_noise_does_not(re
         certificate = rb.certify(mechanism, epsilon, delta)
         assert rb.verify(certificate.to_json()) == certificate
         assert mechanism.delta(epsilon) <= delta if delta else mechanism.epsilon() <= epsilon
+    assert type(mechanism.noise) is request_["noise"]
+    assert mechanism.query == request_["query"]
+    assert mechanism.bounding is request_["bounding"]
     quieter = louder(mechanism, 0.99)
     with within(10.0), pytest.raises(ClaimFalse) as caught:
         rb.certify(quieter, epsilon, delta)
@@ -96,15 +93,6 @@ def test_the_scale_is_the_smallest_to_nine_digits(name):
         rb.certify(louder(rb.calibrate(**request_), 1 - 2e-9), request_["epsilon"], request_["delta"])
 
 
-@pytest.mark.parametrize("request_", CELLS.values(), ids=CELLS)
-def test_the_parts_of_the_answer_are_those_of_the_question(request_, within):
-    with within(10.0):
-        mechanism = rb.calibrate(**request_)
-    assert type(mechanism.noise) is request_["noise"]
-    assert mechanism.query == request_["query"]
-    assert mechanism.bounding is request_["bounding"]
-
-
 @settings(max_examples=30)
 @given(st.floats(1e-9, 50), st.floats(1e-3, 1e3), st.floats(1e-6, 1))
 def test_pure_laplace_on_an_interval_is_private_between_its_limits(epsilon, width, part):
@@ -113,14 +101,6 @@ def test_pure_laplace_on_an_interval_is_private_between_its_limits(epsilon, widt
     assert mechanism.epsilon() <= epsilon
     natural = query.sensitivity / epsilon
     assert natural * (1 - 1e-9) <= mechanism.noise.scale <= 2 * natural * (1 + 1e-9)
-
-
-@settings(max_examples=10)
-@given(st.floats(0.1, 3), st.floats(0.1, 3), st.sampled_from([0.0, 0.01]))
-def test_more_privacy_needs_more_noise(one, other, delta):
-    low, high = sorted((one, other))
-    scales = [rb.calibrate(noise=rb.Laplace, query=COUNT, epsilon=e, delta=delta).noise.scale for e in (low, high)]
-    assert scales[0] >= scales[1] * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("query", [COUNT, HALF, UNION, LINE], ids=lambda query: repr(query.range))
@@ -192,22 +172,10 @@ def test_limited_noise_that_just_reaches_a_union_is_not_taken_without_a_proof():
     assert Oracle(small, support, found.bounding, 40).stick(6.787561770766464, 6.077561770766464, 2.8) > 9e-5
 
 
-def test_the_metric_notion_knows_no_delta():
-    with pytest.raises(ArgumentError, match=r"delta=0\.1"):
-        rb.calibrate(noise=rb.Laplace, query=COUNT, epsilon=1.0, delta=0.1, notion="metric")
-
-
 def test_a_law_that_never_changes_needs_no_noise_and_says_so():
     """Truncated Laplace noise seen from outside its support says nothing: there is no smallest scale."""
-    try:
-        loss, reason = (
-            rb.calibrate(noise=rb.Laplace, query=COUNT, support=rb.Interval(20, 30), epsilon=1.0).epsilon(),
-            "",
-        )
-    except RangeboundError as error:
-        loss, reason = 0.0, str(error)
-    assert loss == 0.0
-    assert not reason.startswith("no scale")
+    with pytest.raises(RangeboundError, match=r"^(?!no scale)"):
+        rb.calibrate(noise=rb.Laplace, query=COUNT, support=rb.Interval(20, 30), epsilon=1.0)
 
 
 @pytest.mark.parametrize("advantage", [1e-3, 0.05, 0.5])
@@ -221,13 +189,8 @@ def test_an_advantage_has_the_scale_of_its_closed_form(advantage):
 
 
 def test_an_advantage_on_a_range_needs_its_scale_and_no_less_and_is_certified():
-    query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
-    m = rb.calibrate(noise=rb.Laplace, query=query, advantage=0.05)
-    assert (
-        m.advantage()
-        <= 0.05
-        < rb.Mechanism(noise=rb.Laplace(scale=m.noise.scale * (1 - 1e-8)), query=query).advantage()
-    )
+    m = rb.calibrate(noise=rb.Laplace, query=COUNT, advantage=0.05)
+    assert m.advantage() <= 0.05 < louder(m, 1 - 1e-8).advantage()
     assert rb.verify(rb.certify(m).to_json()).claim == rb.Claim(epsilon=0.0, delta=0.05)
 
 
@@ -237,13 +200,13 @@ def test_an_advantage_on_a_range_needs_its_scale_and_no_less_and_is_certified():
         ({"advantage": 0.1, "epsilon": 1.0}, "must be given alone"),
         ({"advantage": 0.1, "delta": 1e-6}, "must be given alone"),
         ({"advantage": 0.1, "notion": "metric"}, "must be given alone"),
+        ({"epsilon": 1.0, "delta": 0.1, "notion": "metric"}, r"delta=0\.1"),
         ({"advantage": 0.0}, "must be positive"),
         ({"advantage": 1.0}, r"must lie in \[0, 1\)"),
         ({"advantage": 0.1, "noise": rb.TruncatedLaplacian}, "not for an advantage"),
         ({}, "epsilon is missing"),
     ],
 )
-def test_an_advantage_that_is_not_the_only_target_is_refused(wrong, message):
-    query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
-    with pytest.raises(rb.RangeboundError, match=message):
-        rb.calibrate(**{"noise": rb.Laplace, "query": query, **wrong})
+def test_targets_that_do_not_go_together_are_refused(wrong, message):
+    with pytest.raises(RangeboundError, match=message):
+        rb.calibrate(**{"noise": rb.Laplace, "query": COUNT, **wrong})

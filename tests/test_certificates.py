@@ -1,27 +1,23 @@
 """Certificates: true claims are proved and come back from JSON; false ones never, however the text is twisted."""
 
-import contextlib
 import copy
 import dataclasses
 import json
 import math
 import pickle
 import random
-import subprocess
-import sys
-import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rangebound as rb
-from rangebound.errors import ArgumentError, CertificateInvalid, ClaimFalse, RangeboundError, Undecided
+from rangebound.errors import ArgumentError, CertificateInvalid, ClaimFalse, Undecided
 
 INF, NAN = math.inf, math.nan
 COUNT = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
 GRID = rb.Grid(step=2, within=rb.Interval(0, 10))
-SPREAD = rb.Union(*((each, each + 0.5) for each in range(10)))
+LINE = rb.Query(range=rb.Interval(-INF, INF), sensitivity=1.0)
 
 
 def made(noise, query=COUNT, support=None, bounding=rb.TRUNCATE):
@@ -57,59 +53,31 @@ def truth_holds(certificate):
 
 
 @pytest.mark.parametrize("theorem", CLAIMS)
-def test_each_theorem_is_used(theorem):
-    assert CERTIFICATES[theorem].proof.theorem.name == theorem
-
-
-@every_certificate
-def test_a_certificate_is_a_value(certificate):
+def test_a_certificate_is_a_value_says_what_it_proves_and_comes_back_from_json(theorem):
+    certificate = CERTIFICATES[theorem]
+    assert certificate.proof.theorem.name == theorem
+    text, words = certificate.to_json(), str(certificate)
+    assert f"({certificate.epsilon:g}, {certificate.delta:g})" in words
+    assert repr(certificate.mechanism) in words
+    assert certificate.proof.theorem.value in words
     for field in dataclasses.fields(certificate):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(certificate, field.name, getattr(certificate, field.name))
-    for twin in (copy.deepcopy(certificate), pickle.loads(pickle.dumps(certificate)), dataclasses.replace(certificate)):
+    copies = [copy.deepcopy(certificate), pickle.loads(pickle.dumps(certificate)), dataclasses.replace(certificate)]
+    for twin in (*copies, rb.Certificate.from_json(text), rb.verify(text)):
         assert twin == certificate
         assert hash(twin) == hash(certificate)
-
-
-@every_certificate
-def test_a_certificate_comes_back_from_json_as_it_was(certificate):
-    text = certificate.to_json()
-    assert rb.Certificate.from_json(text) == certificate
-    assert rb.verify(text) == certificate
-    assert rb.Certificate.from_json(text).to_json() == text
+        assert twin.to_json() == text
     assert json.loads(text) == json.loads(text, parse_constant=pytest.fail)
 
 
 @every_certificate
-def test_a_certificate_says_what_it_proves(certificate):
-    text = str(certificate)
-    assert f"({certificate.epsilon:g}, {certificate.delta:g})" in text
-    assert repr(certificate.mechanism) in text
-    assert certificate.proof.theorem.value in text
-
-
-def test_a_certificate_is_checked_in_a_fresh_process():
-    text = CERTIFICATES["DELTA_ON_CELLS"].to_json()
-    code = "import sys, rangebound; print(rangebound.verify(sys.stdin.read()).epsilon)"
-    result = subprocess.run(
-        [sys.executable, "-c", code], input=text, capture_output=True, text=True, timeout=600, check=False
-    )
-    assert result.stdout.strip() == "1.0", result.stderr
-
-
-@every_certificate
-def test_a_smaller_epsilon_is_not_proved(certificate):
-    with pytest.raises(CertificateInvalid):
-        rb.verify(twisted(certificate, epsilon=certificate.epsilon / 2))
-    with pytest.raises(CertificateInvalid):
-        rb.verify(twisted(certificate, epsilon=0.0))
-
-
-@pytest.mark.parametrize("theorem", ["DELTA_AT_PEAK", "DELTA_ON_CELLS"])
-def test_a_smaller_delta_is_not_proved(theorem):
-    for delta in (0.0, 1e-300, 1e-6):
+def test_a_smaller_claim_is_not_proved(certificate):
+    smaller = [{"epsilon": certificate.epsilon / 2}, {"epsilon": 0.0}]
+    smaller += [{"delta": delta} for delta in (0.0, 1e-300, 1e-6) if certificate.delta]
+    for claim in smaller:
         with pytest.raises(CertificateInvalid):
-            rb.verify(twisted(CERTIFICATES[theorem], delta=delta))
+            rb.verify(twisted(certificate, **claim))
 
 
 @every_certificate
@@ -157,24 +125,26 @@ def test_cells_that_leave_a_gap_prove_nothing(theorem):
             rb.verify(twisted(certificate, cells=bad))
 
 
-CELL = CERTIFICATES["DELTA_ON_CELLS"].proof.cells[0]
+CELLS = json.loads(CERTIFICATES["DELTA_ON_CELLS"].to_json())["cells"]
+CELL = CELLS[0]
+
+
 BAD_CELLS = {
     "nan": [[0, NAN, NAN]],
     "half nan": [[0, 0.0, NAN]],
     "reversed": [[0, 9.0, 0.0]],
     "text": [[0, "0", "9"]],
     "None": [[0, None, 9.0]],
-    "no task": [[None, 0.0, 9.0]],
     "task far away": [[10**9, 0.0, 9.0]],
     "negative task": [[-1, 0.0, 9.0]],
     "infinite task": [[INF, 0.0, 9.0]],
     "two numbers": [[0.0, 9.0]],
     "four numbers": [[0, 0.0, 9.0, 1.0]],
-    "a number": 3,
-    "a text": "cells",
     "numbers": [1, 2, 3],
     "objects": {"0": [0, 9]},
     "flag as task": [[True, 0.0, 9.0]],
+    "half a task": [[CELL[0] + 0.5, *CELL[1:]], *CELLS[1:]],
+    "text as task": [[str(CELL[0]), *CELL[1:]], *CELLS[1:]],
 }
 
 
@@ -184,54 +154,31 @@ def test_bad_cells_are_refused(cells):
         rb.verify(twisted(CERTIFICATES["DELTA_ON_CELLS"], cells=cells))
 
 
-@pytest.mark.parametrize(
-    "cell", [[CELL[0] + 0.5, CELL[1], CELL[2]], [str(CELL[0]), CELL[1], CELL[2]]], ids=["half", "text"]
-)
-def test_the_number_of_a_task_is_not_repaired(cell):
-    certificate = CERTIFICATES["DELTA_ON_CELLS"]
-    cells = json.loads(certificate.to_json())["cells"]
-    with pytest.raises(CertificateInvalid):
-        rb.verify(twisted(certificate, cells=[cell, *cells[1:]]))
+BAD_PARTS = {
+    "bits": [None, "128", [], True, 128.5, NAN, INF, -INF, -128, 0, 52, 10**9, 10**4000, 1e300],
+    "epsilon": (BAD_NUMBERS := [None, "1", "inf", [], {}, True, NAN, INF, -INF, -1.0, 10**400]),
+    "delta": BAD_NUMBERS,
+    "format": (BAD_OBJECTS := [None, 3, "x", [], {}, True, [[]], {"a": 1}]),
+    "mechanism": BAD_OBJECTS,
+    "theorem": BAD_OBJECTS,
+}
 
 
-@pytest.mark.parametrize(
-    "bits", [None, "128", "x", [], {}, True, 128.5, NAN, INF, -INF, -128, 0, 1, 52, 10**9, 10**4000, 1e300]
-)
-def test_bad_bits_are_refused(bits):
-    with pytest.raises(CertificateInvalid):
-        rb.verify(twisted(CERTIFICATES["LOSS_AT_ENDS"], bits=bits))
-
-
-@pytest.mark.parametrize("field", ["epsilon", "delta"])
-@pytest.mark.parametrize("value", [None, "1", "inf", [], {}, True, NAN, INF, -INF, -1.0, 10**400])
-def test_bad_numbers_in_a_claim_are_refused(field, value):
-    with pytest.raises(CertificateInvalid):
-        rb.verify(twisted(CERTIFICATES["LOSS_AT_ENDS"], **{field: value}))
-
-
-@pytest.mark.parametrize("field", ["format", "mechanism", "theorem"])
-@pytest.mark.parametrize("value", [None, 3, "x", [], {}, True, [[]], {"a": 1}])
-def test_bad_parts_are_refused(field, value):
-    with pytest.raises(CertificateInvalid):
-        rb.verify(twisted(CERTIFICATES["LOSS_AT_ENDS"], **{field: value}))
-
-
-@pytest.mark.parametrize("field", ["format", "mechanism", "epsilon", "delta", "theorem", "bits", "cells"])
-def test_every_part_is_needed(field):
+@pytest.mark.parametrize("field", [*BAD_PARTS, "cells"])
+def test_a_bad_or_missing_part_is_refused(field):
     data = json.loads(CERTIFICATES["LOSS_AT_ENDS"].to_json())
     del data[field]
     with pytest.raises(CertificateInvalid):
         rb.verify(json.dumps(data))
+    for value in BAD_PARTS.get(field, ()):
+        with pytest.raises(CertificateInvalid):
+            rb.verify(twisted(CERTIFICATES["LOSS_AT_ENDS"], **{field: value}))
 
 
 TEXTS = {
     "empty": "",
-    "blank": "   ",
     "no JSON": "hello",
-    "null": "null",
-    "number": "3",
     "nan": "NaN",
-    "text": '"x"',
     "list": "[]",
     "object": "{}",
     "cut off": CERTIFICATES["LOSS_AT_ENDS"].to_json()[:-20],
@@ -257,20 +204,14 @@ PLAIN = CERTIFICATES["LOSS_AT_ENDS"].to_json()
 AMBIGUOUS = {
     "a claim twice": PLAIN.replace('"epsilon": 0.85', '"epsilon": 0.01,\n "epsilon": 0.85'),
     "a mechanism twice": PLAIN.replace('"mechanism":', '"mechanism": {"noise": 1},\n "mechanism":'),
-    "a format twice": PLAIN.replace('"format":', '"format": "audited",\n "format":', 1),
     "a scale twice": PLAIN.replace('"scale": 2.0', '"scale": 1000.0, "scale": 2.0'),
-    "a sensitivity twice": PLAIN.replace('"sensitivity":', '"sensitivity": 5.0, "sensitivity":'),
     "a name twice, once escaped": PLAIN.replace('"epsilon"', '"\\u0065psilon": 0.01, "epsilon"'),
     "a field more": PLAIN.replace('"format":', '"statement": "private at 0.001",\n "format":'),
     "a field more in the mechanism": PLAIN.replace('"noise":', '"composition": "1000 releases", "noise":'),
     "a field more in the noise": PLAIN.replace('"scale":', '"seed": 1, "scale":'),
-    "a field more in the query": PLAIN.replace('"sensitivity":', '"neighbours": "households", "sensitivity":'),
-    "a field more in the support": PLAIN.replace('"interval":', '"width": 10.0, "interval":'),
     "a claim that rounds up": PLAIN.replace('"epsilon": 0.85', '"epsilon": 0.849999999999999999999999'),
     "a claim that rounds down": PLAIN.replace('"epsilon": 0.85', '"epsilon": 0.8500000000000000000000001'),
-    "a scale that rounds": PLAIN.replace('"scale": 2.0', '"scale": 2.0000000000000000000000001'),
     "zeros at the end": PLAIN.replace('"scale": 2.0', '"scale": 2.00'),
-    "an exponent": PLAIN.replace('"scale": 2.0', '"scale": 2e0'),
     "a delta that rounds to zero": PLAIN.replace('"delta": 0.0', '"delta": 1e-400'),
     "a negative zero": PLAIN.replace('"delta": 0.0', '"delta": -0.0'),
     "a whole number for a double": PLAIN.replace('"scale": 2.0', '"scale": 2'),
@@ -282,7 +223,6 @@ AMBIGUOUS = {
     "not a number": PLAIN.replace('"epsilon": 0.85', '"epsilon": NaN'),
     "bits that nobody writes": PLAIN.replace('"bits": 128', '"bits": 129'),
     "cells that nothing needs": PLAIN.replace('"cells": []', '"cells": [[0, 0.0, 1.0]]'),
-    "cells of no task": PLAIN.replace('"cells": []', '"cells": [[99, 0.0, 1.0]]'),
     "a sensitivity that is cut": PLAIN.replace('"sensitivity": 1.0', '"sensitivity": 20.0'),
     "text at the end": PLAIN + " x",
     "other digits": PLAIN.replace("0.85", "\uff10.85"),
@@ -335,12 +275,14 @@ ENDLESS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS)
 def test_a_text_that_would_take_long_is_refused_and_told_the_limit(within, text):
     with within(30.0), pytest.raises(CertificateInvalid, match=r"steps|characters|must be one of 128, 256"):
         rb.verify(text)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("theorem", ["LOSS_ON_CELLS", "DELTA_ON_CELLS"])
 def test_the_steps_of_a_check_are_counted_cell_by_cell(monkeypatch, theorem):
     certificate = CERTIFICATES[theorem]
@@ -360,27 +302,7 @@ def test_what_would_take_too_many_steps_to_check_is_not_certified(monkeypatch):
         rb.certify(mechanism, epsilon, delta)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("theorem", ["LOSS_ON_CELLS", "DELTA_ON_CELLS"])
-@pytest.mark.parametrize("support", [None, SPREAD], ids=["interval", "union"])
-@pytest.mark.parametrize("noise", [rb.Laplace(scale=2.0), rb.Gaussian(scale=2.0)], ids=["Laplace", "Gaussian"])
-def test_no_text_takes_longer_than_ten_seconds_and_a_few(noise, support, theorem):
-    mechanism = made(noise, support=support)
-    if theorem == "DELTA_ON_CELLS":
-        certificate = rb.certify(mechanism, 0.2, mechanism.delta(0.2) * 1.01)
-    else:
-        certificate = rb.certify(mechanism, mechanism.epsilon() * 1.01)
-    cells = json.loads(certificate.to_json())["cells"]
-    times = 900_000 // max(len(json.dumps(cells)), 1) if cells else 0
-    begin = time.process_time()
-    if times:
-        with contextlib.suppress(CertificateInvalid):
-            rb.verify(twisted(certificate, cells=cells * times))
-    assert time.process_time() - begin < 15.0
-
-
 def paths(data, at=()):
-    """Every place in nested data."""
     yield at
     items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for key, value in items:
@@ -450,46 +372,24 @@ def violated(error, mechanism, epsilon, delta):
 
 
 # Claims that are false by a wide margin.
+HALF = rb.Query(range=rb.Interval(0, INF), sensitivity=1.0)
+APART = rb.Query(range=rb.Union((-2.79, -0.901), (0.859, 1.377)), sensitivity=0.31)
+ONE, BELL = rb.Laplace(scale=1.0), rb.Gaussian(scale=1.0)
 FALSE = {
-    "pure, Laplace on an interval": (made(rb.Laplace(scale=1.0)), 0.5, 0.0),
+    "pure, Laplace on an interval": (made(ONE), 0.5, 0.0),
     "pure, Gaussian on an interval": (made(rb.Gaussian(scale=2.0)), 0.5, 0.0),
-    "Laplace on an interval": (made(rb.Laplace(scale=1.0)), 0.5, 1e-5),
-    "Gaussian on an interval": (made(rb.Gaussian(scale=1.0)), 0.5, 1e-5),
-    "pure, clamped Laplace": (made(rb.Laplace(scale=1.0), bounding=rb.RECTIFY), 0.5, 0.0),
-    "clamped Gaussian": (made(rb.Gaussian(scale=1.0), bounding=rb.RECTIFY), 0.5, 1e-3),
-    "pure, unbounded Gaussian": (made(rb.Gaussian(scale=1.0), bounding=rb.UNBOUNDED), 5.0, 0.0),
-    "rounded Gaussian": (made(rb.Gaussian(scale=1.0), support=GRID, bounding=rb.QUANTIZE), 0.5, 1e-3),
-    "Laplace on a grid": (made(rb.Laplace(scale=1.0), support=GRID), 0.5, 1e-3),
-    "pure, seen from a half-line": (
-        made(rb.Gaussian(scale=1.0), query=rb.Query(range=rb.Interval(0, INF), sensitivity=1.0), support=COUNT.range),
-        0.5,
-        0.0,
-    ),
-    "pure, clamped, seen from the line": (
-        made(
-            rb.Laplace(scale=1.0),
-            query=rb.Query(range=rb.Interval(-INF, INF), sensitivity=1.0),
-            support=COUNT.range,
-            bounding=rb.RECTIFY,
-        ),
-        0.5,
-        0.0,
-    ),
-    "pure, unbounded Laplace on the line": (
-        made(
-            rb.Laplace(scale=1.0),
-            query=rb.Query(range=rb.Interval(-INF, INF), sensitivity=1.0),
-            bounding=rb.UNBOUNDED,
-        ),
-        0.5,
-        0.0,
-    ),
+    "Laplace on an interval": (made(ONE), 0.5, 1e-5),
+    "Gaussian on an interval": (made(BELL), 0.5, 1e-5),
+    "pure, clamped Laplace": (made(ONE, bounding=rb.RECTIFY), 0.5, 0.0),
+    "clamped Gaussian": (made(BELL, bounding=rb.RECTIFY), 0.5, 1e-3),
+    "pure, unbounded Gaussian": (made(BELL, bounding=rb.UNBOUNDED), 5.0, 0.0),
+    "rounded Gaussian": (made(BELL, support=GRID, bounding=rb.QUANTIZE), 0.5, 1e-3),
+    "Laplace on a grid": (made(ONE, support=GRID), 0.5, 1e-3),
+    "pure, seen from a half-line": (made(BELL, query=HALF, support=COUNT.range), 0.5, 0.0),
+    "pure, clamped, seen from the line": (made(ONE, LINE, COUNT.range, rb.RECTIFY), 0.5, 0.0),
+    "pure, unbounded Laplace on the line": (made(ONE, LINE, bounding=rb.UNBOUNDED), 0.5, 0.0),
     "an end that no double lies one sensitivity away from": (
-        made(
-            rb.Laplace(scale=0.095),
-            query=rb.Query(range=rb.Union((-2.79, -0.901), (0.859, 1.377)), sensitivity=0.31),
-            bounding=rb.UNBOUNDED,
-        ),
+        made(rb.Laplace(scale=0.095), query=APART, bounding=rb.UNBOUNDED),
         3.0,
         0.05,
     ),
@@ -497,18 +397,12 @@ FALSE = {
 
 
 @pytest.mark.parametrize("claim", FALSE.values(), ids=FALSE)
-def test_a_false_claim_is_refuted_by_a_pair_that_anyone_can_check(claim, within):
-    with within(20.0), pytest.raises(ClaimFalse) as caught:
-        rb.certify(*claim)
-    violated(caught.value, *claim)
-
-
-@pytest.mark.parametrize("claim", FALSE.values(), ids=FALSE)
-def test_the_numbers_of_a_refutation_are_those_of_its_pair(claim, within):
+def test_a_false_claim_is_refuted_by_a_pair_that_anyone_can_check_and_its_numbers(claim, within):
     mechanism, epsilon, delta = claim
     with within(20.0), pytest.raises(ClaimFalse) as caught:
         rb.certify(*claim)
     error = caught.value
+    violated(error, *claim)
     first, second = (mechanism.law(min(max(x, -1e6), 1e6)) for x in error.pair)
     assert rb.hockey_stick(first, second, epsilon) >= error.delta * (1 - 1e-9)
     needs = error.epsilon * (1 - 1e-9) if math.isfinite(error.epsilon) else 50.0
@@ -519,24 +413,16 @@ def test_the_numbers_of_a_refutation_are_those_of_its_pair(claim, within):
 
 
 # Mechanisms whose worst pair is easy to overlook, with a pair that breaks the claim.
+TWO_ENDS = rb.Query(range=rb.Union((-INF, 0), (100, INF)), sensitivity=1.0)
 OVERLOOKED = {
     "a symmetric support and a range that is not": (
-        made(
-            rb.Gaussian(scale=1.0),
-            query=rb.Query(range=rb.Union((-INF, 0), (100, INF)), sensitivity=1.0),
-            support=rb.Grid(step=2, within=rb.Interval(-1, 1)),
-            bounding=rb.QUANTIZE,
-        ),
+        made(BELL, TWO_ENDS, rb.Grid(step=2, within=rb.Interval(-1, 1)), rb.QUANTIZE),
         (-1.0, 0.0),
         1.0,
         1e-10,
     ),
     "the same, truncated": (
-        made(
-            rb.Gaussian(scale=1.0),
-            query=rb.Query(range=rb.Union((-INF, 0), (100, INF)), sensitivity=1.0),
-            support=rb.Interval(-1, 1),
-        ),
+        made(BELL, TWO_ENDS, rb.Interval(-1, 1)),
         (-1.0, -2.0),
         1.0,
         1e-5,
@@ -592,24 +478,12 @@ def test_the_truth_itself_is_decided_or_said_to_be_undecided():
             rb.certify(mechanism, exact * (1 - 1e-5), delta)
 
 
-def test_an_error_that_carries_a_proof_survives_pickling():
-    with pytest.raises(ClaimFalse) as caught:
-        rb.certify(made(rb.Laplace(scale=1.0)), 0.5)
-    twin = pickle.loads(pickle.dumps(caught.value))
-    assert str(twin) == str(caught.value)
-    assert (twin.pair, twin.epsilon, twin.delta) == (caught.value.pair, caught.value.epsilon, caught.value.delta)
-
-
 def test_reading_is_not_proving():
     """`from_json` says that it does not check; its words must then not say that anything is proved."""
     forged = rb.Certificate.from_json(twisted(CERTIFICATES["LOSS_AT_ENDS"], epsilon=1e-3))
     with pytest.raises(CertificateInvalid):
         rb.verify(forged.to_json())
     assert not str(forged).startswith("Proved")
-
-
-def test_the_errors_of_certificates_are_ours():
-    assert all(issubclass(kind, RangeboundError) for kind in (CertificateInvalid, ClaimFalse, Undecided))
 
 
 def test_a_certificate_says_no_less_than_it_proves():

@@ -104,6 +104,7 @@ REFUSED: dict[tuple[str, str], type[RangeboundError]] = {
 }
 
 
+@pytest.mark.claim("charge")
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("call", CALLS)
 def test_it_works_or_is_refused_before_anything_is_charged(ledger: Ledger, call: str, rule: str) -> None:

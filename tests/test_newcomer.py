@@ -5,18 +5,17 @@ import inspect
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 
 import rangebound as rb
 from rangebound import accounting, arguments, plot
 from rangebound.accounting import best_accountant, composition
-from rangebound.audit import adapters, attack, timing
+from rangebound.audit import attack, timing
 from rangebound.errors import ArgumentTypeError
 from rangebound.ledger import rule
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import Cost
-from rangebound.release import explain, release
+from rangebound.release import release
 from rangebound.release.engine.duckdb import DuckDB
 
 GaussianNB = pytest.importorskip("rangebound.learn.sklearn").GaussianNB
@@ -24,106 +23,51 @@ UNIT = rb.Interval(0, 1)
 QUERY = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
 MADE = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=QUERY)
 CERTIFICATE = rb.certify(MADE, epsilon=2.0)
-NAMES = {
-    each.__name__.rpartition(".")[2]: each
-    for each in (
-        accounting,
-        adapters,
-        attack,
-        composition,
-        best_accountant,
-        math,
-        rule,
-        plot,
-        timing,
-        DuckDB,
-        Ledger,
-        GaussianNB,
-        explain,
-        release,
-    )
-}
+SHOWN = [accounting, attack, composition, best_accountant, math, rule, plot, timing]
+SHOWN += [DuckDB, Ledger, GaussianNB, release]
+NAMES = {each.__name__.rpartition(".")[2]: each for each in SHOWN}
 NAMES |= {"rb": rb, "UNIT": UNIT, "QUERY": QUERY, "MADE": MADE, "CERTIFICATE": CERTIFICATE}
 
 # What a newcomer may write, and what the answer must say.
 MISTAKES = {
     "rb.Laplace(2)": "arguments are given by name; write Laplace(scale=2)",
     "rb.Laplace(sigma=2)": "it has no argument sigma; write Laplace(scale=...)",
-    "rb.Laplace()": "scale is missing; write Laplace(scale=...)",
-    "rb.Laplace(scale='2')": "scale='2': must be a real number",
-    "rb.TruncatedLaplacian(1, 9)": "write TruncatedLaplacian(scale=1, limit=9)",
     "rb.Query(UNIT, 1)": "write Query(range=..., sensitivity=1)",
-    "rb.Query(range=UNIT)": "sensitivity is missing; write Query(range=..., sensitivity=...)",
-    "rb.Query(range=UNIT, sensitivty=1)": "it has no argument sensitivty",
     "rb.Query(range=(0, 1), sensitivity=1)": "such as Interval(0, 100)",
     "rb.Grid([1, 2, 3])": "write Grid(step=..., within=...)",
-    "rb.Grid(0.5, UNIT)": "write Grid(step=0.5, within=...)",
-    "rb.Grid(step=0.5, within=(0, 1))": "such as Interval(0, 10)",
     "rb.Interval(0)": "upper is missing; write Interval(lower, upper)",
-    "rb.Interval((0, 1))": "upper is missing; write Interval(lower, upper)",
-    "rb.Interval()": "lower and upper are missing",
-    "rb.Interval(0, 1, 2)": "too many arguments; write Interval(lower, upper)",
     "rb.Interval(min=0, max=1)": "it has no argument min; write Interval(lower, upper)",
     "rb.Interval(0, None)": "an open end is math.inf",
-    "rb.Interval(1, 0)": "lower must be below upper",
     "rb.Union([(0, 1), (2, 3)])": "give spans one by one, (0, 1), (2, 3)",
-    "rb.Union(0, 1, 2, 3)": "span=0: must be a pair",
-    "rb.Union((0, 2), (1, 3))": "spans=(0.0, 2.0), (1.0, 3.0): must be in order",
-    "rb.Union(spans=[(0, 1)])": "write Union(*spans)",
     "rb.Mechanism(rb.Laplace(scale=1), QUERY)": "write Mechanism(noise=Laplace(scale=1.0), query=...)",
     "rb.Mechanism(noise=rb.Laplace, query=QUERY)": "such as rb.Laplace(scale=2.0)",
-    "rb.Mechanism(noise='laplace', query=QUERY)": "such as rb.Laplace(scale=2.0)",
     "rb.Mechanism(noise=rb.Laplace(scale=1), query=QUERY, bounding='truncate')": "one of rb.TRUNCATE",
-    "rb.Mechanism(noise=rb.Laplace(scale=1), query=QUERY, epsilon=1)": "support=None, bounding=TRUNCATE",
     "rb.calibrate(rb.Laplace, QUERY, 1.0)": "arguments are given by name; write calibrate(noise=..., query=..., ",
     "rb.calibrate(noise=rb.Laplace(scale=1), query=QUERY, epsilon=1)": "the scale is what calibrate finds",
-    "rb.calibrate(noise=rb.Laplace, query=QUERY)": "epsilon is missing",
-    "rb.calibrate(noise=rb.Laplace, query=QUERY, eps=1)": "it has no argument eps",
-    "rb.calibrate(noise=rb.Laplace, query=QUERY, epsilon=0)": "epsilon=0: must be positive",
-    "rb.calibrate(noise=rb.Laplace, query=QUERY, epsilon=1, delta=1)": "delta=1: must lie in [0, 1)",
     "rb.choose(QUERY, 1.0)": "write choose(query=..., epsilon=1.0)",
     "rb.certify(MADE)": "pass what to prove, such as certify(m, epsilon=1.0, delta=1e-6)",
-    "rb.certify(rb.Laplace(scale=2), epsilon=1)": "must be a mechanism: a Mechanism",
     "rb.verify(CERTIFICATE)": "as Certificate.to_json writes it",
     "rb.verify('certificate.json')": "not the name of its file",
     "rb.verify(CERTIFICATE.to_json()[:-5])": "must be JSON, whole and nothing else",
-    "rb.verify('[]')": "must be of the format 'rangebound certificate 1'",
     "rb.verify(CERTIFICATE.to_json().replace('bits', 'bit'))": "field 'bits' is missing",
-    "rb.verify(CERTIFICATE.to_json().replace('2.0', '0.1', 1))": "certificate",
     "rb.hockey_stick(MADE, MADE, 1.0)": "must be a Law, as m.law(answer) returns",
     "MADE.release('42')": "answer of type str: must be a real number",
     "MADE.release(math.nan)": "decide what a missing value counts as",
     "MADE.confidence_interval(140)": "is never published; the numbers of the support next to it are",
     "accounting.MechanismEvent(MADE, 100)": "write MechanismEvent(mechanism=..., times=1)",
     "accounting.SampledEvent(mechanism=MADE, times=3)": "rate is missing",
-    "accounting.ComposedEvent([accounting.MechanismEvent(mechanism=MADE)])": "write ComposedEvent(events=...)",
     "best_accountant.epsilon(MADE, 1e-6)": "must be an event, such as MechanismEvent(mechanism=m)",
-    "accounting.Guarantee(0.5)": "write Guarantee(epsilon=0.5)",
     "rule.Cost(0.1)": "write Cost(epsilon=0.1)",
-    "rule.RenyiCost(8, 0.1)": "write RenyiCost(order=8, divergence=0.1)",
-    "rule.RenyiFilter(16)": "write RenyiFilter(order=16)",
-    "rule.GaussianCost(0.1)": "write GaussianCost(mu=0.1",
-    "rule.GaussianFilter(0.1)": "write GaussianFilter(spare=",
     "Ledger('census.ledger')": "write Ledger.open(path), or Ledger.create(path)",
     "Ledger.open('census.ledger')": "`rangebound ledger open census.ledger ACCOUNT --epsilon TOTAL` makes one",
     "attack(MADE, 1.0)": "some arguments are given by name; write attack(mechanism, pair=None, epsilon=None",
-    "attack(MADE.release, pair=(0, 1))": "must be a mechanism or a function (answer, count)",
-    "attack(lambda answer: answer, pair=(0, 1))": "must be a mechanism or a function (answer, count)",
     "timing(MADE, pair=(0, 5))": "such as m.release",
     "release('plan.toml', {'age': [17.25]}, ledger=None)": "plan of type str: must be a Plan, as read_plan",
-    "release({'age': [17.25]}, 'plan.toml', ledger=None)": "plan of type dict: must be a Plan",
     "release(1)": "data and ledger are missing; write release(plan, data, ledger=...)",
-    "explain('plan.toml')": "plan of type str: must be a Plan",
     "DuckDB({}, memory='lots')": "a size such as 4GB",
-    "DuckDB({}, threads=0)": "a number of threads from 1 on",
-    "plot.law(MADE)": "must be a Law, as m.law(answer) returns",
     "plot.worst_pair(MADE, MADE)": "write worst_pair(mechanism, epsilon=None, ax=None)",
-    "plot.fisher(MADE, ax=3)": "ax=3: must be axes of matplotlib",
     "GaussianNB(1.0)": "arguments are given by name; write GaussianNB(epsilon=1.0",
-    "GaussianNB(random_state=1)": "it has no argument random_state",
     "GaussianNB(bounds=(0, 1)).fit([0.5, 0.7], [0, 1])": "X: must have two dimensions, rows and features",
-    "adapters.numpy('laplace')": "such as np.random.default_rng().laplace",
-    "adapters.scipy(3)": "distribution=3: must be a frozen distribution of scipy.stats, with a method rvs",
 }
 
 
@@ -139,18 +83,6 @@ def test_a_mistake_gets_one_sentence_to_act_on(mistake, words, tmp_path, monkeyp
 
 
 PRIVATE = 17.25
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [f"{PRIVATE}", [PRIVATE, None], [PRIVATE, math.nan], np.array([PRIVATE, math.inf]), {"count": PRIVATE}],
-    ids=repr,
-)
-def test_an_error_of_a_release_shows_no_answer(answer):
-    for call in (MADE.release, MADE.law, MADE.error, MADE.fisher, MADE.query.clip):
-        with pytest.raises(rb.RangeboundError, match=r"^answer") as caught:
-            call(answer)
-        assert f"{PRIVATE}" not in str(caught.value)
 
 
 def test_control_a_public_number_is_shown():

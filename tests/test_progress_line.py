@@ -11,8 +11,6 @@ from rangebound.progress_line import is_shown, progress_line
 
 
 class Terminal(io.StringIO):
-    """An error stream that says it is a terminal."""
-
     def isatty(self):
         return True
 
@@ -27,7 +25,6 @@ def terminal(monkeypatch):
 
 
 def wait(stream, words):
-    """Wait until a stream has some words, at most ten seconds."""
     end = time.monotonic() + 10.0
     while words not in stream.getvalue() and time.monotonic() < end:
         time.sleep(0.01)
@@ -41,20 +38,15 @@ def test_a_line_appears_on_a_terminal_and_says_what_it_is_told(monkeypatch):
     assert "searching: at most 3 % above" in stream.getvalue()
 
 
-def test_nothing_is_shown_before_two_seconds(monkeypatch):
+@pytest.mark.parametrize("case", ["a file", "off", "too early"])
+def test_nothing_is_shown_in_a_file_or_where_progress_is_off_or_before_two_seconds(monkeypatch, case):
     stream = terminal(monkeypatch)
-    monkeypatch.setattr(module, "_PATIENCE", 60.0)
-    with progress_line("searching", None) as tell:
-        tell("at most 3 % above")
-    assert stream.getvalue() == ""
-
-
-@pytest.mark.parametrize("progress", [None, False])
-def test_nothing_is_shown_if_the_error_stream_is_a_file_or_progress_is_off(monkeypatch, progress):
-    stream = terminal(monkeypatch)
-    if progress is None:
+    if case == "a file":
         monkeypatch.setattr("sys.stderr", stream := io.StringIO())
-    assert not is_shown(progress)
+    if case == "too early":
+        monkeypatch.setattr(module, "_PATIENCE", 60.0)
+    progress = False if case == "off" else None
+    assert is_shown(progress) == (case == "too early")
     with progress_line("searching", progress) as tell:
         tell("at most 3 % above")
         time.sleep(0.05)
@@ -62,7 +54,6 @@ def test_nothing_is_shown_if_the_error_stream_is_a_file_or_progress_is_off(monke
 
 
 def fail(stream):
-    """Fail once a line has appeared."""
     with progress_line("searching", True):
         wait(stream, "searching")
         raise ZeroDivisionError

@@ -5,6 +5,7 @@ numpy, and nothing of the package's own arithmetic.
 """
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import Phase, assume, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
@@ -112,9 +113,6 @@ def neighbours_of(mechanism: rb.Mechanism, count: int = 9) -> list[tuple[float, 
     return pairs
 
 
-# The second opinion.
-
-
 class Plain:
     """The laws of a mechanism from scipy.stats: masses of cells on a fine grid, and atoms."""
 
@@ -134,8 +132,9 @@ class Plain:
             low, high = max(lower, places.min() - 30 * scale), min(upper, places.max() + 30 * scale)
             if low < high:
                 self.cells.append(np.linspace(low, high, cells))
+        self.masses = functools.cache(self._masses)
 
-    def masses(self, at: float) -> np.ndarray:
+    def _masses(self, at: float) -> np.ndarray:
         """Probabilities of the cells of the spans, then of the atoms: comparing them is post-processing."""
         parts = [np.diff(self.cdf(edges - at)) for edges in self.cells]
         points = np.asarray(self.shape.points)
@@ -157,6 +156,7 @@ class Plain:
         return math.log(total) / (alpha - 1.0) if total > 0.0 else 0.0
 
 
+@pytest.mark.claim("privacy")
 @many
 @given(mechanisms(), st.sampled_from([0.0, 0.25, 1.0, 3.0]))
 def test_no_pair_gives_away_more_than_delta(within, mechanism, epsilon):
@@ -177,6 +177,7 @@ def test_no_pair_gives_away_more_than_the_renyi_curve(within, mechanism, alpha):
         assert plain.renyi(p, q, alpha) <= claimed * (1 + 1e-6) + 1e-9
 
 
+@pytest.mark.claim("privacy")
 @many
 @given(mechanisms(), st.sampled_from([1e-6, 1e-3, 0.05]))
 def test_no_pair_gives_away_more_than_epsilon(within, mechanism, delta):
@@ -191,6 +192,7 @@ def test_no_pair_gives_away_more_than_epsilon(within, mechanism, delta):
         assert rb.renyi(mechanism.law(p), mechanism.law(q), INF) <= pure * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @few
 @given(mechanisms(ends="both", boundings=(rb.TRUNCATE, rb.RECTIFY, rb.UNBOUNDED)), st.sampled_from([0.25, 1.0]))
 def test_some_pair_gives_away_nearly_all_of_delta(within, mechanism, epsilon):
@@ -199,9 +201,6 @@ def test_some_pair_gives_away_nearly_all_of_delta(within, mechanism, epsilon):
     pairs = neighbours_of(mechanism, 41)
     found = max((rb.hockey_stick(mechanism.law(p), mechanism.law(q), epsilon) for p, q in pairs), default=0.0)
     assert claimed <= found * 1.1 + 1e-4
-
-
-# Symmetries.
 
 
 def moved(mechanism: rb.Mechanism, place: Callable[[float], float], unit: float) -> rb.Mechanism:
@@ -260,8 +259,8 @@ def test_privacy_does_not_depend_on_the_coordinates(within, change, mechanism, e
 
 @every_change
 @few
-@given(mechanisms(), eighths)
-def test_errors_and_information_follow_the_coordinates(change, mechanism, answer):
+@given(mechanisms(), eighths, st.floats(0.001, 0.999))
+def test_laws_errors_and_information_follow_the_coordinates(change, mechanism, answer, chance):
     twin = moved(mechanism, change, change.unit)
     here = float(mechanism.query.clip(answer))
     before, after = mechanism.error(here), twin.error(change(here))
@@ -269,53 +268,33 @@ def test_errors_and_information_follow_the_coordinates(change, mechanism, answer
     assert after.mae == pytest.approx(change.unit * before.mae, rel=1e-12)
     assert after.mse == pytest.approx(change.unit**2 * before.mse, rel=1e-12)
     assert twin.fisher(change(here)) == pytest.approx(mechanism.fisher(here) / change.unit**2, rel=1e-12, abs=1e-200)
+    law, there = mechanism.law(here), twin.law(change(here))
+    close = 1e-9 * change.unit * math.sqrt(law.variance) + 1e-12 * abs(there.mean)
+    assert there.mean == pytest.approx(change(float(law.mean)), abs=close)
+    assert there.variance == pytest.approx(change.unit**2 * law.variance, rel=1e-9)
+    x = float(law.quantile(chance))
+    assert (there.cdf if change.sign > 0 else there.sf)(change(x)) == pytest.approx(law.cdf(x), abs=1e-9)
 
 
-@every_change
-@few
-@given(mechanisms(), eighths, st.floats(0.001, 0.999))
-def test_laws_follow_the_coordinates(change, mechanism, answer, chance):
-    twin = moved(mechanism, change, change.unit)
-    here = float(mechanism.query.clip(answer))
-    before, after = mechanism.law(here), twin.law(change(here))
-    spread = math.sqrt(before.variance)
-    assert after.mean == pytest.approx(
-        change(float(before.mean)), abs=1e-9 * change.unit * spread + 1e-12 * abs(after.mean)
-    )
-    assert after.variance == pytest.approx(change.unit**2 * before.variance, rel=1e-9)
-    x = float(before.quantile(chance))
-    there = after.cdf(change(x)) if change.sign > 0 else after.sf(change(x))
-    assert there == pytest.approx(before.cdf(x), abs=1e-9)
+BOUNDED = [
+    (rb.TRUNCATE, rb.Interval(0, 4)),
+    (rb.TRUNCATE, rb.Union((0, 1), (1.5, 4))),
+    (rb.RECTIFY, rb.Interval(0, 4)),
+]
 
 
+@pytest.mark.few
 @every_change
 @pytest.mark.parametrize("noise", [rb.Laplace, rb.Gaussian])
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
-@pytest.mark.parametrize("bounding", [rb.TRUNCATE, rb.RECTIFY])
-def test_the_calibrated_scale_follows_the_unit(within, change, noise, delta, bounding):
-    for answers in (rb.Interval(0, 4), rb.Union((0, 1), (1.5, 4))):
-        if bounding is rb.RECTIFY and isinstance(answers, rb.Union):
-            continue
-        spans = sorted(tuple(sorted(map(change, span))) for span in answers.spans)
-        there = rb.Interval(*spans[0]) if isinstance(answers, rb.Interval) else rb.Union(*spans)
-        queries = rb.Query(range=answers, sensitivity=1.0), rb.Query(range=there, sensitivity=change.unit)
-        with within(20.0):
-            one, two = (
-                rb.calibrate(noise=noise, query=query, bounding=bounding, epsilon=1.0, delta=delta).noise.scale
-                for query in queries
-            )
-        assert two == pytest.approx(one * change.unit, rel=2e-9)
-
-
-# Monotonicity of the guarantees.
-
-
-@few
-@given(mechanisms(), st.lists(st.sampled_from([0.0, 0.1, 0.5, 1.0, 2.0, 5.0]), min_size=2, max_size=2, unique=True))
-def test_delta_falls_with_epsilon(within, mechanism, epsilons):
-    low, high = sorted(epsilons)
+@pytest.mark.parametrize(("bounding", "answers"), BOUNDED, ids=str)
+def test_the_calibrated_scale_follows_the_unit(within, change, noise, delta, bounding, answers):
+    query = rb.Query(range=answers, sensitivity=1.0)
+    there = moved(rb.Mechanism(noise=noise(scale=1.0), query=query, bounding=bounding), change, change.unit).query
+    asked = {"noise": noise, "bounding": bounding, "epsilon": 1.0, "delta": delta}
     with within(20.0):
-        assert mechanism.delta(high) <= mechanism.delta(low) * (1 + CLOSE)
+        one, two = (rb.calibrate(query=each, **asked).noise.scale for each in (query, there))
+    assert two == pytest.approx(one * change.unit, rel=2e-9)
 
 
 @few
@@ -329,37 +308,33 @@ def test_delta_falls_with_the_scale_on_an_interval(within, answers, sensitivity,
     assert more <= less * (1 + CLOSE)
 
 
+two_epsilons = st.lists(st.sampled_from([0.0, 0.1, 0.5, 1.0, 2.0, 5.0]), min_size=2, max_size=2, unique=True).map(
+    sorted
+)
+two_orders = st.lists(st.sampled_from([1.25, 1.5, 2.0, 3.0, 8.0, 32.0]), min_size=2, max_size=2, unique=True).map(
+    sorted
+)
+
+
 @few
-@given(mechanisms(), st.sampled_from([0.0, 0.5, 2.0]), st.sampled_from([1.5, 4.0]))
-def test_every_number_rises_with_the_sensitivity(within, mechanism, epsilon, alpha):
+@given(mechanisms(), two_epsilons, two_orders, st.sampled_from([1e-9, 1e-4, 0.01, 0.2]))
+def test_every_number_rises_with_the_sensitivity_and_goes_with_the_others(within, mechanism, epsilons, orders, delta):
     query = rb.Query(range=mechanism.query.range, sensitivity=mechanism.query.sensitivity * 1.5)
     wider = dataclasses.replace(mechanism, query=query)
-    with within(30.0):
-        assert mechanism.delta(epsilon) <= wider.delta(epsilon) * (1 + CLOSE)
-        assert mechanism.epsilon() <= wider.epsilon() * (1 + CLOSE)
-        assert mechanism.rdp(alpha) <= wider.rdp(alpha) * (1 + CLOSE)
-
-
-@few
-@given(mechanisms(), st.lists(st.sampled_from([1.25, 1.5, 2.0, 3.0, 8.0, 32.0]), min_size=2, max_size=2, unique=True))
-def test_the_renyi_curve_rises_up_to_the_pure_epsilon(within, mechanism, orders):
-    low, high = sorted(orders)
-    with within(30.0):
-        first, second, pure = mechanism.rdp(low), mechanism.rdp(high), mechanism.epsilon()
-    assert first <= second * (1 + CLOSE)
-    assert second <= pure * (1 + CLOSE)
-
-
-@few
-@given(mechanisms(), st.sampled_from([1e-9, 1e-4, 0.01, 0.2]))
-def test_epsilon_and_delta_belong_together(within, mechanism, delta):
-    with within(30.0):
-        epsilon, pure = mechanism.epsilon(delta), mechanism.epsilon()
-        assert 0.0 <= epsilon <= pure
+    with within(60.0):
+        pure, epsilon = mechanism.epsilon(), mechanism.epsilon(delta)
+        deltas, curve = [mechanism.delta(each) for each in epsilons], [mechanism.rdp(each) for each in orders]
+        assert deltas[0] <= wider.delta(epsilons[0]) * (1 + CLOSE)
+        assert pure <= wider.epsilon() * (1 + CLOSE)
+        assert curve[0] <= wider.rdp(orders[0]) * (1 + CLOSE)
         if math.isfinite(epsilon):
             assert mechanism.delta(epsilon) <= delta * (1 + CLOSE)
         if math.isfinite(pure):
             assert mechanism.delta(pure) == 0.0
+    assert deltas[1] <= deltas[0] * (1 + CLOSE)
+    assert curve[0] <= curve[1] * (1 + CLOSE)
+    assert curve[1] <= pure * (1 + CLOSE)
+    assert 0.0 <= epsilon <= pure
 
 
 @fewer
@@ -447,12 +422,9 @@ def test_the_theorem_fails_for_a_scale_that_depends_on_the_answer():
     assert violations(uneven, 4.9, 5.0, 5.1) != []
 
 
-# Laws.
-
-
 @settings(max_examples=60)
-@given(mechanisms(), eighths)
-def test_the_mass_of_a_law_is_one(mechanism, answer):
+@given(mechanisms(), eighths, st.lists(eighths, min_size=2, max_size=2, unique=True))
+def test_the_mass_of_a_law_is_one_and_masses_add_up(mechanism, answer, places):
     law = mechanism.law(answer)
     points, weights = law.atoms
     lower, upper = mechanism.shape.ends
@@ -470,12 +442,6 @@ def test_the_mass_of_a_law_is_one(mechanism, answer):
     for point, weight in zip(points, weights, strict=True):
         assert law.mass(point, point) == pytest.approx(weight, rel=1e-12, abs=1e-300)
         assert law.cdf(point) + law.sf(point) == pytest.approx(1.0 + weight, abs=1e-12)
-
-
-@settings(max_examples=60)
-@given(mechanisms(), eighths, st.lists(eighths, min_size=2, max_size=2, unique=True))
-def test_masses_add_up_and_the_distribution_function_rises(mechanism, answer, places):
-    law = mechanism.law(answer)
     a, b = sorted(places)
     middle = (a + b) / 2
     atom = float(law.mass(middle, middle))
@@ -493,29 +459,25 @@ def test_the_density_integrates_to_the_mass_and_the_moments(mechanism, answer):
     law = mechanism.law(answer)
     at, scale, limit = float(law.location), mechanism.noise.scale, getattr(mechanism.noise, "limit", INF)
     points, weights = law.atoms
-    total, mean, second = weights.sum(), (points * weights).sum(), (points**2 * weights).sum()
+    sums = [(points**power * weights).sum() for power in range(3)]
     for lower, upper in mechanism.shape.spans:
         inner = min(max(at, lower), upper)
         low, high = max(lower, inner - 50 * scale), min(upper, inner + 50 * scale)
         kinks = sorted({low, high, *(x for x in (at - limit, at, at + limit) if low < x < high)})
         for a, b in itertools.pairwise(kinks):
             for power in range(3):
-                value, _ = integrate.quad(
+                sums[power] += integrate.quad(
                     lambda x, k=power: float(law.pdf(x)) * x**k, a, b, epsabs=1e-11, epsrel=1e-10, limit=300
-                )
-                total, mean, second = (
-                    total + value * (power == 0),
-                    mean + value * (power == 1),
-                    second + value * (power == 2),
-                )
+                )[0]
+    total, mean, second = sums
     assert total == pytest.approx(1.0, abs=1e-8)
     assert law.mean == pytest.approx(mean, abs=1e-7 * (1 + abs(mean)))
     assert law.variance == pytest.approx(second - mean**2, abs=1e-6 * (1 + second))
 
 
 @settings(max_examples=80)
-@given(mechanisms(), eighths, st.floats(1e-12, 1 - 1e-12))
-def test_quantiles_undo_the_distribution_function(mechanism, answer, chance):
+@given(mechanisms(), eighths, st.floats(1e-12, 1 - 1e-12), st.lists(st.floats(0, 1), min_size=2, max_size=6))
+def test_quantiles_undo_the_distribution_function_rise_and_stay_in_the_support(mechanism, answer, chance, chances):
     law = mechanism.law(answer)
     x = float(law.quantile(chance))
     atom = float(law.mass(x, x))
@@ -524,31 +486,10 @@ def test_quantiles_undo_the_distribution_function(mechanism, answer, chance):
     assert law.mass(x, x) > 0.0 or law.pdf(x) > 0.0
     if atom == 0.0 and law.pdf(x) > 1e-6:
         assert law.quantile(law.cdf(x)) == pytest.approx(x, abs=1e-9 * (1 + abs(x)) + 1e-12 / float(law.pdf(x)))
-
-
-@settings(max_examples=40)
-@given(mechanisms(), eighths, st.lists(st.floats(0, 1), min_size=2, max_size=6))
-def test_quantiles_rise_and_stay_in_the_support(mechanism, answer, chances):
-    law = mechanism.law(answer)
     found = law.quantile(sorted(chances))
     assert not np.isnan(found).any()
     assert (found[1:] >= found[:-1]).all()
-    spans = mechanism.support.spans
-    assert all(any(lower <= x <= upper for lower, upper in spans) for x in found.tolist())
-
-
-@settings(max_examples=40)
-@given(mechanisms(), st.lists(eighths, min_size=1, max_size=4), eighths)
-def test_many_laws_at_once_are_each_of_them(mechanism, answers, place):
-    batch = mechanism.law(answers)
-    for i, answer in enumerate(answers):
-        law = mechanism.law(answer)
-        for name in ("pdf", "log_pdf", "cdf", "sf"):
-            assert getattr(batch, name)(place)[i] == pytest.approx(
-                float(getattr(law, name)(place)), rel=1e-12, abs=1e-300
-            )
-        assert batch.quantile(0.3)[i] == pytest.approx(float(law.quantile(0.3)), rel=1e-12, abs=1e-12)
-        assert batch.atoms[1][i] == pytest.approx(law.atoms[1], rel=1e-12, abs=1e-300)
+    assert all(any(lower <= x <= upper for lower, upper in mechanism.support.spans) for x in found.tolist())
 
 
 @settings(max_examples=40)
@@ -556,43 +497,6 @@ def test_many_laws_at_once_are_each_of_them(mechanism, answers, place):
 def test_many_pairs_at_once_are_each_of_them(mechanism, places, epsilon, alpha):
     first, second = mechanism.law(places[:2]), mechanism.law(places[1:])
     sticks, renyis = rb.hockey_stick(first, second, epsilon), rb.renyi(first, second, alpha)
-    for i in range(2):
-        p, q = mechanism.law(places[i]), mechanism.law(places[i + 1])
+    for i, (p, q) in enumerate(itertools.pairwise(map(mechanism.law, places))):
         assert sticks[i] == pytest.approx(rb.hockey_stick(p, q, epsilon), rel=1e-9, abs=1e-14)
         assert renyis[i] == pytest.approx(rb.renyi(p, q, alpha), rel=1e-9, abs=1e-13)
-
-
-@settings(max_examples=40)
-@given(mechanisms(), eighths)
-def test_the_errors_are_those_of_the_law(mechanism, answer):
-    error, law = mechanism.error(answer), mechanism.law(answer)
-    at = float(law.location)
-    assert error.bias == pytest.approx(float(law.mean) - at, abs=1e-12 * (1 + abs(at)) + 1e-12 * error.mae)
-    assert error.mse == pytest.approx(float(law.variance) + error.bias**2, rel=1e-9)
-    assert abs(error.bias) <= error.mae * (1 + 1e-12)
-    assert error.mae <= math.sqrt(error.mse) * (1 + 1e-12)
-
-
-@few
-@given(mechanisms(ends="both"))
-def test_the_worst_and_the_average_error_enclose_what_happens(mechanism):
-    worst, average = mechanism.worst_error(), mechanism.average_error()
-    found = mechanism.error(answers_of(mechanism, 33))
-    for name in ("bias", "mae", "mse"):
-        sizes = np.abs(getattr(found, name))
-        assert sizes.max() <= getattr(worst, name) * (1 + 1e-9) + 1e-12
-        assert sizes.min() * (1 - 1e-9) - 1e-12 <= getattr(average, name) <= getattr(worst, name) * (1 + 1e-9) + 1e-12
-
-
-@few
-@given(mechanisms(limited=False), eighths)
-def test_fisher_information_is_the_curvature_of_the_divergence(mechanism, answer):
-    """Over a small step h the Renyi divergence of order 2 is h^2 times the information, to first order."""
-    lower, upper = mechanism.query.range.hull.lower, mechanism.query.range.hull.upper
-    here = float(mechanism.query.clip(answer))
-    kinks = [*mechanism.shape.ends, *mechanism.shape.points, *(end for cell in mechanism.shape.cells for end in cell)]
-    step = 1e-5 * mechanism.noise.scale
-    assume(lower < here - step < here + step < upper and all(abs(here - kink) >= 2 * step for kink in kinks))
-    assume(float(mechanism.query.clip(here + step)) == here + step and mechanism.noise.scale >= 0.5)
-    value = rb.renyi(mechanism.law(here), mechanism.law(here + step), 2.0) / step**2
-    assert value == pytest.approx(mechanism.fisher(here), rel=1e-3, abs=1e-9)

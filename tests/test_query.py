@@ -4,7 +4,6 @@ import copy
 import dataclasses
 import math
 import pickle
-from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -29,15 +28,7 @@ def test_a_query_is_a_value(query):
     for twin in (copy.deepcopy(query), pickle.loads(pickle.dumps(query)), dataclasses.replace(query)):
         assert twin == query
         assert hash(twin) == hash(query)
-
-
-def test_queries_differ_by_range_and_by_sensitivity():
-    other = rb.Query(range=rb.Interval(0, 10), sensitivity=2.0)
-    assert len({INTERVAL, UNION, HALF, other, rb.Query(range=rb.Interval(0, 10), sensitivity=1)}) == 4
-
-
-def test_sensitivities_that_are_cut_to_the_width_make_the_same_query():
-    assert rb.Query(range=rb.Interval(0, 10), sensitivity=11) == rb.Query(range=rb.Interval(0, 10), sensitivity=10)
+    assert len({INTERVAL, UNION, HALF, query, dataclasses.replace(query, sensitivity=2.0)}) == 4
 
 
 @given(finite, finite)
@@ -49,24 +40,21 @@ def test_a_sensitivity_is_never_cut_below_the_width(one, other):
     exact = Fraction(upper) - Fraction(lower)
     cut = rb.Query(range=rb.Interval(lower, upper), sensitivity=1.5e308).sensitivity
     assert math.nextafter(cut, 0.0) < exact <= cut
+    for kept in (cut, cut / 2):
+        assert kept == 0.0 or rb.Query(range=rb.Interval(lower, upper), sensitivity=kept).sensitivity == kept
 
 
 @pytest.mark.parametrize("sensitivity", [1.0, 10.0, 1e300])
 def test_an_unbounded_range_cuts_no_sensitivity(sensitivity):
     for answers in (rb.Interval(0, INF), rb.Interval(-INF, INF), rb.Union((-INF, 0), (1, 2))):
         assert rb.Query(range=answers, sensitivity=sensitivity).sensitivity == sensitivity
+    assert rb.Query(range=rb.Union((0, 1), (2, 3)), sensitivity=99).sensitivity == 3.0  # the hull of it
 
 
 @given(finite)
 def test_clipping_to_an_interval_is_the_nearest_point(answer):
     assert INTERVAL.clip(answer) == min(max(answer, 0.0), 10.0)
     assert HALF.clip(answer) == min(answer, 10.0)
-
-
-@given(finite, finite)
-def test_clipping_to_an_interval_moves_no_two_answers_apart(one, other):
-    a, b = INTERVAL.clip([one, other])
-    assert abs(a - b) <= abs(one - other)
 
 
 @given(st.floats(-20, 20))
@@ -81,17 +69,9 @@ def test_clipping_to_a_union_is_the_nearest_span(answer):
 @given(st.lists(st.floats(-20, 20), max_size=6))
 def test_clipping_many_is_clipping_each_once(answers):
     for query in (INTERVAL, UNION, HALF):
-        clipped = query.clip(answers)
+        clipped = query.clip(np.asarray(answers))
         assert clipped.tolist() == [float(query.clip(answer)) for answer in answers]
         assert query.clip(clipped).tolist() == clipped.tolist()
-
-
-def test_clipping_keeps_the_shape_and_the_input():
-    answers = np.array([[-5.0, 5.0], [15.0, 1.5]])
-    before = answers.copy()
-    assert INTERVAL.clip(answers).shape == (2, 2)
-    assert UNION.clip(answers).shape == (2, 2)
-    assert (answers == before).all()
 
 
 WIDE = rb.Query(range=rb.Interval(0, 2.0**62), sensitivity=1.0)
@@ -164,24 +144,6 @@ def test_long_doubles_are_exact_or_refused():
         for call in (mechanism.release, mechanism.law, INTERVAL.clip):
             with pytest.raises(rb.errors.ArgumentError, match="double exactly"):
                 call(longer)
-
-
-@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.int8, np.uint32])
-def test_what_fits_into_doubles_is_taken_as_it_is(kind):
-    numbers = np.array([0, 1, 3], dtype=kind)
-    assert (INTERVAL.clip(numbers) == numbers.astype(float)).all()
-
-
-@pytest.mark.parametrize("kind", [Decimal, Fraction])
-def test_numbers_of_any_size_are_refused_by_their_type(kind):
-    """Whatever the number: a rule about values would let the answer decide."""
-    mechanism = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=INTERVAL)
-    for number in (kind(1), kind(2**60 + 1), kind(1) / 3):
-        for answer in (number, [number], np.array([number]), [number, 0.5]):
-            with pytest.raises(rb.errors.ArgumentTypeError, match="answer of type"):
-                mechanism.release(answer)
-            with pytest.raises(rb.errors.ArgumentTypeError, match="answer of type"):
-                INTERVAL.clip(answer)
 
 
 def test_noise_on_a_grid_of_answers_is_that_of_the_grid_as_support():

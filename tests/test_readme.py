@@ -24,15 +24,12 @@ SHELLS = {"sh", "bash", "shell"}
 
 
 class Block(NamedTuple):
-    """A fenced block of a page: its language, its text, and the line on which the text begins."""
-
     language: str
     body: str
     line: int
 
 
 def blocks(page: str) -> Iterator[Block]:
-    """Yield the fenced blocks of a page in order."""
     for match in FENCE.finditer(page):
         yield Block(match["language"], textwrap.dedent(match["body"]), page.count("\n", 0, match.start("body")) + 1)
 
@@ -62,7 +59,6 @@ def commands(page: str) -> Iterator[str]:
 
 
 def make_targets_named(page: str) -> set[str]:
-    """Return the targets that a page asks make for."""
     targets: set[str] = set()
     for command in commands(page):
         for part in re.split(r"&&|\|\||[;|]", command):
@@ -72,11 +68,6 @@ def make_targets_named(page: str) -> set[str]:
     return targets
 
 
-def make_targets_defined(makefile: str) -> set[str]:
-    """Return the targets that a Makefile defines."""
-    return set(TARGET.findall(makefile))
-
-
 LONG = {
     "plots.md": {"[:500]": "[:50]", "epsilons=[0.1, 0.2, 0.5, 1.0, 2.0, 5.0]": "epsilons=[0.5, 2.0]"},
     "learning.md": {"FisherWatcher()": "FisherWatcher(iterations=5)"},
@@ -84,49 +75,37 @@ LONG = {
 """Pages that take long, with what is written and less of it; as printed they run with the long tests."""
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_python_blocks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+SLOW = {"accounting.md", "audit.md", "optimal.md", "risk.md", *LONG}
+CASES = [pytest.param(path, False, marks=[pytest.mark.slow] * (path.name in SLOW)) for path in PAGES]
+CASES += [pytest.param(path, True, marks=pytest.mark.long) for path in PAGES if path.name in LONG]
+
+
+@pytest.mark.claim("page")
+@pytest.mark.parametrize(
+    ("path", "whole"), CASES, ids=lambda each: each.name if isinstance(each, Path) else "as printed" if each else "less"
+)
+def test_python_blocks_run(path: Path, whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     text = path.read_text(encoding="utf-8")
-    for written, less in LONG.get(path.name, {}).items():
+    for written, less in {} if whole else LONG.get(path.name, {}).items():
         assert written in text
         text = text.replace(written, less)
     run(text, path.name)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("path", [path for path in PAGES if path.name in LONG], ids=lambda path: path.name)
-def test_long_python_blocks_run_as_printed(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-    run(path.read_text(encoding="utf-8"), path.name)
-
-
 def test_commands_exist() -> None:
     named = make_targets_named((ROOT / "README.md").read_text(encoding="utf-8"))
     assert {"demo", "test"} <= named
-    assert named <= make_targets_defined((ROOT / "Makefile").read_text(encoding="utf-8"))
-
-
-def plans(page: str) -> list[str]:
-    """Return the TOML blocks of a page that are whole plans."""
-    return [block.body for block in blocks(page) if block.language == "toml" and "[[query]]" in block.body]
+    assert named <= set(TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
 
 
 def test_the_plan_in_the_readme_is_valid() -> None:
-    (plan,) = plans((ROOT / "README.md").read_text(encoding="utf-8"))
+    found = [block for block in blocks((ROOT / "README.md").read_text(encoding="utf-8")) if block.language == "toml"]
+    (plan,) = (block.body for block in found if "[[query]]" in block.body)
     assert parse_plan(plan).query[0].kind == "mean"
     with pytest.raises(PlanError):
         parse_plan(plan.replace("[0, 120]", "[120, 0]"))
-
-
-def test_the_readme_fits_on_two_screens() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100
-
-
-def test_readme_shows_code() -> None:
-    assert any(block.language == "python" for block in blocks((ROOT / "README.md").read_text(encoding="utf-8")))
 
 
 PAGE = """
@@ -154,11 +133,8 @@ make nothing
 """
 
 
-def test_blocks_of_a_page_share_their_names() -> None:
+def test_control_blocks_of_a_page_share_their_names_and_a_broken_one_fails() -> None:
     run(PAGE.format(answer=2), "page")
-
-
-def test_control_a_broken_block_fails() -> None:
     with pytest.raises(AssertionError) as caught:
         run(PAGE.format(answer=3), "page")
     assert caught.traceback[-1].lineno + 1 == 12
@@ -174,4 +150,4 @@ def test_control_a_number_that_is_not_the_value_fails() -> None:
 def test_control_a_missing_target_is_found() -> None:
     named = make_targets_named(PAGE)
     assert named == {"demo", "test", "nothing"}
-    assert named - make_targets_defined("demo: x\n\techo\nVALUE := 1\ntest: lint ## text\n") == {"nothing"}
+    assert named - set(TARGET.findall("demo: x\n\techo\nVALUE := 1\ntest: lint ## text\n")) == {"nothing"}

@@ -19,7 +19,8 @@ from tests import release_check as check
 
 BUILD = "import sys; from setuptools import build_meta as b; print(getattr(b, 'build_' + sys.argv[1])(sys.argv[2]))"
 IN_GIT = pytest.mark.skipif(
-    not (check.ROOT / ".git").exists(), reason="not a clone: nothing says which files belong to it"
+    not (check.ROOT / ".git").exists() or shutil.which("git") is None,
+    reason="no clone, or no git: nothing says which files belong to it",
 )
 TODAY = datetime.date(2026, 11, 17)
 CHANGES = "# Changelog\n\n## [Unreleased]\n\n## [1.2.3] - 2026-11-17\n\n- A change.\n\n## [1.2.2]\n"
@@ -50,6 +51,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @IN_GIT
+@pytest.mark.slow
 def test_distributions_have_the_right_files_and_tags(tree: Path, tmp_path: Path) -> None:
     """The wheels are built from the source distribution, as pip does where it finds no wheel."""
     sdist = build("sdist", tree, tmp_path)

@@ -30,21 +30,12 @@ def test_the_root_is_found_from_above_zero(
     assert above(found) > 0.0
     assert found == pytest.approx(root, rel=2e-12)
     assert all(low <= x <= high for x in calls)
-    assert len(calls) <= 50  # halving alone takes 43 or so
-
-
-def test_smooth_functions_take_few_steps() -> None:
-    calls = []
-    falling_root(lambda x: calls.append(x) or 2.0 - x**3, 0.0, 5.0)  # type: ignore[func-returns-value]
-    assert len(calls) <= 12
+    assert len(calls) <= (12 if root == 2.0 ** (1 / 3) else 50)  # halving alone takes 43 or so
 
 
 def test_an_absolute_tolerance_is_kept() -> None:
     assert 0.4 <= falling_root(lambda x: 0.5 - x, -7.0, 9.0, absolute=0.1) <= 0.5
-
-
-def test_where_nothing_is_above_zero_the_lower_end_is_the_answer() -> None:
-    assert falling_root(lambda x: -1.0 - x, 0.25, 4.0) == 0.25
+    assert falling_root(lambda x: -1.0 - x, 0.25, 4.0) == 0.25  # the lower end, where nothing is above zero
 
 
 @pytest.mark.parametrize(("start", "root"), [(0.0, 0.3), (0.0, 123.0), (1.0, 1.0001), (1.0, 40.0), (5.0, 2.0)])
@@ -52,10 +43,7 @@ def test_a_bracket_holds_the_root(start: float, root: float) -> None:
     low, high = bracket(lambda x: root - x, 1e6, start)
     assert start <= low < high
     assert low <= max(root, start) <= high
-
-
-def test_a_bracket_ends_at_the_limit() -> None:
-    assert bracket(lambda x: 1.0, 7.0)[1] == 7.0
+    assert bracket(lambda x: 1.0, 7.0 + start, start)[1] == 7.0 + start  # the limit
 
 
 CURVES = {

@@ -12,7 +12,6 @@ import pytest
 from scipy import stats
 
 import rangebound as rb
-from rangebound import staircase as module
 from rangebound.errors import ArgumentError, RangeboundError
 from rangebound.stair_sums import StairSums, best_plateau
 from rangebound.staircase import Staircase, draw, noise
@@ -66,6 +65,7 @@ def sticks(k, r, epsilon, level_):
         )
 
 
+@pytest.mark.few(4)
 @shapes
 def test_the_profile_is_the_largest_of_all_clamped_pairs(k, r, epsilon):
     width = (3 * k + 1) / k
@@ -83,6 +83,7 @@ def test_the_profile_is_the_largest_of_all_clamped_pairs(k, r, epsilon):
         assert back == 0.0 or mechanism.delta(back * (1 - 1e-9)) >= delta * (1 - 1e-6)
 
 
+@pytest.mark.few(4)
 @shapes
 def test_the_renyi_curve_is_the_largest_of_all_clamped_pairs(k, r, epsilon):
     width, last = (3 * k + 1) / k, 3 * k + 1
@@ -130,52 +131,33 @@ def test_neighbouring_answers_are_at_most_k_steps_apart():
     assert round(1.5) - round(0.5) == 2  # the control: answers one step apart, two steps apart
 
 
-def test_a_step_that_does_not_divide_the_sensitivity_is_rounded_up():
-    query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
-    assert Staircase(scale=1.0, query=query, step=0.3, plateau=1).steps == 4
-    assert (
-        Staircase(scale=1.0, query=rb.Query(range=rb.Interval(0, 1), sensitivity=0.05), step=0.01, plateau=1).steps == 5
-    )
+def likely(drawn, values, chances):
+    """The p-value of draws, those of values that are hardly ever drawn put together."""
+    seen = np.asarray([(drawn == each).sum() for each in values])
+    often = len(drawn) * chances > 5
+    seen = np.append(seen[often], len(drawn) - seen[often].sum())
+    hoped = len(drawn) * np.append(chances[often], 1 - chances[often].sum())
+    if hoped[-1] < 1e-9:
+        seen, hoped = seen[:-1], hoped[:-1]
+    return stats.chisquare(seen, hoped * seen.sum() / hoped.sum()).pvalue
 
 
 @shapes
 def test_draws_follow_the_law(k, r, epsilon):
-    source, count = random.Random(7 * k + r), 4000
-    scale = Fraction(1) / Fraction(epsilon)
-    drawn = np.asarray([noise(scale, k, r, source.getrandbits) for _ in range(count)])
-    values = np.arange(-3 * k, 3 * k + 1)
-    chances = StairSums(k, r, epsilon).mass(values.astype(float))
-    inside = np.asarray([(drawn == each).sum() for each in values])
-    seen, hoped = np.append(inside, count - inside.sum()), count * np.append(chances, 1 - chances.sum())
-    enough = hoped > 5
-    seen = np.append(seen[enough], count - seen[enough].sum())
-    hoped = np.append(hoped[enough], count - hoped[enough].sum())
-    if hoped[-1] < 1e-9:
-        seen, hoped = seen[:-1], hoped[:-1]
-    assert stats.chisquare(seen, hoped * seen.sum() / hoped.sum()).pvalue > 1e-6
-
-
-def test_a_wrong_plateau_is_seen_in_the_draws():
-    """The control of the test above."""
-    source, count = random.Random(3), 20_000
-    drawn = np.asarray([noise(Fraction(1), 4, 2, source.getrandbits) for _ in range(count)])
-    values = np.arange(-12, 13)
-    inside = np.asarray([(drawn == each).sum() for each in values])
-    wrong = StairSums(4, 3, 1.0).mass(values.astype(float))
-    seen, hoped = np.append(inside, count - inside.sum()), count * np.append(wrong, 1 - wrong.sum())
-    assert stats.chisquare(seen, hoped).pvalue < 1e-6
+    source, values = random.Random(7 * k + r), np.arange(-3.0 * k, 3 * k + 1)
+    drawn = np.asarray([noise(Fraction(1) / Fraction(epsilon), k, r, source.getrandbits) for _ in range(4000)])
+    assert likely(drawn, values, StairSums(k, r, epsilon).mass(values)) > 1e-6
+    if (k, r) == (4, 2):  # the control: another plateau
+        assert likely(drawn, values, StairSums(4, 3, epsilon).mass(values)) < 1e-6
 
 
 def test_the_released_numbers_follow_the_law_of_the_answer():
-    source, count = random.Random(11), 4000
     mechanism = made(4, 2, 1.0, query=rb.Query(range=rb.Interval(0, 2), sensitivity=1.0))
-    drawn = draw(mechanism, np.full(count, 0.4), source.getrandbits)
-    points, chances = mechanism.law(0.4).atoms
-    seen = np.asarray([(drawn == each).sum() for each in points])
-    assert seen.sum() == count
-    assert stats.chisquare(seen, count * chances / chances.sum()).pvalue > 1e-6
-    other = mechanism.law(0.8).atoms[1]
-    assert stats.chisquare(seen, count * other / other.sum()).pvalue < 1e-6  # the control
+    drawn = draw(mechanism, np.full(4000, 0.4), random.Random(11).getrandbits)
+    assert set(drawn) <= set(mechanism.law(0.4).atoms[0])
+    assert likely(drawn, *mechanism.law(0.4).atoms) > 1e-6
+    assert likely(drawn, *mechanism.law(0.8).atoms) < 1e-6  # the control
+    assert len({*mechanism.release(np.full(200, 0.4))}) > 4
 
 
 def test_one_step_to_a_sensitivity_is_discrete_laplace_noise():
@@ -260,11 +242,6 @@ def test_the_plateau_has_the_smallest_error_of_all(k, epsilon, squared):
     assert errors[best - 1] == pytest.approx(min(errors), rel=1e-12)
 
 
-def test_the_plateau_approaches_the_one_of_the_line():
-    for epsilon in (0.1, 1.0, 4.0):
-        assert best_plateau(4096, epsilon, False) / 4096 == pytest.approx(1 / (1 + math.exp(epsilon / 2)), abs=2e-3)
-
-
 def test_errors_reach_the_published_table():
     """Clamped staircase noise on [0, 10]; the table has them at lattice points of D/16, D/32 at epsilon 4."""
     table = {0.1: 3.933, 0.2: 3.155, 0.5: 1.817, 1.0: 0.953, 2.0: 0.4245, 4.0: 0.1373}
@@ -278,7 +255,6 @@ def test_shares_are_published_on_their_grid():
     mechanism = Staircase.calibrated(query=query, epsilon=2.0, support=grid)
     assert mechanism.steps == 5
     assert set(mechanism.release(np.linspace(0, 1, 50))) <= set(grid.points.tolist())
-    assert max(mechanism.error(grid.points).mae) == pytest.approx(0.02078, rel=1e-3)
     with pytest.raises(ArgumentError, match="step"):
         Staircase(scale=1.0, query=query, step=0.02, plateau=1, support=grid)
 
@@ -292,15 +268,6 @@ def test_intervals_cover():
         covered = ((lower <= answer) & (answer <= upper)).sum()
         assert stats.binom.cdf(covered, count, 0.9) > 1e-9
     assert mechanism.confidence_interval(5.0, 0.9)[1] < 9.0
-
-
-def test_the_information_bounds_every_unbiased_estimate():
-    """On the line the published number is one: its variance is no less than the inverse of the information."""
-    for k, r, epsilon in SHAPES:
-        line = rb.Query(range=rb.Interval(-INF, INF), sensitivity=1.0)
-        mechanism = made(k, r, epsilon, query=line)
-        assert mechanism.error(0.0).mse >= 1.0 / mechanism.fisher(0.0) * (1 - 1e-12)
-    assert mechanism.fisher([0.0, 1.0]).shape == (2,)
 
 
 def test_plain_data_comes_back():
@@ -351,20 +318,6 @@ def test_calibration_is_on_the_private_side():
 def test_what_makes_no_sense_is_refused(arguments):
     with pytest.raises(RangeboundError, match=next(iter(arguments))):
         Staircase(**{"scale": 1.0, "query": UNIT, "step": 0.25, "plateau": 2, **arguments})
-
-
-def test_answers_that_are_not_numbers_are_refused_without_being_shown():
-    mechanism = made(4, 2, 1.0)
-    for answer in (math.nan, INF, "7", None):
-        with pytest.raises(RangeboundError) as caught:
-            mechanism.release(answer)
-        assert "7" not in str(caught.value)
-    assert mechanism.release(-5.0) >= 0.0
-
-
-def test_no_two_releases_are_the_same():
-    assert len(set(Staircase.calibrated(query=UNIT, epsilon=0.5).release(np.full(200, 5.0)).tolist())) > 20
-    assert module.secure_bits is not None
 
 
 WORST_PAIRS = {

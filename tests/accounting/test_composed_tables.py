@@ -1,4 +1,4 @@
-"""Tables in compositions, against sums over all outcomes of some uses, and through every accountant."""
+"""Tables and noise on a lattice in compositions, against sums over all outcomes of some uses, by every accountant."""
 
 import itertools
 import math
@@ -12,6 +12,7 @@ from rangebound.accounting import MechanismEvent, SampledEvent, group_event
 from rangebound.accounting import renyi as renyi_accountant
 from rangebound.accounting.fisher_information import information
 from rangebound.accounting.pld import accountant
+from rangebound.errors import ArgumentError
 from rangebound.finite import TOTAL
 from tests.finite import brute_force
 from tests.finite.random_tables import random_table
@@ -21,13 +22,7 @@ BIT = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
 FLIP = rb.Table(query=BIT, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
 
 
-@pytest.fixture(autouse=True)
-def digits():
-    """So many digits for all that is computed in a test of this file, and for nothing else."""
-    with mp.workdps(50):
-        yield
-
-
+@mp.workdps(50)
 def flips(times, epsilon):
     """delta of randomized response with 3/4 for the truth, used so many times: a binomial sum."""
     total = mpf(0)
@@ -52,6 +47,7 @@ def test_randomized_response_is_enclosed_closely(times):
     assert flips(times, found.lower) >= delta * (1 - 1e-9)
 
 
+@mp.workdps(50)
 def two_uses(weights, pairs, epsilon):
     """The worst pair of non-adaptive adversaries of two uses, each with a pair of its own, by all outcomes."""
     level, worst = mp.exp(epsilon), mpf(0)
@@ -66,6 +62,7 @@ def two_uses(weights, pairs, epsilon):
     return worst
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", some(range(8), of=2))
 def test_two_uses_of_random_tables_are_bounded(seed):
     table = random_table(np.random.default_rng(seed))
@@ -121,3 +118,56 @@ def test_the_fisher_information_of_a_table_is_refused():
 
 def test_control_fewer_uses_are_below_the_truth():
     assert rb.compose((FLIP, 6)).delta(1.0).upper < flips(7, 1.0)
+
+
+TEN = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+STAIRS = rb.Staircase.calibrated(query=TEN, epsilon=0.5, step=0.25)
+COUNTS = rb.DiscreteLaplace.calibrated(sensitivity=3, epsilon=0.6, support=rb.Interval(0, 20))
+
+
+def brute(laws, times, epsilon):
+    """delta at epsilon of so many uses of a pair, all outcomes summed by their loss."""
+    p, q = laws
+    seen = (p > 0.0) & (q > 0.0)
+    losses, masses = np.log(p[seen] / q[seen]), p[seen]
+    keys, merged = np.round(losses, 9), {}
+    for key, mass in zip(keys.tolist(), masses.tolist(), strict=True):
+        merged[key] = merged.get(key, 0.0) + mass
+    total = {0.0: 1.0}
+    for _ in range(times):
+        after = {}
+        for a, x in total.items():
+            for b, y in merged.items():
+                key = round(a + b, 9)
+                after[key] = after.get(key, 0.0) + x * y
+        total = after
+    return sum(mass * max(1.0 - math.exp(epsilon - loss), 0.0) for loss, mass in total.items())
+
+
+@pytest.mark.parametrize("mechanism", [STAIRS, COUNTS], ids=["staircase", "discrete Laplace"])
+def test_a_composition_is_that_of_its_worst_pair(mechanism):
+    start = 8.0
+    laws = mechanism.law([start, start + mechanism.query.sensitivity if mechanism is COUNTS else start + 1.0]).chances
+    for epsilon in (0.5, 1.5):
+        true = brute(laws, 6, epsilon)
+        found = rb.compose((mechanism, 6)).delta(epsilon)
+        assert found.lower <= true * (1 + 1e-6)
+        assert true * (1 - 1e-6) <= found.upper <= true * 1.02
+    assert rb.compose((mechanism, 6)).epsilon(0.0).upper == pytest.approx(6 * mechanism.epsilon(), rel=1e-9)
+    assert rb.compose(mechanism).epsilon(1e-3).upper == pytest.approx(mechanism.epsilon(1e-3), rel=1e-9)
+    assert rb.compose(mechanism, (mechanism, 5)).delta(1.5).upper == rb.compose((mechanism, 6)).delta(1.5).upper
+
+
+def test_lattices_compose_with_other_mechanisms_and_samples():
+    laplace = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=TEN, bounding=rb.RECTIFY)
+    both = rb.compose(STAIRS, laplace).epsilon(1e-6)
+    assert both.upper <= STAIRS.epsilon() + laplace.epsilon() + 1e-9
+    sampled = rb.compose(SampledEvent(mechanism=STAIRS, rate=0.1, times=10)).epsilon(1e-6)
+    assert sampled.upper < rb.compose((STAIRS, 10)).epsilon(1e-6).upper
+
+
+def test_groups_of_a_lattice():
+    event = group_event(MechanismEvent(mechanism=COUNTS), 2)
+    assert event.mechanism.epsilon() == pytest.approx(2 * COUNTS.epsilon(), rel=1e-12)
+    with pytest.raises(ArgumentError, match="stairs"):
+        group_event(MechanismEvent(mechanism=STAIRS), 2)

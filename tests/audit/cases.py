@@ -1,6 +1,7 @@
 """Mechanisms of every kind, calibrated so that a scale cut by a tenth can be seen in two million outputs."""
 
 from dataclasses import replace
+from functools import cache
 
 import rangebound as rb
 
@@ -32,6 +33,7 @@ CASES = {
 }
 
 
+@cache
 def mechanism(name: str) -> tuple[rb.Mechanism, float, float]:
     """A calibrated mechanism with the guarantee it was calibrated for."""
     family, query, support, bounding, epsilon, delta = CASES[name]

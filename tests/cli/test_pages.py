@@ -1,57 +1,67 @@
-"""The commands on the page about tables, one after the other, as a newcomer would type them."""
+"""The commands on the pages, one after the other, as a newcomer would type them."""
 
 import json
 import re
-import shlex
 import tomllib
 from pathlib import Path
 
+import psycopg
+import pytest
+
 from rangebound.cli.app import run
+from rangebound.ledger.book import Ledger
 from rangebound.release import demo
+from tests.cli.visits import DOCS, PLAN, blocks, typed
+from tests.ledger.postgres import fresh_address, schema_of
 
-PAGE = Path(__file__).parents[2] / "docs" / "first-table.md"
+
+def page(name):
+    return (DOCS / f"{name}.md").read_text(encoding="utf-8")
 
 
-def test_the_commands_of_the_page_run_in_their_order(tmp_path, monkeypatch, capsys):
+def shown(text):
+    return re.findall(r"^\$ rangebound .*$", text, re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """A folder with the table that the pages speak of, of a user who has seen no ledger."""
     monkeypatch.chdir(tmp_path)
+    for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
     (tmp_path / "visits.csv").write_text(demo.table())
-    block = re.search(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert block
-    lines = [shlex.split(line, comments=True) for line in block[1].splitlines()]
-    assert len(lines) == 8
-    for program, *arguments in lines:
-        assert program == "rangebound"
-        assert run(arguments) == 0, arguments
+    return tmp_path
+
+
+def walk(steps, database=None):
+    """Take the steps of a page: its SQL on a server, its plan in a file, its commands; how many commands there were."""
+    codes = []
+    for kind, block in steps:
+        if kind == "sql":
+            with psycopg.connect(database, autocommit=True) as connection:
+                connection.execute(block)
+        elif kind == "toml":
+            Path("plan.toml").write_text(block)
+        else:
+            codes += typed(block.splitlines())
+    assert set(codes) == {0}
+    return len(codes)
+
+
+@pytest.mark.claim("page")
+def test_the_first_table(place, capsys):
+    assert walk(blocks(page("first-table"), "sh")[:1]) == 8
     out = capsys.readouterr().out
     assert "spent epsilon 1; account 'visits' has epsilon 3 left" in out
     assert "epsilon 1, delta 0, charged in the ledger" in out
-    assert {"table.csv", "table.json", "report.html", "certificate.json"} <= {path.name for path in tmp_path.iterdir()}
+    assert {"table.csv", "table.json", "report.html", "certificate.json"} <= {path.name for path in place.iterdir()}
 
 
-BUDGET = PAGE.with_name("budget.md")
-BOARD = """
-[source]
-path = "visits.csv"
-[budget]
-epsilon = 0.5
-account = "patients"
-ledger = "board.ledger"
-[[query]]
-name = "visits"
-kind = "count"
-"""
-
-
-def test_the_commands_about_approval_periods_and_audits_run_in_their_order(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "visits.csv").write_text(demo.table())
-    (tmp_path / "board.toml").write_text(BOARD)
-    page = BUDGET.read_text(encoding="utf-8")
-    page = page[page.index("## Let a person approve") : page.index("## Spend by Renyi")]
-    codes = []
-    for line in re.findall(r"^\$ rangebound (.*)$", page, re.MULTILINE):
-        codes.append(run(shlex.split(line, comments=True)))
-    assert codes == [0, 3, 0, 0, 0, 0, 0, 0, 0]  # the second waits for approval
+def test_approval_periods_and_audits(place, capsys):
+    (place / "board.toml").write_text(PLAN.replace('"people"', '"patients"').replace("people.ledger", "board.ledger"))
+    text = page("budget")
+    text = text[text.index("## Let a person approve") : text.index("## Spend by Renyi")]
+    assert typed(shown(text)) == [0, 3, 0, 0, 0, 0, 0, 0, 0]  # the second waits for approval
     out, err = capsys.readouterr()
     assert err.startswith("waiting: request='2026-q1'")
     assert "spent epsilon 0.5; account 'patients' has epsilon 1.5 left" in out
@@ -59,47 +69,91 @@ def test_the_commands_about_approval_periods_and_audits_run_in_their_order(tmp_p
     assert "ok: 7 entries, all as written" in out
 
 
-BOARD_PAGE = PAGE.with_name("ethics-board.md")
+def test_the_papers_for_an_ethics_board_are_written_from_its_plan(place):
+    (plan,) = re.findall(r"parse_plan\('''\n(.*?)'''\)", page("ethics-board"), re.DOTALL)
+    (place / "plan.toml").write_text(f'source = {{path = "visits.csv"}}\n{plan}')
+    assert typed(shown(page("ethics-board"))) == [0]
+    assert {"sheet.md", "record.yaml"} <= {path.name for path in place.iterdir()}
 
 
-def test_the_papers_for_an_ethics_board_are_written_from_its_plan(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    page = BOARD_PAGE.read_text(encoding="utf-8")
-    plan = re.search(r"parse_plan\('''\n(.*?)'''\)", page, re.DOTALL)
-    assert plan
-    (tmp_path / "visits.csv").write_text(demo.table())
-    (tmp_path / "plan.toml").write_text(f'source = {{path = "visits.csv"}}\n{plan[1]}')
-    (line,) = re.findall(r"^\$ rangebound (.*)$", page, re.MULTILINE)
-    assert run(shlex.split(line)) == 0, capsys.readouterr().err
-    assert {"sheet.md", "record.yaml"} <= {path.name for path in tmp_path.iterdir()}
+def test_a_crosstab(place):
+    assert walk(blocks(page("crosstab"), "toml|sh")) == 3
+    assert (place / "table.csv").read_text().count("crosstab") == (4 + 1) * (3 + 1)
 
 
-def test_the_crosstab_is_published_by_its_commands(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "visits.csv").write_text(demo.table())
-    page = PAGE.with_name("crosstab.md").read_text(encoding="utf-8")
-    (plan,), (commands,) = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("toml", "sh"))
-    (tmp_path / "plan.toml").write_text(plan)
-    for line in commands.splitlines():
-        assert run(shlex.split(line)[1:]) == 0, capsys.readouterr().err
-    assert (tmp_path / "table.csv").read_text().count("crosstab") == (4 + 1) * (3 + 1)
+def test_made_up_rows(place, capsys):
+    (place / "plan.toml").write_text(PLAN.replace('"people"', '"visits"'))
+    assert walk(blocks(page("data-sources").partition("## Made-up rows")[2], "sh")[:1]) == 3
+    assert "spent epsilon 0.5" in capsys.readouterr().out
 
 
-def test_the_commands_to_install_name_extras_that_exist_and_the_program_answers(capsys):
-    page = PAGE.with_name("install.md").read_text(encoding="utf-8")
-    extras = tomllib.loads((PAGE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named = set(re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE))
+def test_a_select(place, capsys):
+    ((_, base), *_), ((_, line), *_) = (blocks(page("sql"), kind) for kind in ("toml", "sh"))
+    (place / "base.toml").write_text(base)
+    (place / "visits.csv").write_text("person,clinic,waiting,age\n1,north,20,40\n2,south,30,50\n")
+    assert typed(["rangebound ledger open visits.ledger people --epsilon 3", line]) == [0, 0]
+    assert "clinic  COUNT(*)  AVG(waiting)" in capsys.readouterr().out
+
+
+def test_what_somebody_has_sent_is_verified(place, capsys):
+    (place / "plan.toml").write_text(PLAN.replace("people", "visits"))
+    with Ledger.create("visits.ledger") as ledger:
+        ledger.open_account("visits", epsilon=1)
+    with Ledger.create("census.ledger") as ledger:
+        ledger.open_account("census", epsilon=1)
+        text = page("verify").replace('"$HEAD"', str(ledger.head))
+    for _, block in blocks(text, "python"):
+        exec(block, {})
+    release = "rangebound release plan.toml --request 1 -o table.json --certificate table-certificate.json"
+    assert typed([release]) == [0]
+    capsys.readouterr()
+    assert typed(shown(text)) == [0] * 5
+    out, err = capsys.readouterr()
+    assert (len(re.findall("^ok: ", out, re.MULTILINE)), err) == (5, "")
+
+
+def test_a_table_from_postgres(place, postgres, capsys):
+    """The table and the login have names of their own on the server of the tests."""
+    own = schema_of(fresh_address(postgres))
+    login = postgres.replace("postgres@", f"publisher_{own}@", 1)
+    text = page("postgres").replace("postgresql://publisher@db.example/office", login)
+    text = re.sub(r"\bpublisher\b(?= LOGIN|;)", f"publisher_{own}", text)
+    text = re.sub(r'(CREATE TABLE |INSERT INTO |ON |table = ")visits\b', rf"\1visits_{own}", text)
+    steps = blocks(text, "sh|sql|toml")
+    assert [kind for kind, _ in steps] == ["sql", "sql", "toml", "sh"]
+    walk(steps, postgres)
+    assert "spent epsilon 1; account 'visits' has epsilon 3 left" in capsys.readouterr().out
+    assert (place / "table.csv").read_text().count("waiting") == 3
+
+
+def test_a_team(place, postgres, capsys):
+    """Names of logins, schemas and roles are made unique on the server of the tests."""
+    (place / "plan.toml").write_text(PLAN.replace('"people"\nledger = "people.ledger"', '"residents"'))
+    census, moved = fresh_address(postgres), fresh_address(postgres)
+    text = page("teams")
+    for name, address in (("census", census), ("moved", moved)):
+        text = text.replace(f"@db.example/office?schema={name}", address.partition("//postgres")[2])
+    text = text.replace("census_", f"{schema_of(census)}_")
+    for login in ("olga", "paul", "anna", "iris"):
+        text = re.sub(rf"\b{login}\b(?=@| LOGIN|;)", f"{login}_{schema_of(census)}", text)
+    assert walk(blocks(text, "sh|sql"), postgres) == 9
+    out = capsys.readouterr().out
+    assert "spent epsilon 0.5; account 'residents' has epsilon 1.5 left" in out
+    assert "all as written" in out
+    assert run(["ledger", "show", "old.ledger", "--key", "team.key"]) == 2
+    assert "has moved" in capsys.readouterr().err
+    assert run(["ledger", "verify", "old.ledger", "--key", "team.key"]) == 0
+
+
+def test_the_commands_to_install_name_extras_that_exist():
+    extras = tomllib.loads((DOCS.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = set(re.findall(r"^\| `([a-z-]+)` \|", page("install"), re.MULTILINE))
     assert named == set(extras["optional-dependencies"]) - {"dev", "docs", "examples"}
-    for each in re.findall(r"pip install '[\w.]+\[([\w,-]+)\]'", page):
+    for each in re.findall(r"pip install '[\w.]+\[([\w,-]+)\]'", page("install")):
         assert set(each.split(",")) <= named
-    assert run(["--version"]) == 0
-    assert capsys.readouterr().out.startswith("rangebound ")
 
 
-REFERENCE = PAGE.with_name("plan.md")
-
-
-def first_names(section: str) -> list[set[str]]:
+def first_names(section):
     """The names in code in the first cell of each row of the first table of a section."""
     table = re.search(r"(?:^\|.*\n)+", section, re.MULTILINE)
     assert table
@@ -107,9 +161,9 @@ def first_names(section: str) -> list[set[str]]:
     return [set(re.findall(r"`\[*([^`\]]+)\]*`", cells[0])) for cells in rows]
 
 
-def missing_or_unknown(page: str, schema: dict) -> list[str]:
+def missing_or_unknown(text, schema):
     """What the reference of plans leaves out, or names though there is no such thing."""
-    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
     kinds = {
         each["properties"]["kind"]["const"]: each
         for each in schema["$defs"].values()
@@ -136,12 +190,12 @@ def missing_or_unknown(page: str, schema: dict) -> list[str]:
 def test_the_reference_of_plans_names_every_field_and_kind(capsys):
     assert run(["plan", "schema"]) == 0
     schema = json.loads(capsys.readouterr().out)
-    page = REFERENCE.read_text(encoding="utf-8")
-    assert missing_or_unknown(page, schema) == []
-    assert missing_or_unknown(page.replace("| `rows` |", "| `row` |", 1), schema) == [
+    text = page("plan")
+    assert missing_or_unknown(text, schema) == []
+    assert missing_or_unknown(text.replace("| `rows` |", "| `row` |", 1), schema) == [
         "`[[join]]`: row",
         "`[[join]]`: rows",
     ]
-    assert missing_or_unknown(page.replace("`missing`, `bins`, `bin_names` |", "`bins`, `bin_names` |"), schema) == [
+    assert missing_or_unknown(text.replace("`missing`, `bins`, `bin_names` |", "`bins`, `bin_names` |"), schema) == [
         "histogram: missing"
     ]

@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-from rangebound.cli.app import run
 from rangebound.ledger.book import Ledger
 from rangebound.serve.client import Client
+from tests.cli.visits import DOCS, blocks, complaints, typed
 from tests.serve.running import PATIENCE
 
 SETTINGS = """folder = "work"
@@ -36,28 +36,17 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def make(capsys, *more):
-    assert run(["serve", "token", "--config", "server.toml", "--account", "people", "--who", "anna", *more]) == 0
-    return capsys.readouterr().out.strip()
-
-
-def test_a_token_is_printed_once_listed_by_a_name_and_revoked(folder, capsys):
-    made = make(capsys, "--days", "90")
+def test_a_token_is_printed_once_listed_by_a_name_and_revoked(folder, done):
+    own = ["--config", "server.toml"]
+    made = done("serve", "token", *own, "--account", "people", "--who", "anna", "--days", "90").strip()
     assert re.fullmatch(r"rb_[\w-]{43}", made)
-    assert run(["serve", "tokens", "--config", "server.toml", "--json"]) == 0
-    out = capsys.readouterr().out
+    out = done("serve", "tokens", *own, "--json")
     assert made not in out
     (listed,) = json.loads(out)["tokens"]
-    assert (listed["who"], listed["role"], listed["accounts"], listed["revoked"]) == (
-        "anna",
-        "analyst",
-        ["people"],
-        False,
-    )
-    assert run(["serve", "revoke", "--config", "server.toml", listed["token"]]) == 0
-    assert "revoked" in capsys.readouterr().out
-    assert run(["serve", "tokens", "--config", "server.toml"]) == 0
-    assert "revoked" in capsys.readouterr().out
+    facts = {"who": "anna", "role": "analyst", "accounts": ["people"], "revoked": False}
+    assert {name: listed[name] for name in facts} == facts
+    assert "revoked" in done("serve", "revoke", *own, listed["token"])
+    assert "revoked" in done("serve", "tokens", *own)
     for path in folder.rglob("*"):
         assert not path.is_file() or made.encode() not in path.read_bytes()
 
@@ -75,13 +64,11 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("line", "words"), WRONG.items(), ids=WRONG)
-def test_a_mistake_is_one_line(folder, capsys, line, words):
-    assert run(line.split()) == 2
-    error = capsys.readouterr().err
-    assert words in error
-    assert error.count("\n") == 1
+def test_a_mistake_is_one_line(folder, refused, line, words):
+    assert words in refused(*line.split())
 
 
+@pytest.mark.claim("page")
 @pytest.mark.skipif(os.name != "posix", reason="ends it by a signal")
 def test_the_demo_runs_as_it_says_and_leaves_nothing_behind(tmp_path):
     process = subprocess.Popen(
@@ -105,27 +92,26 @@ def test_the_demo_runs_as_it_says_and_leaves_nothing_behind(tmp_path):
     finally:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, errors.strip()) in ((0, ""), (130, "error: interrupted"))
+    assert (process.returncode, complaints(errors)) in ((0, []), (130, ["error: interrupted"]))
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.claim("page")
 def test_the_page_runs_as_printed(tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
-    settings, plan = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    (lines,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-    (code,) = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+    page = (DOCS / "server.md").read_text(encoding="utf-8")
+    (_, settings), (_, plan) = blocks(page, "toml")
+    ((_, lines),) = blocks(page, "sh")
+    ((_, code),) = blocks(page, "py")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "server.toml").write_text(settings.replace("8800", "0").replace("delay = 60", "delay = 0.2"))
     (tmp_path / "plan.toml").write_text(plan)
     (tmp_path / "visits.csv").write_text("person_id,clinic\n1,north\n2,south\n")
     (tmp_path / "regions.csv").write_text("clinic,region\nnorth,coast\n")
-    commands = [line.split() for line in lines.splitlines()]
-    assert len(commands) == 4
-    for program, *arguments in commands[:3]:
-        assert (program, run(arguments)) == ("rangebound", 0)
+    *before, last = lines.splitlines()
+    assert typed(before) == [0] * 3
     token = re.search(r"rb_\S+", capsys.readouterr().out)[0]
     process = subprocess.Popen(
-        [sys.executable, "-m", *commands[3]],
+        [sys.executable, "-m", *last.split()],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},

@@ -24,6 +24,5 @@ def distance(ours: Any, truth: Any, floor: float = 0.0) -> float:
 
 
 def agree(ours: Any, truth: Any, *, rel: float = TIGHT, floor: float = 0.0, what: Any = "") -> None:
-    """Fail unless `ours` is within `rel` of the truth."""
     away = distance(ours, truth, floor)
     assert away <= rel, f"{what}: {float(ours)!r} is not {mp.nstr(mp.mpf(truth), 17)}, {away:.2e} away"

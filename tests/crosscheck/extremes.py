@@ -38,7 +38,6 @@ class Pair(NamedTuple):
 
 
 def supports(generator: np.random.Generator) -> list[tuple[Any, Any]]:
-    """Every support with every bounding that fits."""
     low, high = LOWER, LOWER + WIDTH
     a, b = sorted(generator.uniform(low, high, size=2).tolist())
     grid = rb.Grid(step=WIDTH / 5, within=rb.Interval(low, high))
@@ -72,15 +71,10 @@ def draw(generator: np.random.Generator) -> Pair:
         q = p + sensitivity * float(generator.choice([-1.0, 1.0]))
         if p == q or not _sensible(noise, support, bounding, (p, q)):
             continue
-        query = rb.Query(
-            range=rb.Interval(-INF, INF) if bounding is rb.UNBOUNDED else _around(p, q), sensitivity=sensitivity
-        )
+        answers = rb.Interval(-INF, INF) if bounding is rb.UNBOUNDED else rb.Interval(min(p, q), max(p, q))
+        query = rb.Query(range=answers, sensitivity=sensitivity)
         mechanism = rb.Mechanism(noise=noise, query=query, support=support, bounding=bounding)
         return Pair(mechanism, p, q, epsilon, float(generator.choice(ORDERS)))
-
-
-def _around(p: float, q: float) -> rb.Interval:
-    return rb.Interval(min(p, q), max(p, q))
 
 
 def _noise(generator: np.random.Generator, scale: float) -> Any:
@@ -96,11 +90,5 @@ def _sensible(noise: Any, support: Any, bounding: Any, locations: tuple[float, f
         return True
     if isinstance(support, rb.Grid):
         return False
-    ends = [x for span in support.spans for x in span]
-    return (
-        all(
-            any(a - noise.limit < x < b + noise.limit for a, b in zip(ends[::2], ends[1::2], strict=True))
-            for x in locations
-        )
-        and len(support.spans) == 1
-    )
+    (low, high), *more = support.spans
+    return not more and all(low - noise.limit < x < high + noise.limit for x in locations)

@@ -8,6 +8,7 @@ masses are plain differences of distribution functions, which cancel without har
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -21,8 +22,6 @@ Number = Any
 
 
 def exactly(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Run a method with the digits of its oracle."""
-
     def precise(self: Oracle, *args: Any) -> Any:
         with mp.workdps(self.digits):
             return function(self, *args)
@@ -54,8 +53,6 @@ class Oracle:
                 cuts = [-mp.inf, *((a + b) / 2 for a, b in itertools.pairwise(points)), mp.inf]
                 self.cells = list(itertools.pairwise(cuts))
 
-    # One location.
-
     def log_density(self, y: Number) -> Number:
         """log g(y) of the noise; -inf beyond the limit."""
         if abs(y) > self.limit:
@@ -86,7 +83,6 @@ class Oracle:
 
     @exactly
     def atoms(self, q: float) -> list[Number]:
-        """The probabilities of the points."""
         q = mp.mpf(q)
         if self.cells:
             return [self.mass_of_noise(a - q, b - q) for a, b in self.cells]
@@ -94,14 +90,12 @@ class Oracle:
 
     @exactly
     def log_pdf(self, q: float, x: float) -> Number:
-        """log of the density of the law at q."""
         x, q = mp.mpf(x), mp.mpf(q)
         inside = any(a <= x <= b for a, b in self.spans) and mp.isfinite(x)
         return self.log_density(x - q) - mp.log(self.norm(q)) if inside else -mp.inf
 
     @exactly
     def pdf(self, q: float, x: float) -> Number:
-        """Density of the law at q."""
         return mp.exp(self.log_pdf(q, x))
 
     @exactly
@@ -132,33 +126,6 @@ class Oracle:
         bias, mse = mp.fsum(m1 for _, m1, _ in parts), mp.fsum(m2 for _, _, m2 in parts)
         mae = mp.fsum(abs(m1) for _, m1, _ in parts)
         return {"mean": q + bias, "variance": mse - bias**2, "bias": bias, "mae": mae, "mse": mse}
-
-    @exactly
-    def fisher(self, q: float) -> Number:
-        """The variance of the score inside, and (dP)^2/P of every atom; no limited noise."""
-        assert self.limit == mp.inf
-        q, norm = mp.mpf(q), self.norm(q)
-        first, second = mp.mpf(0), mp.mpf(0)
-        for a, b in self.spans:
-            for start, end in ((a - q, min(b - q, mp.mpf(0))), (max(a - q, mp.mpf(0)), b - q)):
-                if start < end:
-                    m0, m1, m2 = self._partial_moments(start, end)
-                    laplace = self.kind is rb.Laplace
-                    side = 1 if end > 0 else -1
-                    first += (side * m0 / self.scale if laplace else m1 / self.scale**2) / norm
-                    second += (m0 / self.scale**2 if laplace else m2 / self.scale**4) / norm
-        if self.cells:
-            for (a, b), weight in zip(self.cells, self.atoms(q), strict=True):
-                low, high = (mp.exp(self.log_density(x - q)) if mp.isfinite(x) else mp.mpf(0) for x in (a, b))
-                second += (low - high) ** 2 / weight
-            return second
-        for x, weight in zip(self.points, self.atoms(q), strict=True):
-            laplace = self.kind is rb.Laplace
-            score = mp.sign(x - q) / self.scale if laplace else (x - q) / self.scale**2
-            first, second = first + weight * score, second + weight * score**2
-        return _sum([second, -(first**2)])
-
-    # Two locations.
 
     @exactly
     def stick(self, p: float, q: float, epsilon: float) -> Number:
@@ -194,60 +161,13 @@ class Oracle:
         size = max(abs(top), order * abs(mp.log(zp)), order * abs(mp.log(zq)), mp.mpf(1))
         return _sum([top, mp.log(mp.fsum(mp.exp(x - top) for x in logs))], size) / (order - 1)
 
-    # The same by quadrature of the densities and nothing else, to check the above with.
-
-    def norm_quadrature(self, q: float) -> Number:
-        """The kept mass, by integration."""
-        q = mp.mpf(q)
-        return mp.fsum(self._integral(lambda x: mp.exp(self.log_density(x - q)), q, q, ()))
-
-    def stick_quadrature(self, p: float, q: float, epsilon: float) -> Number:
-        """The hockey stick without atoms: log-densities, a bisection for each change of sign, and quadrature."""
-        p, q = mp.mpf(p), mp.mpf(q)
-        zp, zq = (self.norm_quadrature(x) if self.restricted else mp.mpf(1) for x in (p, q))
-        level = epsilon + mp.log(zp) - mp.log(zq)
-
-        def above(x: Number) -> Number:
-            return self.log_density(x - p) - self.log_density(x - q) - level
-
-        def positive(x: Number) -> Number:
-            a, b = mp.exp(self.log_density(x - p)) / zp, mp.exp(self.log_density(x - q)) / zq
-            return max(a - mp.exp(epsilon) * b, mp.mpf(0))
-
-        cuts = []
-        far = 60 * self.scale
-        for a, b in self._pieces(p, q):
-            low, high = max(a, min(p, q) - far), min(b, max(p, q) + far)
-            start = low
-            if low < high and above(low) * above(high) < 0:
-                for _ in range(mp.mp.prec):
-                    middle = (low + high) / 2
-                    low, high = (middle, high) if above(middle) * above(start) > 0 else (low, middle)
-                cuts.append(low)
-        return mp.fsum(self._integral(positive, p, q, cuts))
-
-    def renyi_quadrature(self, p: float, q: float, order: float) -> Number:
-        """The Renyi divergence without atoms, by integration."""
-        p, q = mp.mpf(p), mp.mpf(q)
-        zp, zq = (self.norm_quadrature(x) if self.restricted else mp.mpf(1) for x in (p, q))
-
-        def blend(x: Number) -> Number:
-            return mp.exp(order * self.log_density(x - p) + (1 - order) * self.log_density(x - q))
-
-        total = mp.fsum(self._integral(blend, p, q, ()))
-        return (mp.log(total) - order * mp.log(zp)) / (order - 1) + mp.log(zq)
-
-    def _integral(self, function: Callable[[Number], Number], p: Number, q: Number, cuts: Any) -> list[Number]:
-        parts = []
-        for a, b in self._pieces(p, q, cuts):
-            a = max(a, min(p, q) - 60 * self.scale)
-            b = min(b, max(p, q) + 60 * self.scale)
-            if a < b:
-                steps = max(1, int(mp.ceil((b - a) / (4 * self.scale))))
-                parts.append(mp.quad(function, [a + (b - a) * i / steps for i in range(steps + 1)]))
-        return parts
-
-    # Pieces.
+    def fisher(self, q: float) -> Number:
+        """The curvature of the divergence, from a pair so close that a kink between the two does not matter."""
+        deeper = copy.copy(self)
+        deeper.digits = self.digits + 270
+        with mp.workdps(deeper.digits):
+            step = self.scale * mp.mpf(10) ** -120
+            return deeper.renyi(mp.mpf(q) - step, mp.mpf(q) + step, 2) / (2 * step) ** 2
 
     def _cdf(self, y: Number) -> Number:
         if self.kind is rb.Gaussian:
@@ -265,8 +185,8 @@ class Oracle:
     def _kept(self) -> Number:
         return mp.mpf(1) if self.limit == mp.inf else -mp.expm1(-self.limit / self.scale)
 
-    def _pieces(self, p: Number, q: Number, cuts: Any = ()) -> list[tuple[Number, Number]]:
-        marks = [p, q, *cuts]
+    def _pieces(self, p: Number, q: Number) -> list[tuple[Number, Number]]:
+        marks = [p, q]
         if self.limit != mp.inf:
             marks += [p - self.limit, p + self.limit, q - self.limit, q + self.limit]
         pieces = []
@@ -314,7 +234,6 @@ class Oracle:
         return [(a, root)] if low > 0 else [(root, b)]
 
     def _log_blend(self, p: Number, q: Number, order: Number, a: Number, b: Number) -> Number:
-        """log of the integral of g(x-p)^order g(x-q)^(1-order) over a piece."""
         if self.kind is rb.Gaussian:
             centre = order * p + (1 - order) * q
             rest = order * p**2 + (1 - order) * q**2 - centre**2
@@ -355,5 +274,4 @@ def _sum(terms: list[Number], size: Number = 0) -> Number:
 
 
 def oracle(mechanism: rb.Mechanism, digits: int = DIGITS) -> Oracle:
-    """The oracle of a mechanism."""
     return Oracle(mechanism.noise, mechanism.support, mechanism.bounding, digits)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
 from typing import Any
 
@@ -13,7 +15,7 @@ from rangebound.privacy.worst import worst_delta, worst_loss
 from tests.crosscheck.compare import TIGHT
 from tests.crosscheck.oracle import oracle
 from tests.matrix.deadline import deadline
-from tests.thinning import some_pairs
+from tests.thinning import some
 
 INF = math.inf
 LOWER, WIDTH = 0.3, 10.0
@@ -38,32 +40,23 @@ LINE = rb.Interval(-INF, INF)
 UNION = rb.Union((LOWER, 3.3), (6.3, LOWER + WIDTH))
 GRID = rb.Grid(step=2.0, within=INTERVAL)
 
+PLACES = [
+    (rb.TRUNCATE, INTERVAL),
+    (rb.TRUNCATE, HALF_LINE),
+    (rb.TRUNCATE, UNION),
+    (rb.TRUNCATE, GRID),
+    (rb.RECTIFY, INTERVAL),
+    (rb.QUANTIZE, GRID),
+    (rb.UNBOUNDED, LINE),
+]
 APPROXIMATE = [
-    (rb.Laplace, rb.TRUNCATE, INTERVAL),
-    (rb.Laplace, rb.TRUNCATE, HALF_LINE),
-    (rb.Laplace, rb.TRUNCATE, UNION),
-    (rb.Laplace, rb.TRUNCATE, GRID),
-    (rb.Laplace, rb.RECTIFY, INTERVAL),
-    (rb.Laplace, rb.QUANTIZE, GRID),
-    (rb.Laplace, rb.UNBOUNDED, LINE),
-    (rb.Gaussian, rb.TRUNCATE, INTERVAL),
-    (rb.Gaussian, rb.TRUNCATE, HALF_LINE),
-    (rb.Gaussian, rb.TRUNCATE, UNION),
-    (rb.Gaussian, rb.TRUNCATE, GRID),
-    (rb.Gaussian, rb.RECTIFY, INTERVAL),
-    (rb.Gaussian, rb.QUANTIZE, GRID),
-    (rb.Gaussian, rb.UNBOUNDED, LINE),
-    (rb.TruncatedLaplacian, rb.TRUNCATE, INTERVAL),
-    (rb.TruncatedLaplacian, rb.TRUNCATE, HALF_LINE),
-    (rb.TruncatedLaplacian, rb.RECTIFY, INTERVAL),
-    (rb.TruncatedLaplacian, rb.QUANTIZE, GRID),
-    (rb.TruncatedLaplacian, rb.UNBOUNDED, LINE),
+    *((noise, *place) for noise in (rb.Laplace, rb.Gaussian) for place in PLACES),
+    *((rb.TruncatedLaplacian, *place) for place in PLACES if place not in PLACES[2:4]),
 ]
 PURE = [case for case in APPROXIMATE if case[0] is rb.Laplace or (case[0] is rb.Gaussian and case[2].bounded)]
 
 
 def name(case: Any) -> str:
-    """A readable name for a cell."""
     if isinstance(case, tuple) and len(case) == 3:
         places = {id(INTERVAL): "interval", id(HALF_LINE): "half-line", id(UNION): "union", id(GRID): "grid"}
         return f"{case[0].__name__}-{case[1].value}-{places.get(id(case[2]), 'line')}"
@@ -80,14 +73,8 @@ def calibrated(case: Any, epsilon: float, delta: float, ratio: float) -> rb.Mech
 
 
 def scaled(mechanism: rb.Mechanism, factor: float) -> rb.Mechanism:
-    """The same mechanism with all lengths of its noise multiplied."""
     lengths = {key: value * factor for key, value in vars(mechanism.noise).items()}
-    return rb.Mechanism(
-        noise=type(mechanism.noise)(**lengths),
-        query=mechanism.query,
-        support=mechanism.support,
-        bounding=mechanism.bounding,
-    )
+    return dataclasses.replace(mechanism, noise=type(mechanism.noise)(**lengths))
 
 
 def exact_pairs(mechanism: rb.Mechanism, *named: tuple[float, float]) -> list[tuple[mp.mpf, mp.mpf]]:
@@ -109,50 +96,44 @@ def exact_pairs(mechanism: rb.Mechanism, *named: tuple[float, float]) -> list[tu
     return pairs
 
 
-@pytest.mark.parametrize(("case", "epsilon"), some_pairs(PURE, EPSILONS, of=4), ids=name)
-def test_pure(case: Any, epsilon: float) -> None:
-    for ratio in RATIOS:
-        mechanism = calibrated(case, epsilon, 0.0, ratio)
-        true, less = oracle(mechanism, DIGITS), oracle(scaled(mechanism, 1.0 - TIGHT), DIGITS)
-        with deadline((name(case), epsilon, ratio)):
-            pair = worst_loss(mechanism.setting).pair
-        with mp.workdps(DIGITS):
-            pairs = exact_pairs(mechanism, pair)
-            if case[2] is LINE:
-                pairs = [(mp.mpf(0), mp.mpf(mechanism.query.sensitivity))]
-            loss = max(true.renyi(p, q, mp.inf) for p, q in pairs)
-            assert loss <= mp.mpf(epsilon) * (1 + ROUNDING), (ratio, mechanism)
-            assert loss >= mp.mpf(epsilon) * (1 - mp.mpf(TIGHT)), (ratio, mechanism)
-            assert max(less.renyi(p, q, mp.inf) for p, q in pairs) > mp.mpf(epsilon), (ratio, mechanism)
+def each(*lists: Any, of: int) -> pytest.MarkDecorator:
+    """Every `of`-th combination by default, where `of` shares no factor with how many values a list has."""
+    return pytest.mark.parametrize(
+        "asked", some(itertools.product(*lists), of=of), ids=lambda asked: "-".join(map(name, asked))
+    )
 
 
-@pytest.mark.parametrize(("case", "target"), some_pairs(APPROXIMATE, TARGETS, of=3), ids=name)
-def test_approximate(case: Any, target: tuple[float, float]) -> None:
-    """Two of the four ratios each, in turn; the others are in the long test."""
-    turn = (APPROXIMATE.index(case) + TARGETS.index(target)) % 2
-    check_approximate(case, target, RATIOS[turn::2])
+@pytest.mark.few(10)
+@each(PURE, EPSILONS, RATIOS, of=5)
+def test_pure(asked: Any) -> None:
+    case, epsilon, ratio = asked
+    mechanism = calibrated(case, epsilon, 0.0, ratio)
+    true, less = oracle(mechanism, DIGITS), oracle(scaled(mechanism, 1.0 - TIGHT), DIGITS)
+    with deadline(asked):
+        pair = worst_loss(mechanism.setting).pair
+    with mp.workdps(DIGITS):
+        pairs = exact_pairs(mechanism, pair)
+        if case[2] is LINE:
+            pairs = [(mp.mpf(0), mp.mpf(mechanism.query.sensitivity))]
+        loss = max(true.renyi(p, q, mp.inf) for p, q in pairs)
+        assert loss <= mp.mpf(epsilon) * (1 + ROUNDING), mechanism
+        assert loss >= mp.mpf(epsilon) * (1 - mp.mpf(TIGHT)), mechanism
+        assert max(less.renyi(p, q, mp.inf) for p, q in pairs) > mp.mpf(epsilon), mechanism
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("target", TARGETS, ids=str)
-@pytest.mark.parametrize("case", APPROXIMATE, ids=name)
-def test_approximate_at_every_ratio(case: Any, target: tuple[float, float]) -> None:
-    check_approximate(case, target, RATIOS)
-
-
-def check_approximate(case: Any, target: tuple[float, float], ratios: tuple[float, ...]) -> None:
-    epsilon, delta = target
-    for ratio in ratios:
-        mechanism = calibrated(case, epsilon, delta, ratio)
-        smaller = scaled(mechanism, 1.0 - TIGHT)
-        with deadline((name(case), target, ratio)):
-            pair = worst_delta(smaller.setting, epsilon).pair
-        with mp.workdps(DIGITS):
-            pairs = exact_pairs(mechanism, pair)
-            true, less = oracle(mechanism, DIGITS), oracle(smaller, DIGITS)
-            given = max(true.stick(p, q, epsilon) for p, q in pairs)
-            assert given <= mp.mpf(delta) * (1 + ROUNDING), (ratio, mechanism)
-            assert max(less.stick(p, q, epsilon) for p, q in pairs) > mp.mpf(delta), (ratio, mechanism)
+@pytest.mark.few(14)
+@each(APPROXIMATE, TARGETS, RATIOS, of=5)
+def test_approximate(asked: Any) -> None:
+    case, (epsilon, delta), ratio = asked
+    mechanism = calibrated(case, epsilon, delta, ratio)
+    smaller = scaled(mechanism, 1.0 - TIGHT)
+    with deadline(asked):
+        pair = worst_delta(smaller.setting, epsilon).pair
+    with mp.workdps(DIGITS):
+        pairs = exact_pairs(mechanism, pair)
+        true, less = oracle(mechanism, DIGITS), oracle(smaller, DIGITS)
+        assert max(true.stick(p, q, epsilon) for p, q in pairs) <= mp.mpf(delta) * (1 + ROUNDING), mechanism
+        assert max(less.stick(p, q, epsilon) for p, q in pairs) > mp.mpf(delta), mechanism
 
 
 def test_a_scale_that_is_too_small_or_too_large_is_caught() -> None:

@@ -17,7 +17,6 @@ KINDS = {"false", "misprint", "loose", "scope", "naming"}
 
 
 def sections(page: str) -> dict[str, str]:
-    """Entry to text."""
     parts = re.split(r"^##+ (.+)$", page, flags=re.MULTILINE)
     return {title: text for title, text in zip(parts[1::2], parts[2::2], strict=True) if title in HEADING.findall(page)}
 

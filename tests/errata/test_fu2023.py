@@ -77,6 +77,7 @@ def test_the_inequality_needs_an_interval_no_longer_than_mu() -> None:
     assert rb.renyi(m.law(0.0), m.law(1.0), 2.0) == 0.0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("lower", "upper", "order", "true", "plain"),
     [

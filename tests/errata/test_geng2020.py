@@ -42,7 +42,6 @@ def mass(epsilon: float, delta: float, lower: Any, upper: Any) -> Any:
 
 @brute_force.precisely
 def moment(epsilon: float, delta: float, power: int) -> Any:
-    """Mean of |noise|^power."""
     f, end = density(epsilon, delta), mp.mpf(reach(epsilon, delta))
     return 2 * mp.quad(lambda x: x**power * f(x), [0, end / 8, end / 2, end])
 
@@ -54,7 +53,6 @@ def steps(epsilon: float, delta: float) -> tuple[float, float, float]:
 
 
 def lower_bound(epsilon: float, delta: float, n: int, power: int) -> float:
-    """The sums (11) and (12) with n terms."""
     a, b, _ = steps(epsilon, delta)
     return 2.0 * a * sum(b**k * k**power for k in range(n))
 
@@ -99,6 +97,7 @@ def ratios(epsilon: float, delta: float) -> tuple[float, float]:
     return amplitude / (scale * math.sqrt(2.0 / math.pi)), power / scale**2
 
 
+@pytest.mark.slow
 def test_the_gaussian_wins_at_large_delta() -> None:
     """geng2020-all-regimes: truncated Laplacian noise is smaller on the grid that was plotted, not everywhere."""
     assert ratios(10.0, 1e-6) == pytest.approx((0.2316, 0.0683), abs=1e-4)

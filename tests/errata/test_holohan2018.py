@@ -91,6 +91,7 @@ def bracketed(scale: float, width: float, epsilon: float, delta: float, worst: f
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("width", "epsilon", "delta", "printed", "true", "worst"),
     [
@@ -167,6 +168,7 @@ def test_the_published_algorithm_loses_its_digits_at_small_epsilon() -> None:
     assert float(exact_loss(algorithm_1(width, 1.0), width)) == pytest.approx(1.0, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_published_algorithm_may_stop_below_the_root() -> None:
     """holohan2018-algorithm-1-rounding: the last bit of the returned scale may lie on the side that is not private."""
     width, late = 10.0, 0

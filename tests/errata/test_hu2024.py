@@ -102,6 +102,7 @@ def test_one_direction_does_not_bound_the_other() -> None:
     assert rb.hockey_stick(m.law(-1.0), m.law(-2.0), 1.0) == pytest.approx(deltas[1], rel=TIGHT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bounding", "printed", "true"), [(rb.RECTIFY, 0.731971, 0.930706), (rb.TRUNCATE, 0.174840, 0.248149)]
 )
@@ -137,6 +138,7 @@ def test_per_instance_accounting_undercounts() -> None:
     assert reached == pytest.approx(right(location), rel=TIGHT)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("clip", "farthest", "missed"),
     [(1.0, 5.0, 0.978), (0.005, 5.0, 0.0210), (0.005, 3.0, 0.0120), (0.005, 1.0, 0.0032), (0.001, 5.0, 0.0042)],
@@ -185,6 +187,7 @@ def test_the_fisher_line_lets_coordinates_cancel() -> None:
     assert right == pytest.approx(0.574262, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_an_even_split_of_an_l2_bound_undercounts() -> None:
     """hu2024-l2-clipping: under an L2 bound the split over the coordinates is free; the even one is not worst."""
     c, location = 1.0, (0.0, 5.0)

@@ -44,15 +44,6 @@ def test_a_name_that_is_taken_gets_a_number():
     assert [each.name for each in parse_plan(text).query] == ["count", "count 2", "count 3"]
 
 
-def test_keys_that_the_plan_lists_stay_and_others_are_refused():
-    text = PLAN
-    for keys in (("north", "south"), (), ("north", "south")):
-        text = with_question(text, QuestionForm(kind="count", by="clinic", keys=keys))
-    assert parse_plan(text).columns(("clinic",)) == (("north", "south"),)
-    with pytest.raises(ArgumentError, match="the plan has north, south for 'clinic'; leave this empty"):
-        with_question(text, QuestionForm(kind="count", by="clinic", keys=("east",)))
-
-
 def test_groups_without_keys_need_a_delta_as_in_a_file():
     with pytest.raises(PlanError, match="delta"):
         parse_plan(with_question(PLAN, QuestionForm(kind="count", by="clinic")))

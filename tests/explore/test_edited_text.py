@@ -52,10 +52,8 @@ def test_a_question_is_added_behind_all_that_is_written():
 
 
 def test_keys_are_added_to_the_table_that_is_there_or_to_a_new_one():
-    found = with_query(TEXT, MORE, {"odd name": ("x",)})
-    assert '[keys]\n"odd name" = ["x"]\nclinic = [ # as on the map' in found
-    bare = "[[query]]\nname = 'a'\n"
-    assert said(with_query(bare, MORE, {"clinic": ("x",)}))["keys"] == {"clinic": ["x"]}
+    assert '[keys]\n"odd name" = ["x"]\nclinic = [ # as on the map' in with_query(TEXT, MORE, {"odd name": ("x",)})
+    assert said(with_query("[[query]]\nname = 'a'\n", MORE, {"clinic": ("x",)}))["keys"] == {"clinic": ["x"]}
 
 
 def test_a_question_is_taken_out_with_the_keys_that_it_alone_used():

@@ -16,7 +16,12 @@ PLAN = 'title = "TITLE"\nbudget = {epsilon = 1.0}\nquery = [{name = "visits", ki
 @pytest.mark.parametrize("title", ["Visits", "It''''s", "back\\\\slash", "quote '"])
 def test_a_notebook_runs_and_says_what_the_page_says(title):
     plan = parse_plan(PLAN.replace("TITLE", title))
-    cells = json.loads(notebook(plan))["cells"]
+    found = json.loads(notebook(plan))
+    cells = found["cells"]
+    assert (found["nbformat"], found["nbformat_minor"]) == (4, 5)
+    assert len({each["id"] for each in cells}) == len(cells)
+    assert all({"cell_type", "metadata", "source"} <= each.keys() for each in cells)
+    assert all((each["cell_type"] == "code") == ("outputs" in each) for each in cells)
     names: dict[str, object] = {}
     with contextlib.redirect_stdout(io.StringIO()) as said:
         for cell in cells:
@@ -27,13 +32,3 @@ def test_a_notebook_runs_and_says_what_the_page_says(title):
     assert view["risk"]["odds"] in said.getvalue()
     assert str(view["risk"]["advantage"]) in said.getvalue()
     assert view["explained"] in said.getvalue()
-
-
-def test_a_notebook_is_of_the_fourth_format():
-    found = json.loads(notebook(parse_plan(PLAN)))
-    assert (found["nbformat"], found["nbformat_minor"]) == (4, 5)
-    ids = [each["id"] for each in found["cells"]]
-    assert len(ids) == len(set(ids))
-    for each in found["cells"]:
-        assert set(each) >= {"cell_type", "id", "metadata", "source"}
-        assert (each["cell_type"] == "code") == ("outputs" in each)

@@ -18,6 +18,7 @@ def prover(tmp_path_factory):
     found.close()
 
 
+@pytest.mark.claim("page")
 def test_it_answers_as_the_function_does(prover):
     found, known = prover.ask("certified", {"plan": PLAN})
     wanted, widths = plan_view(parse_plan(PLAN))
@@ -32,6 +33,7 @@ def test_errors_are_answers_and_bugs_show_no_message(prover):
     assert found == {"error": "unexpected KeyError; this is a bug, please report it"}
 
 
+@pytest.mark.claim("page")
 def test_after_its_end_it_is_started_again(prover):
     prover.ask("number", {"number": {}})
     prover._process.kill()

@@ -12,12 +12,17 @@ def plan():
     return parse_plan(demo.plan())
 
 
+@pytest.fixture(scope="module")
+def known(plan):
+    return plan_view(plan)[1]
+
+
 def at(plan, epsilon):
     return plan.model_copy(update={"budget": plan.budget.model_copy(update={"epsilon": epsilon})})
 
 
-def test_shares_are_exact_and_half_widths_near(plan):
-    _, known = plan_view(plan)
+@pytest.mark.claim("answer")
+def test_shares_are_exact_and_half_widths_near(plan, known):
     other = at(plan, 2.7)
     quick, (proved, _) = quick_view(other, quick_way(other), known), plan_view(other)
     assert not quick["certified"]
@@ -30,8 +35,7 @@ def test_shares_are_exact_and_half_widths_near(plan):
     assert abs(unscaled[widest["query"]] - widest["half_width"]) > 10.0  # the control: what was known is not near
 
 
-def test_what_is_known_of_another_account_is_not_scaled(plan):
-    _, known = plan_view(plan)
+def test_what_is_known_of_another_account_is_not_scaled(plan, known):
     other = plan.model_copy(update={"budget": plan.budget.model_copy(update={"delta": 1e-6})})
     way = quick_way(other)
     assert way.mu

@@ -19,7 +19,7 @@ def file(tmp_path):
 
 def test_the_file_has_the_new_text_and_nothing_else_is_left(file):
     file.chmod(0o640)
-    save_plan(file, "# ours\nepsilon = 2\n", opened="# ours\nepsilon = 1\n")
+    save_plan(file, "# ours\r\nepsilon = 2\n", opened="# ours\nepsilon = 1\n")
     assert file.read_bytes() == b"# ours\nepsilon = 2\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
     assert [each.name for each in file.parent.iterdir()] == ["plan.toml"]
@@ -40,7 +40,7 @@ def test_line_ends_and_links_stay(file, tmp_path):
     link.symlink_to(file)
     opened = read_text(link)
     assert opened == "# ours\nepsilon = 1\n"
-    save_plan(link, "# ours\nepsilon = 2\n", opened=opened)
+    save_plan(link, "# ours\r\nepsilon = 2\n", opened=opened)  # a carriage return more would be no TOML
     assert link.is_symlink()
     assert file.read_bytes() == b"# ours\r\nepsilon = 2\r\n"
 
@@ -65,21 +65,8 @@ def test_a_file_that_is_gone_or_no_text_is_refused(file, tmp_path):
     assert file.read_bytes() == b"\xff\xfe"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to every file")
-def test_a_file_that_must_not_be_written_is_left_alone(file):
-    """Its folder would let another file take its place."""
-    file.chmod(0o444)
-    with pytest.raises(ArgumentError, match="cannot be saved"):
-        save_plan(file, "# new\n", opened=read_text(file))
-    assert file.read_text() == "# ours\nepsilon = 1\n"
-    assert [each.name for each in file.parent.iterdir()] == ["plan.toml"]
-    file.chmod(0o644)  # the control
-    save_plan(file, "# new\n", opened=read_text(file))
-    assert file.read_text() == "# new\n"
-
-
 def test_a_file_is_opened_for_writing_before_it_is_replaced(file, monkeypatch):
-    """The same where root runs the tests, to whom no file is closed."""
+    """Its folder would let another file take its place. Also where root runs the tests, to whom no file is closed."""
     own = Path.open
 
     def opened(path, mode="r", *rest, **named):
@@ -91,12 +78,3 @@ def test_a_file_is_opened_for_writing_before_it_is_replaced(file, monkeypatch):
     with pytest.raises(ArgumentError, match=r"cannot be saved \(.*Permission denied"):
         save_plan(file, "# new\n", opened="# ours\nepsilon = 1\n")
     assert file.read_text() == "# ours\nepsilon = 1\n"
-
-
-@pytest.mark.parametrize("before", [b"# ours\r\n", b"# ours\n"])
-def test_line_ends_of_the_text_become_those_of_the_file(file, before):
-    """A carriage return more would be no TOML."""
-    file.write_bytes(before)
-    save_plan(file, "a = 1\r\nb = 2\n", opened="# ours\n")
-    end = before[6:]
-    assert file.read_bytes() == b"a = 1" + end + b"b = 2" + end

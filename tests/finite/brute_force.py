@@ -1,7 +1,5 @@
 """Privacy of a small table by its definition, in exact fractions: another route than the package's."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction
@@ -12,7 +10,6 @@ TOTAL = 2**62
 
 
 def nearest(inputs, answer):
-    """The number of the nearest input, ties upward."""
     gaps = [abs(Fraction(x) - answer) for x in inputs]
     return max(i for i, gap in enumerate(gaps) if gap == min(gaps))
 
@@ -53,7 +50,6 @@ def ratio(weights, pairs):
 
 @mp.workdps(60)
 def delta(weights, pairs, epsilon):
-    """The largest hockey-stick divergence, to 60 digits."""
     level = mp.exp(mpf(epsilon))
     worst = mpf(0)
     for i, j in pairs:
@@ -67,7 +63,6 @@ def delta(weights, pairs, epsilon):
 
 @mp.workdps(60)
 def renyi(weights, pairs, order):
-    """The largest Renyi divergence, to 60 digits."""
     worst = mpf(0)
     for i, j in pairs:
         for a, b in ((i, j), (j, i)):

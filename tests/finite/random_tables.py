@@ -1,14 +1,12 @@
 """Small random tables: uneven inputs, unions, zeros, ties and weights that differ by single units."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import rangebound as rb
 from rangebound.finite import TOTAL
 
 
-def random_row(rng: np.random.Generator, size: int) -> list[int]:
+def random_row(rng, size):
     """A row of whole weights that sums to 2^62: rough, nearly flat, or with zeros."""
     kind = rng.integers(3)
     shares = rng.random(size) ** (1, 1, 8)[kind] + (0, 20, 0)[kind]
@@ -19,8 +17,7 @@ def random_row(rng: np.random.Generator, size: int) -> list[int]:
     return row
 
 
-def random_query(rng: np.random.Generator) -> rb.Query:
-    """A query on an interval or a union, with an uneven sensitivity."""
+def random_query(rng):
     ends = np.sort(rng.integers(0, 200, 4)) / 10.0
     if len(set(ends.tolist())) == 4 and rng.random() < 0.5:
         return rb.Query(
@@ -29,7 +26,7 @@ def random_query(rng: np.random.Generator) -> rb.Query:
     return rb.Query(range=rb.Interval(0, float(rng.integers(1, 20))), sensitivity=float(rng.integers(1, 80)) / 16)
 
 
-def random_table(rng: np.random.Generator, zeros: bool = True) -> rb.Table:
+def random_table(rng, zeros=True):
     """A table of up to seven inputs and six outputs; some rows are copies of others, off by a unit."""
     while True:
         query = random_query(rng)

@@ -1,4 +1,4 @@
-"""Which answers go to which input, and which inputs are neighbours: by Theorem and by trying answers."""
+"""Which answers go to which input, which inputs are neighbours, and what an interval of inputs covers."""
 
 import itertools
 import math
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.finite import cells, reach
+from rangebound.finite import TOTAL, cells, reach
+from rangebound.finite.compatible_inputs import intervals
 from rangebound.finite.input_cells import pieces, thresholds
 from tests.finite import brute_force
 from tests.finite.random_tables import random_table
@@ -18,6 +19,7 @@ def pairs(found):
     return {(i, j) for i, last in enumerate(found.tolist()) for j in range(i + 1, last + 1)}
 
 
+@pytest.mark.few(30)
 @pytest.mark.parametrize("seed", range(80))
 def test_neighbours_are_those_that_some_answers_go_to(seed):
     table = random_table(np.random.default_rng(seed))
@@ -38,20 +40,6 @@ def test_points_of_a_grid_are_neighbours_up_to_the_sensitivity_in_decimals():
     # As an interval some answers near 6 steps apart are neighbours: the doubles near 0.05 do not fit exactly.
     assert (reach(rb.Interval(0, 1), 0.05, inputs) - np.arange(101)).max() == 6
     assert reach(grid, 0.049, inputs).tolist() == [min(i + 4, 100) for i in range(101)]
-
-
-def test_a_gap_parts_inputs_by_the_distance_of_its_ends():
-    days = rb.Union((1, 5), (8, 12))
-    inputs = [*range(1, 6), *range(8, 13)]
-    assert reach(days, 3.0, inputs).tolist() == [3, 4, 4, 4, 5, 8, 9, 9, 9, 9]
-    assert reach(days, 2.99, inputs).tolist()[4] == 4
-
-
-def test_an_input_without_answers_is_refused():
-    with pytest.raises(rb.ArgumentError, match=r"inputs=6.5: no answer of the range"):
-        reach(rb.Union((1, 5), (8, 12)), 3.0, [1.0, 5.0, 6.5, 8.0])
-    with pytest.raises(rb.ArgumentError, match=r"inputs=30.0: no answer"):
-        reach(rb.Interval(0, 10), 1.0, [0.0, 10.0, 30.0])
 
 
 def test_thresholds_are_the_first_doubles_that_go_up():
@@ -96,3 +84,79 @@ def test_control_ties_rounded_half_even_break_privacy():
     assert table.epsilon() <= 1.3
     loss = np.abs(np.log(table.weights[0] / table.weights[2])).max()
     assert loss > 1.9
+
+
+LEVELS = (0.05, 0.5, 0.9, 0.999)
+
+
+def ends(table, input_number):
+    """The ends of the answers that go to an input, the upper one inside the cell."""
+    cell = table._cells[input_number]
+    inside = float(cell.upper) if cell.closed else np.nextafter(float(cell.upper), -np.inf)
+    return float(cell.lower), inside
+
+
+def coverage(table, found):
+    """The smallest probability, over all inputs and both ends of their cells, that an interval holds the answer."""
+    lower, upper = found
+    worst = Fraction(1)
+    for i, row in enumerate(table.weights.tolist()):
+        for answer in ends(table, i):
+            held = sum(weight for weight, a, b in zip(row, lower, upper, strict=True) if a <= answer <= b)
+            worst = min(worst, Fraction(held, TOTAL))
+    return worst
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_answers_are_covered_with_the_probability_that_is_promised_and_neighbours_are_near(seed):
+    table = random_table(np.random.default_rng(seed))
+    for level in LEVELS:
+        lower, upper = table.confidence_interval(table.outputs, level)
+        hull = table.query.range.hull
+        assert (hull.lower <= lower).all()
+        assert (lower <= upper).all()
+        assert (upper <= hull.upper).all()
+        assert coverage(table, (lower, upper)) >= Fraction(level)
+    for i, last in enumerate(table.reach.tolist()):
+        for a, b in ((x, y) for j in range(i + 1, last + 1) for x, y in ((i, j), (j, i))):
+            pair = table.neighbouring_answers(a, b)
+            assert table._rows(np.asarray(pair)).tolist() == [a, b]
+            assert table.query.clip(pair).tolist() == list(pair)
+            # The doubles of two ends of cells may be rounded apart.
+            assert abs(pair[0] - pair[1]) <= table.query.sensitivity * (1 + 1e-12)
+
+
+def test_intervals_of_a_lower_level_are_too_narrow_for_a_higher_one():
+    """The control: coverage is measured, and falls below the level where intervals are made for less."""
+    short = [
+        coverage(table, table.confidence_interval(table.outputs, 0.3)) < Fraction(9, 10)
+        for table in (random_table(np.random.default_rng(seed)) for seed in range(60))
+    ]
+    assert sum(short) > 10
+
+
+def test_a_tail_of_exactly_its_share_is_compatible_and_one_unit_less_is_not():
+    query = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+    for unit, expected in ((0, 0.0), (1, 0.5)):
+        rare = TOTAL // 4 - unit  # of a level of 1/2: each tail has a quarter
+        weights = [[TOTAL - rare, rare], [TOTAL // 2, TOTAL // 2]]
+        table = rb.Table(query=query, inputs=(0, 1), outputs=(0, 1), weights=weights)
+        assert table.confidence_interval(1.0, 0.5)[0] == expected
+
+
+def test_an_output_that_is_rare_everywhere_gives_one_input():
+    query = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+    weights = [[TOTAL - 2, 2], [TOTAL - 1, 1]]
+    table = rb.Table(query=query, inputs=(0, 1), outputs=(0, 9), weights=weights)
+    assert table.confidence_interval(9.0) == (0.0, 0.0)
+    assert [each.tolist() for each in intervals(table.weights, table._cells, table.inputs, 0.95)] == [[0, 0], [1, 0]]
+
+
+def test_what_is_never_published_is_refused():
+    query = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+    table = rb.Table(query=query, inputs=(0, 1), outputs=(0, 1), weights=[[2**61, 2**61]] * 2)
+    for wrong in (0.5, -1.0, 2.0, [0.0, 0.5]):
+        with pytest.raises(rb.ArgumentError, match="is never published"):
+            table.confidence_interval(wrong)
+    with pytest.raises(rb.ArgumentError, match="level"):
+        table.confidence_interval(0.0, 1.0)

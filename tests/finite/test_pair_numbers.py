@@ -8,7 +8,9 @@ import pytest
 from mpmath import mp, mpf
 
 import rangebound as rb
+from rangebound.ball import precision, up
 from rangebound.finite import pair_numbers
+from rangebound.finite.profile_hull import SLACK, profile_hull
 from rangebound.finite.weights import TOTAL
 from tests.finite import brute_force
 from tests.finite.random_tables import random_table
@@ -19,7 +21,6 @@ TABLES = range(40)
 
 @pytest.fixture(autouse=True)
 def digits():
-    """So many digits for all that is computed in a test of this file, and for nothing else."""
     with mp.workdps(60):
         yield
 
@@ -35,29 +36,16 @@ def least_above(value, exact):
     return mpf(value) >= exact and mpf(math.nextafter(math.nextafter(value, -math.inf), -math.inf)) < exact
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("seed", TABLES)
-def test_pure_epsilon_is_exact(seed):
+def test_epsilon_and_delta_are_exact(seed):
     table, weights, pairs = truth(seed)
-    ratio = brute_force.ratio(weights, pairs)
-    exact = mp.inf if ratio == math.inf else mp.log(mpf(ratio.numerator) / ratio.denominator)
-    assert table.epsilon() == math.inf if ratio == math.inf else least_above(table.epsilon(), exact)
-
-
-@pytest.mark.parametrize("seed", TABLES)
-def test_delta_is_exact(seed):
-    table, weights, pairs = truth(seed)
-    pure = table.epsilon()
-    levels = [0.0, 1e-9, 0.3, 2.0, 50.0, 80.0, *([pure, pure * 0.999] if 0 < pure < math.inf else [])]
-    for epsilon in levels:
+    ratio, pure = brute_force.ratio(weights, pairs), table.epsilon()
+    finite = ratio != math.inf
+    assert least_above(pure, mp.log(mpf(ratio.numerator) / ratio.denominator)) if finite else pure == math.inf
+    for epsilon in (0.0, 1e-9, 0.3, 2.0, 50.0, 80.0, *([pure, pure * 0.999] if finite else [])):
         exact = brute_force.delta(weights, pairs, epsilon)
-        found = table.delta(epsilon)
-        assert mpf(found) >= exact
-        assert mpf(found) <= exact * (1 + mpf(2) ** -51) + mpf(2) ** -100
-
-
-@pytest.mark.parametrize("seed", TABLES)
-def test_epsilon_at_a_delta_is_exact(seed):
-    table, weights, pairs = truth(seed)
+        assert exact <= mpf(table.delta(epsilon)) <= exact * (1 + mpf(2) ** -51) + mpf(2) ** -100
     for delta in (1e-12, 1e-3, 0.05, 0.4):
         found = table.epsilon(delta)
         if math.isinf(found):
@@ -66,8 +54,12 @@ def test_epsilon_at_a_delta_is_exact(seed):
         assert brute_force.delta(weights, pairs, found) <= delta
         lower = found * (1 - 1e-14) - 1e-300
         assert found == 0.0 or brute_force.delta(weights, pairs, lower) > delta * (1 - mpf(10) ** -10)
+    first, second = pair_numbers.neighbours(table.reach)
+    for row in range(len(weights)):
+        assert list(pair_numbers.neighbours_of(table.reach, row)) == sorted(second[first == row].tolist())
 
 
+@pytest.mark.few(20)
 @crossed({"zeros": [True, False], "seed": TABLES})
 def test_renyi_is_rounded_up_a_little(seed, zeros):
     table, weights, pairs = truth(seed, zeros)
@@ -77,10 +69,13 @@ def test_renyi_is_rounded_up_a_little(seed, zeros):
         assert found >= exact
         assert found == exact or found <= exact * (1 + mpf(10) ** -9) + mpf(10) ** -11
     assert table.rdp(math.inf) == table.epsilon()
+    if pairs and not zeros:
+        i, j = pair_numbers.worst_pair(table.weights, table.reach)
+        here = max(Fraction(p, q) for p, q in zip(weights[i], weights[j], strict=True))
+        assert float(here) == pytest.approx(float(brute_force.ratio(weights, pairs)), rel=1e-12)
 
 
 def all_pairs(table, order):
-    """The largest divergence without leaving out a pair."""
     pairs = pair_numbers.neighbours(table.reach)
     return pair_numbers._renyi(table.weights[pairs.first], table.weights[pairs.second], order - 1.0)
 
@@ -100,9 +95,9 @@ def stairs(count, k, epsilon):
 
 
 def test_few_pairs_of_a_large_table_are_looked_at_closely_and_none_is_missed():
-    """The bar is 5 times fewer sums; n = 321, where a call took 0.1 to 0.3 s and takes 0.01."""
+    """The bar is 5 times fewer sums; at n = 321 a call took 0.1 to 0.3 s and takes 0.01."""
     for k, epsilon in ((8, 1.0), (32, 1.0), (16, 0.5)):
-        table = stairs(321, k, epsilon)
+        table = stairs(121, k, epsilon)
         for order in (1.5, 8.0, 500.0):
             kept = len(pair_numbers._contenders(table.weights, table.reach, order).first)
             assert kept < len(pair_numbers.neighbours(table.reach).first) / 5
@@ -124,31 +119,12 @@ def test_control_a_weaker_ratio_is_told_from_the_true_one():
     near = np.array([[half, half], [half + 1, half - 1]])
     reach = np.array([1, 1])
     assert pair_numbers.worst_ratio(near, reach) == max(Fraction(half + 1, half), Fraction(half, half - 1))
-    assert (
-        pair_numbers.stick_at(near, pair_numbers.neighbours(reach), pair_numbers.exponential(Fraction(0))).delta
-        == 2.0**-62
-    )
+    stick = pair_numbers.stick_at(near, pair_numbers.neighbours(reach), pair_numbers.exponential(Fraction(0)))
+    assert stick.delta == 2.0**-62
     assert (near / TOTAL)[0].tolist() == (near / TOTAL)[1].tolist()
 
 
-def test_the_worst_pair_has_the_worst_ratio():
-    for seed in TABLES:
-        table, weights, pairs = truth(seed, zeros=False)
-        if not pairs:
-            continue
-        i, j = pair_numbers.worst_pair(table.weights, table.reach)
-        here = max(Fraction(p, q) for p, q in zip(weights[i], weights[j], strict=True))
-        assert float(here) == pytest.approx(float(brute_force.ratio(weights, pairs)), rel=1e-12)
-
-
-def test_neighbours_of_an_input_are_those_of_the_pairs():
-    reach = np.array([2, 2, 3, 4, 4])
-    first, second = pair_numbers.neighbours(reach)
-    for row in range(5):
-        expected = sorted(second[first == row].tolist())
-        assert list(pair_numbers.neighbours_of(reach, row)) == expected
-
-
+@pytest.mark.few(1)
 @pytest.mark.parametrize("delta", [1e-3, 1e-16, 1e-30])
 def test_the_search_for_epsilon_ends_where_more_pairs_tie_than_are_compared_in_whole_numbers(delta):
     """80 inputs that are all neighbours, with the same law but for the place of its peak: 6,320 pairs."""
@@ -170,3 +146,24 @@ def test_a_tiny_epsilon_is_next_to_none(epsilon):
     assert not table.is_private(epsilon)
     same = rb.Table(query=answers, inputs=(0, 1), outputs=(0, 1), weights=[flip[0]] * 2)
     assert rb.verify(rb.certify(same, epsilon=epsilon).to_json()).epsilon == epsilon
+
+
+@pytest.mark.few(15)
+@pytest.mark.parametrize("seed", range(30))
+def test_the_hull_bounds_the_profile_closely(seed):
+    table = random_table(np.random.default_rng(seed))
+    pairs = brute_force.neighbouring_inputs(table.inputs, table.query.range.spans, table.query.sensitivity)
+    hull = profile_hull(table.weights, table.reach)
+    for epsilon in (0.0, 1e-6, 0.1, 0.7, 2.0, 10.0, 40.0, 80.0):
+        exact = brute_force.delta(table.weights.tolist(), pairs, epsilon)
+        with precision(192):
+            found = mpf(up(hull.delta(epsilon)))
+        assert exact <= found <= exact + 2.1 * SLACK
+
+
+def test_control_a_hull_without_the_worst_pair_is_below_the_profile():
+    weights = np.array([[3 << 60, 1 << 60], [1 << 60, 3 << 60], [1 << 60, 3 << 60]])
+    whole = profile_hull(weights, np.array([1, 2, 2]))
+    without = profile_hull(weights, np.array([0, 2, 2]))
+    assert math.isclose(float(whole.delta(0.0).mid()), 0.5, abs_tol=1e-12)
+    assert float(without.delta(0.0).mid()) < 1e-12

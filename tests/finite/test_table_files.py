@@ -1,14 +1,13 @@
 """Tables that others made: matrices as CSV, and perturbation tables of the cell key method as R's ptable has them."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import rangebound as rb
 from rangebound.finite import TOTAL
-from rangebound.finite.table_files import exact_weights, read_csv, read_ptable
+from rangebound.finite.table_files import read_csv, read_ptable
 
 COUNT = rb.Query(range=rb.Interval(0, 2), sensitivity=1.0)
 ROWS = "x,0,1,2\n0,0.5,0.25,0.25\n1,0.25,0.5,0.25\n2,0.125,0.375,0.5\n"
@@ -66,7 +65,6 @@ def test_decimals_are_those_that_are_written(file):
         ("x,0,1\n0,0.5,0.6\n", "line 2 must be zero or more and sum to 1"),
         ("x,0,1\n0,1.5,-0.5\n", "line 2 must be zero or more"),
         ("x,0,1\n0,a,0.5\n", ":2: 'a' must be a decimal number"),
-        ("x,0,1\n0,1/2,0.5\n", "must be a decimal number"),
         ("x,0,1\n0,nan,0.5\n", "must be a decimal number"),
         ("x,0,1\n0,1e-999999999,1\n", "must be a decimal number"),
         ("x,0,1e399\n0,0.5,0.5\n", "must fit into doubles"),
@@ -78,13 +76,10 @@ def test_a_matrix_that_is_wrong_is_refused_with_its_line(file, text, words):
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(rb.ArgumentError, match="cannot be read"):
-        rb.Table.from_csv(tmp_path / "absent.csv", query=COUNT)
-    with pytest.raises(rb.ArgumentError, match="cannot be read"):
-        rb.Table.from_csv(tmp_path, query=COUNT)
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(rb.ArgumentError, match="cannot be read"):
-        rb.Table.from_csv(tmp_path / "bytes.csv", query=COUNT)
+    for path in (tmp_path / "absent.csv", tmp_path, tmp_path / "bytes.csv"):
+        with pytest.raises(rb.ArgumentError, match="cannot be read"):
+            rb.Table.from_csv(path, query=COUNT)
     with pytest.raises(rb.ArgumentTypeError, match="path=3"):
         rb.Table.from_csv(3, query=COUNT)
 
@@ -114,15 +109,9 @@ def test_the_guarantee_of_a_ptable_is_the_true_one(file):
     inner = rb.Table(query=above, inputs=m.inputs[2:], outputs=m.outputs, weights=m.weights[2:])
     assert inner.epsilon() == math.inf
     assert inner.delta(20.0) == pytest.approx(0.1)
-
-
-def test_no_privacy_number_changes_with_the_largest_count(file):
-    path = file(PTABLE)
-    near, far = (rb.Table.from_ptable(path, largest=each) for each in (3, 40))
+    far = rb.Table.from_ptable(file(PTABLE), largest=40)  # changes no number
     for epsilon in (0.0, 0.3, 1.0, 5.0):
-        assert near.delta(epsilon) == pytest.approx(far.delta(epsilon), rel=1e-12)
-    two, more = (rb.Table.from_ptable(path, largest=each, sensitivity=2.0) for each in (4, 40))
-    assert two.delta(0.3) == pytest.approx(more.delta(0.3), rel=1e-12)
+        assert far.delta(epsilon) == pytest.approx(m.delta(epsilon), rel=1e-12)
 
 
 def test_the_intervals_of_keys_are_the_probabilities(file):
@@ -171,10 +160,3 @@ def test_an_array_of_whole_numbers_has_its_ratios_exactly():
     for wrong in ([[0, 0], [1, 1]], [[-1, 2], [1, 1]], [1, 2]):
         with pytest.raises(rb.ArgumentError, match="array"):
             rb.Table.from_array(wrong, query=query, inputs=[0, 1], outputs=[0, 1])
-
-
-def test_exact_weights_keep_what_is_impossible():
-    found = exact_weights([[Fraction(1, 7), Fraction(0), Fraction(6, 7)]])
-    assert found[0, 1] == 0
-    assert abs(int(found[0, 0]) - Fraction(TOTAL, 7)) < 2
-    assert int(found.sum()) == TOTAL

@@ -1,4 +1,4 @@
-"""Moments: the exact route, the fast route, and closed forms that are known otherwise."""
+"""Moments: the fast route against the exact one, which tests/crosscheck compares with mpmath."""
 
 from __future__ import annotations
 
@@ -10,44 +10,6 @@ import pytest
 import rangebound as rb
 from rangebound.law.moments import moments
 from tests.matrix.cells import Cell, every_cell, places
-
-INF = math.inf
-
-
-def at(noise: object, support: object, bounding: object, location: object) -> object:
-    """The moments of a law."""
-    mechanism = rb.Mechanism(
-        noise=noise, query=rb.Query(range=rb.Interval(-9, 9), sensitivity=1.0), support=support, bounding=bounding
-    )
-    return moments(mechanism.noise, mechanism.shape, np.asarray(location))
-
-
-def test_unbounded_noise_has_the_textbook_moments() -> None:
-    line = rb.Interval(-INF, INF)
-    laplace = at(rb.Laplace(scale=2.0), line, rb.UNBOUNDED, 1.0)
-    assert [float(x) for x in laplace] == pytest.approx([1.0, 8.0, 0.0, 2.0, 8.0], rel=1e-15)
-    gaussian = at(rb.Gaussian(scale=2.0), line, rb.UNBOUNDED, 1.0)
-    assert [float(x) for x in gaussian] == pytest.approx(
-        [1.0, 4.0, 0.0, 2.0 * math.sqrt(2.0 / math.pi), 4.0], rel=1e-15
-    )
-
-
-def test_a_half_line_seen_from_its_end_is_exponential() -> None:
-    found = at(rb.Laplace(scale=2.0), rb.Interval(0, INF), rb.TRUNCATE, 0.0)
-    assert [float(x) for x in found] == pytest.approx([2.0, 4.0, 2.0, 2.0, 8.0], rel=1e-15)
-
-
-def test_clamping_at_the_centre_halves_the_noise() -> None:
-    """max(noise, 0): mean b/2, second moment b^2, plain Laplace."""
-    found = at(rb.Laplace(scale=2.0), rb.Interval(0, INF), rb.RECTIFY, 0.0)
-    assert float(found.mean) == pytest.approx(1.0, rel=1e-15)
-    assert float(found.mse) == pytest.approx(4.0, rel=1e-15)
-
-
-def test_a_symmetric_law_has_no_bias() -> None:
-    for bounding in (rb.TRUNCATE, rb.RECTIFY):
-        found = at(rb.Gaussian(scale=0.7), rb.Interval(-1, 3), bounding, 1.0)
-        assert float(found.bias) == pytest.approx(0.0, abs=1e-16)
 
 
 @every_cell

@@ -20,8 +20,3 @@ def test_a_mirror_image_turns_everything_around() -> None:
     assert shape.mirrored() == Shape(spans=((-INF, -2.0), (-1.0, 0.0)), normalised=True)
     grid = Shape(points=(0.0, 1.0, 3.0), cells=((-INF, 0.5), (0.5, 2.0), (2.0, INF)))
     assert grid.mirrored() == Shape(points=(-3.0, -1.0, 0.0), cells=((-INF, -2.0), (-2.0, -0.5), (-0.5, INF)))
-
-
-def test_the_mirror_image_of_the_mirror_image_is_the_shape() -> None:
-    for shape in (Shape(spans=((0.0, 1.0), (2.0, 3.0)), normalised=True), UNBOUNDED_SHAPE):
-        assert shape.mirrored().mirrored() == shape

@@ -81,12 +81,10 @@ def random_pairs(mechanism: rb.Mechanism, count: int, seed: int) -> Pairs:
 
 
 def delta_at(mechanism: rb.Mechanism, epsilon: float) -> Number:
-    """The hockey stick of pairs."""
     return lambda p, q: stick_formula(mechanism.noise, mechanism.shape, p, q, epsilon)
 
 
 def renyi_at(mechanism: rb.Mechanism, order: float) -> Number:
-    """The Renyi divergence of pairs."""
     return lambda p, q: renyi_formula(mechanism.noise, mechanism.shape, p, q, order)
 
 

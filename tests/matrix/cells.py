@@ -23,68 +23,24 @@ NOISES = {
 }
 BOUNDINGS = {"truncate": rb.TRUNCATE, "rectify": rb.RECTIFY, "quantize": rb.QUANTIZE, "unbounded": rb.UNBOUNDED}
 
-# Each support with the ranges to ask it for. A range equal to a grid is its hull, and nothing lies outside a line.
+
+def asked(support: Any, smaller: Any, larger: Any = None, disjoint: Any = None, line: Any = LINE) -> tuple[Any, Any]:
+    """A support with the ranges to ask it for: one equal to a grid is its hull, and nothing lies outside a line."""
+    ranges = {"equal": support.hull if isinstance(support, rb.Grid) else support, "smaller": smaller}
+    ranges |= {"larger": larger, "disjoint": disjoint, "line": line}
+    return support, {name: each for name, each in ranges.items() if each is not None}
+
+
+SPAN, BESIDE = rb.Interval(-1, 2), rb.Interval(2.5, 4.5)
+UNION, OPEN = rb.Union((-2, -1), (0, 0.75), (1.5, 3)), rb.Union((-INF, -1), (1, INF))
 SUPPORTS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "interval": (
-        rb.Interval(-1, 2),
-        {
-            "equal": rb.Interval(-1, 2),
-            "smaller": rb.Interval(-0.25, 1.5),
-            "larger": rb.Interval(-3, 4),
-            "disjoint": rb.Interval(2.5, 4.5),
-            "line": LINE,
-        },
-    ),
-    "upper_half_line": (
-        rb.Interval(0.5, INF),
-        {
-            "equal": rb.Interval(0.5, INF),
-            "smaller": rb.Interval(1, 4),
-            "larger": rb.Interval(-2, INF),
-            "disjoint": rb.Interval(-3, -1),
-            "line": LINE,
-        },
-    ),
-    "lower_half_line": (
-        rb.Interval(-INF, 0.25),
-        {
-            "equal": rb.Interval(-INF, 0.25),
-            "smaller": rb.Interval(-2, 0),
-            "larger": rb.Interval(-INF, 3),
-            "disjoint": rb.Interval(1, 3),
-            "line": LINE,
-        },
-    ),
-    "line": (LINE, {"equal": LINE, "smaller": rb.Interval(-1, 2)}),
-    "union": (
-        rb.Union((-2, -1), (0, 0.75), (1.5, 3)),
-        {
-            "equal": rb.Union((-2, -1), (0, 0.75), (1.5, 3)),
-            "smaller": rb.Union((-1.5, -1), (0, 0.5)),
-            "larger": rb.Interval(-3, 4),
-            "disjoint": rb.Interval(-0.9, -0.1),
-            "line": LINE,
-        },
-    ),
-    "open_union": (
-        rb.Union((-INF, -1), (1, INF)),
-        {
-            "equal": rb.Union((-INF, -1), (1, INF)),
-            "smaller": rb.Union((-2, -1), (1, 3)),
-            "larger": LINE,
-            "disjoint": rb.Interval(-0.75, 0.75),
-        },
-    ),
-    "grid": (
-        rb.Grid(step=0.5, within=rb.Interval(-1, 2)),
-        {
-            "equal": rb.Interval(-1, 2),
-            "smaller": rb.Interval(0, 1.25),
-            "larger": rb.Interval(-2, 4),
-            "disjoint": rb.Interval(2.5, 4.5),
-            "line": LINE,
-        },
-    ),
+    "interval": asked(SPAN, rb.Interval(-0.25, 1.5), rb.Interval(-3, 4), BESIDE),
+    "upper_half_line": asked(rb.Interval(0.5, INF), rb.Interval(1, 4), rb.Interval(-2, INF), rb.Interval(-3, -1)),
+    "lower_half_line": asked(rb.Interval(-INF, 0.25), rb.Interval(-2, 0), rb.Interval(-INF, 3), rb.Interval(1, 3)),
+    "line": asked(LINE, SPAN, line=None),
+    "union": asked(UNION, rb.Union((-1.5, -1), (0, 0.5)), rb.Interval(-3, 4), rb.Interval(-0.9, -0.1)),
+    "open_union": asked(OPEN, rb.Union((-2, -1), (1, 3)), LINE, rb.Interval(-0.75, 0.75), line=None),
+    "grid": asked(rb.Grid(step=0.5, within=SPAN), rb.Interval(0, 1.25), rb.Interval(-2, 4), BESIDE),
 }
 
 # What is refused, and the words that say why.
@@ -106,13 +62,11 @@ class Cell(NamedTuple):
     range: str
 
     def mechanism(self) -> rb.Mechanism:
-        """The mechanism of the cell; refused ones raise here."""
         support, ranges = SUPPORTS[self.support]
         query = rb.Query(range=ranges[self.range], sensitivity=1.0)
         return rb.Mechanism(noise=NOISES[self.noise], query=query, support=support, bounding=BOUNDINGS[self.bounding])
 
     def reason(self) -> str | None:
-        """Why the cell is refused, or None where it is allowed."""
         if (self.bounding, self.support) in REASONS:
             return REASONS[self.bounding, self.support]
         if self.noise == "truncated_laplacian" and self.bounding == "truncate":
@@ -148,6 +102,18 @@ def each_cell(cells: Iterable[Cell]) -> pytest.MarkDecorator:
 
 
 every_cell = each_cell(ALLOWED)
+
+
+def quick_cells(cells: Iterable[Cell]) -> pytest.MarkDecorator:
+    """The same for a slow test: by default every support with its boundings, every noise beside each, every range."""
+    listed = covering(cells, parts)
+    kept = [each.values[0] for each in listed if not each.marks]
+    later = {each.values[0] for each in covering(kept, lambda cell: [cell[1:3], cell[:2], cell.range]) if each.marks}
+    cases = [
+        pytest.param(*each.values, marks=[pytest.mark.slow] if each.values[0] in later else each.marks)
+        for each in listed
+    ]
+    return pytest.mark.parametrize("cell", cases, ids=str)
 
 
 def every_cell_with(name: str, values: Iterable[float]) -> pytest.MarkDecorator:

@@ -58,7 +58,6 @@ NO_PURE = ("unbounded gaussian",)
 
 
 def number(value):
-    """Whether it is a number, or numbers, and not NaN."""
     return not np.isnan(np.asarray(value, dtype=np.float64)).any()
 
 
@@ -87,13 +86,6 @@ def false_claim(m):
     with pytest.raises(wanted, match=r"not (true|proved)"):
         rb.certify(m, epsilon=0.01)
     return True
-
-
-def charged(m, path):
-    with rb.Ledger.create(path) as ledger:
-        ledger.open_account("team", epsilon=10, delta="0.1")
-        ledger.reserve(account="team", request="r", cost=rb.Cost(epsilon=m.epsilon(1e-3), delta=1e-3))
-        return ledger.account("team").remaining != ledger.account("team").total
 
 
 def drawn(ax):
@@ -180,6 +172,7 @@ SLOW = {
 """A second each; tests/accounting has them."""
 
 
+@pytest.mark.few(46)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("cell", CELLS)
 def test_each_cell_works_or_refuses_in_plain_words(cell, kind):
@@ -190,16 +183,7 @@ def test_each_cell_works_or_refuses_in_plain_words(cell, kind):
         assert CELLS[cell](KINDS[kind])
 
 
-def test_what_is_refused_is_a_cell():
-    assert {cell for cell, _ in (*REFUSED, *SLOW)} <= set(CELLS)
-    assert {kind for _, kind in (*REFUSED, *SLOW)} <= set(KINDS)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_ledger_charges_what_every_kind_costs(kind, tmp_path):
-    assert charged(KINDS[kind], tmp_path / "book.ledger")
-
-
+@pytest.mark.slow
 def test_every_public_mechanism_is_a_kind():
     """A class with a law, an epsilon and a release belongs here; this fails when a new one is exported."""
     classes = [getattr(rb, each) for each in rb.__all__ if isinstance(getattr(rb, each), type)]

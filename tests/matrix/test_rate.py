@@ -16,8 +16,8 @@ import rangebound as rb
 from rangebound.privacy.metric import worst_score
 from tests.crosscheck.oracle import oracle
 from tests.matrix import brute
-from tests.matrix.cells import ALLOWED, Cell, each_cell, parts
-from tests.thinning import covering, some
+from tests.matrix.cells import ALLOWED, Cell, each_cell, quick_cells
+from tests.thinning import some
 
 INF = math.inf
 STEP = 2.0**-13  # of the distance of close pairs, in the units of the cube
@@ -25,47 +25,24 @@ ROUNDING = 1e-13  # absolute error of a log-ratio in doubles near the support
 FARTHEST = 0.03  # how much of a supremum at infinity is still missing at the far end of the scan
 HIGH = 40.0  # an epsilon that no finite rate of these mechanisms reaches
 
-LIMITED = rb.TruncatedLaplacian(scale=0.8, limit=3.0)
-THREE = rb.Union((0, 1), (2, 3), (4, 5))
+LAPLACE, LIMITED = rb.Laplace(scale=0.8), rb.TruncatedLaplacian(scale=0.8, limit=3.0)
+SHORT, GAPS = rb.Interval(0, 1), rb.Union((0.5, 1.75), (2.5, 3.25), (4.5, 6))
+THREE, FOUR = rb.Union((0, 1), (2, 3), (4, 5)), rb.Grid(step=1, within=rb.Interval(0, 3))
+MANY = rb.Grid(step=1, within=rb.Interval(-20, 20))
 # What the cube does not have: parts of the support that no answer reaches, and answers with gaps of their own.
 CORNERS = {
-    "a span out of reach": (LIMITED, rb.Interval(0, 1), rb.Union((0, 1), (100, 101)), rb.TRUNCATE),
-    "a half-line out of reach": (LIMITED, rb.Interval(0, 1), rb.Union((-INF, -100), (0, 1)), rb.TRUNCATE),
-    "points out of reach": (
-        rb.TruncatedLaplacian(scale=0.8, limit=2.3),
-        rb.Interval(0, 0.1),
-        rb.Grid(step=1, within=rb.Interval(-20, 20)),
-        rb.QUANTIZE,
-    ),
-    "nothing but the end in reach": (LIMITED, rb.Interval(0, 1), rb.Interval(10, 20), rb.RECTIFY),
-    "nothing but one point in reach": (
-        LIMITED,
-        rb.Interval(0, 1),
-        rb.Grid(step=9, within=rb.Interval(0, 18)),
-        rb.QUANTIZE,
-    ),
-    "the law changes only between the answers": (rb.Laplace(scale=0.8), rb.Union((-3, -1), (7, 9)), THREE, rb.TRUNCATE),
-    "steepest between the answers": (rb.Laplace(scale=0.8), rb.Union((0.5, 1), (4, 4.5)), THREE, rb.TRUNCATE),
-    "many gaps": (rb.Laplace(scale=0.3), rb.Union((0.5, 1.75), (2.5, 3.25), (4.5, 6)), THREE, rb.TRUNCATE),
-    "Gaussian, gaps": (rb.Gaussian(scale=0.8), rb.Union((0.5, 1.75), (2.5, 3.25), (4.5, 6)), THREE, rb.TRUNCATE),
-    "answers that begin at a point": (
-        rb.Laplace(scale=0.8),
-        rb.Interval(1, 1.5),
-        rb.Grid(step=1, within=rb.Interval(0, 3)),
-        rb.TRUNCATE,
-    ),
-    "answers between the points": (
-        rb.Laplace(scale=0.8),
-        rb.Union((0.25, 0.5), (2.25, 2.5)),
-        rb.Grid(step=1, within=rb.Interval(0, 3)),
-        rb.TRUNCATE,
-    ),
-    "answers right of the last point": (
-        rb.Laplace(scale=0.8),
-        rb.Interval(3, 4),
-        rb.Grid(step=1, within=rb.Interval(0, 3)),
-        rb.TRUNCATE,
-    ),
+    "a span out of reach": (LIMITED, SHORT, rb.Union((0, 1), (100, 101)), rb.TRUNCATE),
+    "a half-line out of reach": (LIMITED, SHORT, rb.Union((-INF, -100), (0, 1)), rb.TRUNCATE),
+    "points out of reach": (rb.TruncatedLaplacian(scale=0.8, limit=2.3), rb.Interval(0, 0.1), MANY, rb.QUANTIZE),
+    "nothing but the end in reach": (LIMITED, SHORT, rb.Interval(10, 20), rb.RECTIFY),
+    "nothing but one point in reach": (LIMITED, SHORT, rb.Grid(step=9, within=rb.Interval(0, 18)), rb.QUANTIZE),
+    "the law changes only between the answers": (LAPLACE, rb.Union((-3, -1), (7, 9)), THREE, rb.TRUNCATE),
+    "steepest between the answers": (LAPLACE, rb.Union((0.5, 1), (4, 4.5)), THREE, rb.TRUNCATE),
+    "many gaps": (rb.Laplace(scale=0.3), GAPS, THREE, rb.TRUNCATE),
+    "Gaussian, gaps": (rb.Gaussian(scale=0.8), GAPS, THREE, rb.TRUNCATE),
+    "answers that begin at a point": (LAPLACE, rb.Interval(1, 1.5), FOUR, rb.TRUNCATE),
+    "answers between the points": (LAPLACE, rb.Union((0.25, 0.5), (2.25, 2.5)), FOUR, rb.TRUNCATE),
+    "answers right of the last point": (LAPLACE, rb.Interval(3, 4), FOUR, rb.TRUNCATE),
 }
 
 
@@ -76,14 +53,6 @@ def corner(name: str) -> rb.Mechanism:
 
 
 MECHANISMS = {**{str(cell): cell.mechanism() for cell in ALLOWED}, **{name: corner(name) for name in CORNERS}}
-
-
-def each_mechanism(among: dict[str, rb.Mechanism]) -> pytest.MarkDecorator:
-    """Every corner, and the cells; of these, by default, so few that every law and every two parts are met."""
-    cells = covering([cell for cell in ALLOWED if str(cell) in among], parts)
-    cases = [pytest.param(among[str(*cell.values)], marks=cell.marks, id=str(*cell.values)) for cell in cells]
-    corners = [pytest.param(among[name], id=name) for name in CORNERS if name in among]
-    return pytest.mark.parametrize("mechanism", [*cases, *corners])
 
 
 def close_pairs(mechanism: rb.Mechanism) -> tuple[np.ndarray, np.ndarray]:
@@ -120,15 +89,6 @@ def bounds(mechanism: rb.Mechanism, rate: float) -> None:
     assert seen(mechanism, far[0][apart], far[1][apart]) <= rate * (1.0 + 1e-9) + 1e-9
 
 
-@each_mechanism(MECHANISMS)
-def test_the_rate_is_what_brute_force_finds(mechanism: rb.Mechanism) -> None:
-    rate = worst_score(mechanism.setting)
-    if math.isfinite(rate):
-        bounds(mechanism, rate)
-    else:  # a pair that anyone can check shows it
-        assert refuted(mechanism, HIGH).epsilon > HIGH
-
-
 def refuted(mechanism: rb.Mechanism, epsilon: float) -> rb.ClaimFalse:
     """The refutation of a metric claim, compared with 80 digits."""
     with pytest.raises(rb.ClaimFalse, match="metric") as caught:
@@ -141,29 +101,34 @@ def refuted(mechanism: rb.Mechanism, epsilon: float) -> rb.ClaimFalse:
     return caught.value
 
 
-FINITE = {name: each for name, each in MECHANISMS.items() if math.isfinite(worst_score(each.setting))}
-MOVING = {name: each for name, each in FINITE.items() if worst_score(each.setting) > 0.0}
-
-
 def truth(mechanism: rb.Mechanism) -> float:
     """The smallest epsilon of a metric claim."""
     return worst_score(mechanism.setting) * mechanism.query.sensitivity
 
 
-@each_mechanism(FINITE)
-def test_the_truth_is_proved_and_comes_back_from_its_text(mechanism: rb.Mechanism) -> None:
-    epsilon = truth(mechanism) * (1.0 + 1e-12)
-    text = rb.certify(mechanism, epsilon, notion="metric").to_json()
-    assert rb.verify(text).claim == rb.Claim(epsilon=epsilon, notion="metric")
-
-
-@each_mechanism(MOVING)
-def test_less_than_the_truth_is_refuted_and_proved_by_no_text(mechanism: rb.Mechanism) -> None:
+def proved_and_refuted(mechanism: rb.Mechanism) -> None:
+    """The truth is proved and comes back from its text; less is refuted, and proved by no text."""
     epsilon = truth(mechanism)
-    assert refuted(mechanism, epsilon * (1.0 - 1e-3)).epsilon == pytest.approx(epsilon, rel=1e-3)
-    data = json.loads(rb.certify(mechanism, epsilon * (1.0 + 1e-12), notion="metric").to_json())
-    with pytest.raises(rb.CertificateInvalid):
-        rb.verify(json.dumps({**data, "epsilon": epsilon * (1.0 - 1e-6)}))
+    text = rb.certify(mechanism, epsilon * (1.0 + 1e-12), notion="metric").to_json()
+    assert rb.verify(text).claim == rb.Claim(epsilon=epsilon * (1.0 + 1e-12), notion="metric")
+    if epsilon > 0.0:
+        assert refuted(mechanism, epsilon * (1.0 - 1e-3)).epsilon == pytest.approx(epsilon, rel=1e-3)
+        with pytest.raises(rb.CertificateInvalid):
+            rb.verify(json.dumps({**json.loads(text), "epsilon": epsilon * (1.0 - 1e-6)}))
+
+
+CASES = [pytest.param(MECHANISMS[str(*each.values)], marks=each.marks) for each in quick_cells(ALLOWED).args[1]]
+CASES += [MECHANISMS[name] for name in CORNERS]
+
+
+@pytest.mark.parametrize("mechanism", CASES, ids=MECHANISMS)
+def test_the_rate_is_what_brute_force_finds_and_certificates_say(mechanism: rb.Mechanism) -> None:
+    rate = worst_score(mechanism.setting)
+    if math.isfinite(rate):
+        bounds(mechanism, rate)
+        proved_and_refuted(mechanism)
+    else:  # a pair that anyone can check shows it
+        assert refuted(mechanism, HIGH).epsilon > HIGH
 
 
 CALIBRATED = [cell for cell in ALLOWED if cell.range in ("equal", "smaller") and cell.noise != "truncated_laplacian"]
@@ -202,14 +167,12 @@ def random_mechanism(seed: int) -> rb.Mechanism:
     )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", some(range(60), of=4))
 def test_random_supports_and_answers(seed: int) -> None:
     mechanism = random_mechanism(seed)
-    epsilon = truth(mechanism)
     bounds(mechanism, worst_score(mechanism.setting))
-    assert rb.verify(rb.certify(mechanism, epsilon * (1.0 + 1e-12), notion="metric").to_json())
-    if epsilon > 0.0:
-        assert refuted(mechanism, epsilon * (1.0 - 1e-3)).epsilon == pytest.approx(epsilon, rel=1e-3)
+    proved_and_refuted(mechanism)
 
 
 def test_control_brute_force_catches_a_rate_that_is_wrong() -> None:
@@ -223,4 +186,5 @@ def test_control_brute_force_catches_a_rate_that_is_wrong() -> None:
 
 
 def test_control_nothing_is_left_out() -> None:
-    assert 60 <= len(MOVING) < len(FINITE) < len(MECHANISMS)
+    rates = [worst_score(mechanism.setting) for mechanism in MECHANISMS.values()]
+    assert 60 <= sum(0.0 < each < INF for each in rates) < sum(each < INF for each in rates) < len(rates)

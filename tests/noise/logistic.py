@@ -1,4 +1,4 @@
-"""A noise family that the package does not know: logistic noise, in one file, with its one line of registration.
+"""A noise family that the package does not know: logistic noise, in one file.
 
 The density is e^{-y}/(1 + e^{-y})^2 for y = x/scale. Its tails are those of Laplace noise, so it has a pure epsilon.
 With t = F(y), the distribution function, g(y)/g(y - d) = e^{-d} (t + (1 - t) e^d)^2: all of a pair is elementary in t.
@@ -14,14 +14,12 @@ from flint import arb
 
 from rangebound import arguments
 from rangebound.ball import Ball, ball, rising, value_of
-from rangebound.noise import FAMILIES, BallNoise, Curve, Noise
+from rangebound.noise import BallNoise, Curve, Noise
 from rangebound.numeric import Array, ldexpm1, namespace
 
 
 @dataclass(frozen=True, kw_only=True)
 class Logistic(Noise):
-    """Logistic noise of scale `s`."""
-
     name: ClassVar[str] = "logistic"
     curve: ClassVar[Curve] = Curve.OTHER
     pure: ClassVar[bool] = True
@@ -98,8 +96,6 @@ class Logistic(Noise):
 
 
 class LogisticInBalls(BallNoise):
-    """Logistic noise in balls."""
-
     @property
     def steepness(self) -> Ball:
         return 1 / self.scale
@@ -170,8 +166,3 @@ class LogisticInBalls(BallNoise):
 
         whole = at(lower, ball(0.0)) - at(upper, ball(1.0))
         return (-(order - 1) * distance).exp() * whole / (distance.expm1() * power)
-
-
-def register() -> None:
-    """The line that a family in the package has in `rangebound.noise`."""
-    FAMILIES[Logistic.name] = Logistic

@@ -1,13 +1,14 @@
 """Held-out random designs against the full linear program."""
 
+import dataclasses
+
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from rangebound.optimum import column_generation
 from rangebound.optimum.column_generation import solve
 from rangebound.optimum.design_problem import DesignProblem
-from tests.optimum.full_program import least_error
+from tests.optimum.designs import lattice, least_error
 from tests.optimum.test_stair_pricing import windows
 
 
@@ -44,86 +45,36 @@ def agrees(problem):
     return wanted
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.few(6)
+@pytest.mark.parametrize("seed", [*range(24), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(24, 150))])
 def test_a_design_is_that_of_the_full_program(seed):
     agrees(case(seed))
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(24, 150))
-def test_many_designs_are_those_of_the_full_program(seed):
-    agrees(case(seed))
-
-
+@pytest.mark.slow
 def test_coarse_starts_and_halves_end_at_the_same_value():
-    inputs = np.arange(33) / 4.0
-    first = np.maximum(np.arange(33) - 4, 0)
-    losses = np.abs(inputs[None, :, None] - inputs)
-    problem = DesignProblem(first_neighbour=first, epsilon=1.0, losses=losses)
+    problem = lattice(33, 4)
     assert problem.symmetric
     wanted = agrees(problem)
-    tilted = np.linspace(1.0, 1.0 + 1e-9, 33)[None, :, None] * losses  # not symmetric, and the same for all else
-    other = DesignProblem(first_neighbour=first, epsilon=1.0, losses=tilted)
+    tilt = np.linspace(1.0, 1.0 + 1e-9, 33)[None, :, None]  # not symmetric, and the same for all else
+    other = dataclasses.replace(problem, losses=tilt * problem.losses)
     assert not other.symmetric
     assert solve(other, gap=1e-6, final=1e-9).value == pytest.approx(wanted, rel=1e-5)
 
 
 def test_one_neighbour_less_is_noticed():
-    inputs = np.arange(9.0)
-    losses = np.abs(inputs[None, :, None] - inputs)
-    wide, narrow = (np.maximum(np.arange(9) - reach, 0) for reach in (2, 1))
-    wanted = least_error(losses, wide, 1.0)
-    assert solve(DesignProblem(first_neighbour=narrow, epsilon=1.0, losses=losses)).value < 0.9 * wanted
+    wide = lattice(9, 2)
+    narrow = dataclasses.replace(wide, first_neighbour=np.maximum(np.arange(9) - 1, 0))
+    assert solve(narrow).value < 0.9 * least_error(wide.losses, wide.first_neighbour, 1.0)
 
 
-def lattice(count, steps, epsilon):
-    x = np.arange(count) / steps
-    first = np.maximum(np.arange(count) - steps, 0)
-    return DesignProblem(first_neighbour=first, epsilon=epsilon, losses=np.abs(x[None, :, None] - x))
-
-
+@pytest.mark.few(1)
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
 def test_a_search_that_begins_with_tents_ends_at_the_value_of_the_full_program(monkeypatch, epsilon):
     monkeypatch.setattr(column_generation, "_SMALL", 8)
     agrees(lattice(25, 3, epsilon))
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_tents_are_left_where_they_are_not_near_enough(monkeypatch, epsilon):
-    problem = lattice(81, 8, epsilon)
-    found = solve(problem, gap=1e-3)
-    monkeypatch.setattr(column_generation, "_SMALL", 1000)
-    wanted = solve(problem, gap=1e-4)
-    assert found.closed
-    assert wanted.closed
-    assert found.limit <= wanted.value
-    assert found.value >= wanted.limit
-    assert found.value == pytest.approx(wanted.value, rel=1.1e-3)
-
-
 def test_a_search_that_ends_before_its_gap_is_closed_says_so():
-    x = np.arange(40.0)
-    problem = DesignProblem(
-        first_neighbour=np.maximum(np.arange(40) - 3, 0), epsilon=1.0, losses=np.abs(x[:, None] - x)[None]
-    )
-    assert not solve(problem, gap=1e-9, rounds=1).closed
-    assert solve(problem, gap=1e-3).closed
-
-
-def test_a_search_has_one_blas_thread_and_leaves_their_number_alone():
-    def threads():
-        return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
-
-    heard = []
-    problem = DesignProblem(
-        first_neighbour=np.maximum(np.arange(9) - 2, 0),
-        epsilon=1.0,
-        losses=np.abs(np.arange(9.0)[None, :, None] - np.arange(9.0)),
-    )
-    with threadpool_limits(2, user_api="blas"):
-        before = threads()
-        solve(problem, tell=lambda gap: heard.append(threads()))
-        assert before == threads()
-        assert 2 in before
-    assert heard
-    assert all(set(each) == {1} for each in heard)
+    assert not solve(lattice(40, 3), gap=1e-9, rounds=1).closed
+    assert solve(lattice(40, 3), gap=1e-3).closed

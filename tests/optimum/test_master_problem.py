@@ -1,23 +1,24 @@
 """The master problem with a risk for every answer, and with tents, which can only be lower."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from rangebound.optimum.design_problem import DesignProblem
 from rangebound.optimum.interior_point import minimise
 from rangebound.optimum.master_problem import MasterProblem, tents
 from rangebound.optimum.staircase_columns import first_columns
+from tests.optimum.designs import lattice
 
 
 def designs():
+    points = lattice(30, 4)
     x = np.arange(30) / 4.0
-    first = np.maximum(np.arange(30) - 4, 0)
-    cells = np.stack((x - 0.125, x + 0.125))
-    yield DesignProblem(first_neighbour=first, epsilon=1.0, losses=np.abs(x[None, :, None] - x))
-    yield DesignProblem(first_neighbour=first, epsilon=1.0, losses=np.abs(cells[:, :, None] - np.unique(cells)))
-    y = x + 0.1 * np.sin(x)
-    yield DesignProblem(first_neighbour=first, epsilon=1.0, losses=np.abs(y[None, :, None] - y))
+    cells, y = np.stack((x - 0.125, x + 0.125)), x + 0.1 * np.sin(x)
+    yield points
+    yield dataclasses.replace(points, losses=np.abs(cells[:, :, None] - np.unique(cells)))
+    yield dataclasses.replace(points, losses=np.abs(y[None, :, None] - y))
 
 
 def solved(problem, apart):
@@ -26,9 +27,13 @@ def solved(problem, apart):
 
 
 @pytest.mark.parametrize("problem", list(designs()), ids=["points", "cells", "uneven"])
-def test_tents_leave_the_sums_and_lower_the_risk(problem):
-    master, found = solved(problem, 1)
-    rough, least = solved(problem, 8)
+def test_the_value_is_that_of_another_solver_and_tents_leave_the_sums_and_lower_the_risk(problem):
+    (master, found), (rough, least) = both = [solved(problem, apart) for apart in (1, 8)]
+    for each, solution in both:
+        matrix, right, cost = each.program
+        equal, below = matrix[: each.rows], matrix[each.rows :]
+        other = linprog(cost, A_ub=below, b_ub=right[each.rows :], A_eq=equal, b_eq=right[: each.rows])
+        assert each.value(solution.primal) == pytest.approx(other.fun * each.scale, rel=1e-5)
     assert 0.9 * master.value(found.primal) < rough.value(least.primal) <= master.value(found.primal) * (1.0 + 1e-7)
     assert len(rough.program[1]) < len(master.program[1])
     weights = least.primal[:-1]
@@ -38,16 +43,6 @@ def test_tents_leave_the_sums_and_lower_the_risk(problem):
     assert prior.min() >= 0.0
     assert prior.sum() == pytest.approx(1.0)
     assert prices.sum() == pytest.approx(rough.value(least.primal), rel=1e-6)
-
-
-@pytest.mark.parametrize("problem", list(designs()), ids=["points", "cells", "uneven"])
-@pytest.mark.parametrize("apart", [1, 8])
-def test_the_value_is_that_of_another_solver(problem, apart):
-    master, found = solved(problem, apart)
-    matrix, right, cost = master.program
-    equal, below = matrix[: master.rows], matrix[master.rows :]
-    other = linprog(cost, A_ub=below, b_ub=right[master.rows :], A_eq=equal, b_eq=right[: master.rows], method="highs")
-    assert master.value(found.primal) == pytest.approx(other.fun * master.scale, rel=1e-5)
 
 
 @pytest.mark.parametrize(("count", "apart"), [(1, 8), (2, 8), (20, 3), (161, 8), (320, 16)])

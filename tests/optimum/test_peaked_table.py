@@ -9,66 +9,39 @@ from rangebound.optimum.limit_proof import LimitedError, Over
 from rangebound.optimum.peaked_table import peaked
 from rangebound.optimum.smooth_table import is_smooth, smooth
 from rangebound.optimum.table_setting import TableShape, table_setting
+from tests.optimum.designs import cells, check_smooth_and_private, excess
 from tests.optimum.test_smooth_table import falls_away
-
-
-def design(inputs, reach, squared=False):
-    """The answers of every input are the ends of its cell; outputs are the inputs."""
-    middle = (inputs[1:] + inputs[:-1]) / 2.0
-    ends = np.stack((np.append(inputs[0], middle), np.append(middle, inputs[-1])))
-    away = np.abs(ends[:, :, None] - inputs)
-    last = np.searchsorted(inputs, inputs + reach + 1e-9) - 1
-    return away**2 if squared else away, last
-
-
-def excess(table, last, epsilon):
-    """The largest excess of an entry over e^epsilon times that of a neighbour, over all pairs: the definition."""
-    return max(
-        float((table[i] - np.exp(epsilon) * table[j]).max())
-        for one, end in enumerate(last)
-        for two in range(one + 1, end + 1)
-        for i, j in ((one, two), (two, one))
-    )
-
 
 EVEN = np.arange(41.0) / 4.0
 GAP = np.concatenate((np.arange(9.0) / 4.0, 3.0 + np.arange(21.0) / 4.0))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("inputs", "half"), [(EVEN, True), (EVEN, False), (EVEN[:40], True), (GAP, False)])
 @pytest.mark.parametrize("squared", [False, True])
 @pytest.mark.parametrize("average", [False, True])
 def test_every_pair_is_private_every_row_falls_away_and_every_column_is_peaked(inputs, half, squared, average):
-    losses, last = design(inputs, 1.5, squared)
+    losses, last = cells(inputs, 1.5, squared)
     prior = np.full(losses.shape[:2], 0.5 / len(inputs)) if average else None
     table = peaked(losses, prior, last, 1.5, inputs, inputs, half, 8)
-    assert table.sum(axis=1) == pytest.approx(1.0)
-    assert excess(table, last, 1.5) < 1e-8
-    assert excess(table, last, 0.98 * 1.5) > 1e-5  # the control: less epsilon is too little
-    for here, (row, column) in enumerate(zip(table, table.T, strict=True)):
-        for values in (row, column):
-            assert (np.diff(values[: here + 1]) > -1e-8).all()
-            assert (np.diff(values[here:]) < 1e-8).all()
+    check_smooth_and_private(table, last, 1.5, 1e-8)
+    for here, column in enumerate(table.T):
+        assert (np.diff(column[: here + 1]) > -1e-8).all()
+        assert (np.diff(column[here:]) < 1e-8).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("inputs", "half"), [(EVEN, True), (GAP, False)])
 @pytest.mark.parametrize("squared", [False, True])
 def test_peaks_and_a_band_cost_nearly_nothing_where_the_noise_is_narrow(inputs, half, squared):
     """The second route is the program over all entries and all pairs."""
-    losses, last = design(inputs, 1.0, squared)
+    losses, last = cells(inputs, 1.0, squared)
     every = smooth(losses, None, last, 2.0, inputs, inputs, half)
     least = (losses * every).sum(axis=2).max()
     wide, narrow = (peaked(losses, None, last, 2.0, inputs, inputs, half, band) for band in (len(inputs), 4))
     risks = [(losses * each).sum(axis=2).max() for each in (wide, narrow)]
     assert least * (1.0 - 1e-6) < risks[0] < 1.002 * least
     assert risks[0] * (1.0 - 1e-6) < risks[1] < 1.001 * risks[0]
-
-
-def test_halves_and_wholes_have_the_same_error():
-    losses, last = design(EVEN, 1.0)
-    half, whole = (peaked(losses, None, last, 2.0, EVEN, EVEN, each, 4) for each in (True, False))
-    assert (losses * half).sum(axis=2).max() == pytest.approx((losses * whole).sum(axis=2).max(), rel=1e-6)
-    assert half == pytest.approx(half[::-1, ::-1])
 
 
 @pytest.mark.parametrize("half", [True, False])
@@ -83,21 +56,7 @@ def test_an_output_between_two_inputs_is_as_likely_at_either(half):
     assert [table[i, i] for i in range(10)] == pytest.approx([table[i + 1, i] for i in range(10)])
 
 
-def test_a_union_and_a_squared_error_are_near_the_limit_on_a_fine_lattice():
-    """On a lattice of eight inputs to a sensitivity, and with stairs in the middle, they were 7 and 12 % above it."""
-    cases = [
-        (rb.Union((0, 2), (3, 10)), 1.5, 1.5, "mae", None),
-        (rb.Interval(0, 10), 1.0, 2.0, "mse", 1 / 16),
-    ]
-    for answers, sensitivity, epsilon, objective, step in cases:
-        query = rb.Query(range=answers, sensitivity=sensitivity)
-        table = rb.optimal(query=query, epsilon=epsilon, objective=objective, step=step)
-        assert falls_away(table)
-        assert table.is_private(epsilon)
-        assert not table.is_private(0.999 * epsilon)
-        assert table.limit.value < getattr(table.worst_error(), objective) < 1.05 * table.limit.value
-
-
+@pytest.mark.slow
 def test_where_a_solver_does_not_end_soon_a_table_has_fewer_inputs(monkeypatch):
     query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
     fine = table_setting(query, 2.0, LimitedError.MAE, Over.WORST, TableShape.SMOOTH, None, None)

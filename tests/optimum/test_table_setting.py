@@ -1,33 +1,13 @@
 """Designs in doubles: how many inputs there are, and which of them are blocks."""
 
-import numpy as np
-import pytest
-
 import rangebound as rb
 from rangebound.optimum.limit_proof import LimitedError, Over
-from rangebound.optimum.table_setting import TableShape, scales_of, table_setting
+from rangebound.optimum.table_setting import TableShape, table_setting
 
 
-def setting(answers, sensitivity, epsilon, loss=LimitedError.MAE, at=Over.WORST, shape=TableShape.SMOOTH):
+def setting(answers, sensitivity, epsilon):
     query = rb.Query(range=answers, sensitivity=sensitivity)
-    return table_setting(query, epsilon, loss, at, shape, None, None)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "loss", "at", "inputs", "wide"),
-    [
-        (0.5, LimitedError.MAE, Over.WORST, 81, False),  # all entries
-        (1.0, LimitedError.MAE, Over.WORST, 161, False),  # peaked
-        (4.0, LimitedError.MAE, Over.WORST, 321, True),  # boundary layers
-        (4.0, LimitedError.MSE, Over.WORST, 200, False),
-        (2.0, LimitedError.MAE, Over.AVERAGE, 321, True),
-    ],
-)
-def test_the_wider_the_range_for_the_noise_the_more_inputs(epsilon, loss, at, inputs, wide):
-    found = setting(rb.Interval(0, 10), 1.0, epsilon, loss, at)
-    assert (len(found.inputs), found.wide) == (inputs, wide)
-    assert found.half
-    assert found.band >= int((found.last - np.arange(inputs)).max())
+    return table_setting(query, epsilon, LimitedError.MAE, Over.WORST, TableShape.SMOOTH, None, None)
 
 
 def test_a_grid_has_its_own_inputs_and_a_union_no_middle():
@@ -46,7 +26,3 @@ def test_parts_of_a_range_without_neighbours_in_each_other_are_blocks():
     assert part.inputs[0] >= 5.0
     assert part.outputs[0] >= 5.0
     assert len(outputs) == len(part.outputs)
-
-
-def test_the_width_is_counted_in_scales_of_the_noise():
-    assert scales_of(rb.Query(range=rb.Interval(-1, 4), sensitivity=0.5), 2.0) == 20.0

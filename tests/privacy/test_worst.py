@@ -1,71 +1,57 @@
 """The worst case over all databases: theorems that pin it, unions of answers, infinities, needs of certificates."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.integrate import quad
 
 import rangebound as rb
+from rangebound.ball import ball, down, precision, taylor, up
 from rangebound.errors import ClaimFalse
+from rangebound.law import Shape
 from rangebound.privacy.closed_forms import loss_is_pinned
 from rangebound.privacy.counterexample import find_counterexample
-from rangebound.privacy.worst import Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
+from rangebound.privacy.pair_profile import pair_profile, worst_pair_at
+from rangebound.privacy.search.branch_and_bound import enclose
+from rangebound.privacy.search.cell_bound import Task, bound
+from rangebound.privacy.search.delta_objective import Delta
+from rangebound.privacy.search.loss_objective import Loss
+from rangebound.privacy.search.positions import SearchLine
+from rangebound.privacy.search.renyi_objective import Renyi
+from rangebound.privacy.worst import worst_delta, worst_epsilon, worst_loss, worst_renyi
 from tests.crosscheck.compare import agree
-from tests.crosscheck.oracle import oracle
+from tests.crosscheck.oracle import Oracle, oracle
 from tests.matrix.brute import delta_at, loss, renyi_at, scan
 
-INF = math.inf
+INF, FOUR = math.inf, rb.Interval(0, 4)
 
 
 def mechanism(
-    noise: object,
-    support: object = None,
-    answers: object = None,
-    bounding: object = rb.TRUNCATE,
-    sensitivity: float = 1.0,
-) -> rb.Mechanism:
-    """A mechanism on [0, 10] unless said otherwise."""
+    noise,
+    support=None,
+    answers=None,
+    bounding=rb.TRUNCATE,
+    sensitivity=1.0,
+):
     query = rb.Query(range=answers or rb.Interval(0, 10), sensitivity=sensitivity)
     return rb.Mechanism(noise=noise, query=query, support=support, bounding=bounding)
 
 
-def test_truncated_laplace_on_its_range_is_worst_at_the_end() -> None:
+def test_truncated_laplace_on_its_range_is_worst_at_the_end():
     """[holohan2018]: the pair (l, l + D), in closed form."""
     m = mechanism(rb.Laplace(scale=2.0))
     near, far, whole = (-math.expm1(-x / 2.0) for x in (1.0, 9.0, 10.0))
     expected = 0.5 + math.log1p(near * far / whole)
     assert worst_loss(m.setting).upper == pytest.approx(expected, rel=1e-14)
     assert set(worst_loss(m.setting).pair) in ({0.0, 1.0}, {10.0, 9.0})
+    half = mechanism(rb.Laplace(scale=2.0), rb.Interval(0, INF), rb.Interval(0, INF))
+    assert worst_loss(half.setting).upper == pytest.approx(math.log(2.0 * math.exp(0.5) - 1.0), rel=1e-14)
 
 
-def test_truncated_laplace_on_the_half_line() -> None:
-    m = mechanism(rb.Laplace(scale=2.0), rb.Interval(0, INF), rb.Interval(0, INF))
-    assert worst_loss(m.setting).upper == pytest.approx(math.log(2.0 * math.exp(0.5) - 1.0), rel=1e-14)
-
-
-def test_clamping_never_costs_more_than_the_noise_itself() -> None:
-    for noise in (rb.Laplace(scale=2.0), rb.Gaussian(scale=2.0)):
-        free = mechanism(noise, bounding=rb.UNBOUNDED)
-        clamped = mechanism(noise, bounding=rb.RECTIFY)
-        for epsilon in (0.0, 0.2, 0.4):
-            assert clamped.delta(epsilon) <= free.delta(epsilon)
-        assert clamped.epsilon() <= free.epsilon()
-        assert clamped.rdp(4.0) <= free.rdp(4.0)
-
-
-def test_truncated_gaussian_on_an_interval_is_purely_private() -> None:
-    """Its worst pair is (l, l + D) seen at x = u, or the mirror image."""
-    m = mechanism(rb.Gaussian(scale=2.0))
-    worst = worst_loss(m.setting)
-    agree(worst.upper, max(oracle(m).renyi(*pair, INF) for pair in ((0.0, 1.0), (1.0, 0.0), (9.0, 10.0))), rel=1e-14)
-    assert worst.pair in ((1.0, 0.0), (9.0, 10.0), (0.0, 1.0), (10.0, 9.0))
-
-
-def test_a_gaussian_seen_from_ever_farther_away_tends_to_its_limit() -> None:
+def test_a_gaussian_seen_from_ever_farther_away_tends_to_its_limit():
     m = mechanism(rb.Gaussian(scale=2.0), rb.Interval(0, 3), rb.Interval(-INF, INF))
     worst = worst_loss(m.setting)
     assert worst.upper == pytest.approx(1.0 * 3.0 / 4.0, rel=1e-14)
@@ -84,12 +70,11 @@ UNION_ANSWERS = [
 ]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("support", [rb.Interval(0, 10), rb.Interval(0, 6), rb.Union((0, 2), (4, 10))], ids=str)
 @pytest.mark.parametrize(("answers", "sensitivity"), UNION_ANSWERS, ids=str)
 @pytest.mark.parametrize("noise", [rb.Laplace(scale=1.5), rb.Gaussian(scale=1.5)], ids=["laplace", "gaussian"])
-def test_answers_on_a_union_that_is_not_the_support(
-    noise: object, answers: rb.Union, sensitivity: float, support: object
-) -> None:
+def test_answers_on_a_union_that_is_not_the_support(noise, answers, sensitivity, support):
     """Neither understated nor overstated, and the pair named is one of neighbours in the range."""
     m = mechanism(noise, support, answers, sensitivity=sensitivity)
     for worst, number in (
@@ -105,30 +90,13 @@ def test_answers_on_a_union_that_is_not_the_support(
             assert all(any(a <= x <= b for a, b in answers.spans) for x in worst.pair)
 
 
-def test_a_true_claim_about_such_answers_is_not_refuted() -> None:
-    m = mechanism(rb.Laplace(scale=1.5), rb.Interval(0, 10), rb.Union((-5, -1), (3, 5)), sensitivity=4.0)
-    true = scan(m, delta_at(m, 0.5))[0]
-    assert rb.certify(m, epsilon=0.5, delta=true * 1.001).epsilon == 0.5
-
-
-def test_a_long_union_names_a_pair_that_has_what_it_says() -> None:
-    spans = [(float(i), i + 0.6) for i in range(66)]
-    spans[40] = (40.0, 40.05)
-    m = mechanism(rb.Laplace(scale=1.0), rb.Union(*spans), rb.Union(*spans))
-    worst = worst_loss(m.setting)
-    assert worst.upper - worst.lower <= 1e-6 * worst.upper
-    with pytest.raises(ClaimFalse) as refuted:
-        rb.certify(m, epsilon=worst.upper * (1.0 - 1e-5))
-    assert rb.renyi(*map(m.law, refuted.value.pair), INF) > worst.upper * (1.0 - 1e-5)
-
-
 @pytest.mark.parametrize(
     "noise",
     [rb.Gaussian(scale=2.0), rb.TruncatedLaplacian(scale=2.0, limit=30.0)],
     ids=["gaussian", "truncated_laplacian"],
 )
 @pytest.mark.parametrize("support", [rb.Interval(0, INF), rb.Interval(-INF, INF)], ids=["half-line", "line"])
-def test_an_infinite_epsilon_is_known_to_be_infinite(noise: object, support: rb.Interval) -> None:
+def test_an_infinite_epsilon_is_known_to_be_infinite(noise, support):
     m = mechanism(noise, support)
     worst = worst_loss(m.setting)
     assert worst.lower == worst.upper == INF
@@ -139,7 +107,7 @@ def test_an_infinite_epsilon_is_known_to_be_infinite(noise: object, support: rb.
 
 
 @pytest.mark.parametrize("delta", [1e-4, 0.05])
-def test_no_epsilon_where_an_edge_shows_more_than_delta(delta: float) -> None:
+def test_no_epsilon_where_an_edge_shows_more_than_delta(delta):
     """Truncated Laplacian noise seen from outside its support: part of it is told apart for certain."""
     m = mechanism(rb.TruncatedLaplacian(scale=1.0, limit=4.0), rb.Interval(0, INF), rb.Interval(-3, 3))
     shown = m.delta(100.0)
@@ -148,17 +116,9 @@ def test_no_epsilon_where_an_edge_shows_more_than_delta(delta: float) -> None:
     assert math.isfinite(m.epsilon(shown * 1.01))
 
 
-def test_limited_noise_seen_from_beyond_the_support() -> None:
-    """Within reach of all of an interval it is as good as Laplace noise, wherever the answers lie."""
-    for answers in (rb.Interval(-3, 4), rb.Interval(-3, 1), rb.Interval(2, 4)):
-        limited = mechanism(rb.TruncatedLaplacian(scale=0.8, limit=7.0), rb.Interval(-1, 2), answers)
-        plain = mechanism(rb.Laplace(scale=0.8), rb.Interval(-1, 2), answers)
-        assert limited.epsilon() == pytest.approx(plain.epsilon(), rel=1e-9, abs=1e-30)
-        assert limited.delta(0.5) == pytest.approx(plain.delta(0.5), rel=1e-9, abs=1e-30)
-
-
+@pytest.mark.few(2)
 @pytest.mark.parametrize("limit", [3.5, 4.2, 6.0])
-def test_limited_noise_that_reaches_only_part_of_the_support(limit: float) -> None:
+def test_limited_noise_that_reaches_only_part_of_the_support(limit):
     """The laws differ by where they end; the hockey stick of such a pair is no threshold between the two centres."""
     m = mechanism(rb.TruncatedLaplacian(scale=0.8, limit=limit), rb.Interval(-INF, 0.25), rb.Interval(-3, 3))
     true = oracle(m)
@@ -173,46 +133,37 @@ def test_limited_noise_that_reaches_only_part_of_the_support(limit: float) -> No
         assert mp.mpf(m.delta(epsilon)) >= best
 
 
-def test_a_violation_is_one_and_none_is_a_proof() -> None:
+def test_a_symmetric_setting_is_looked_at_once_and_losses_are_pinned_but_for_laplace_on_gaps_and_grids():
+    lopsided, even = rb.Union((0, 2), (5, 10)), rb.Union((0, 2), (8, 10))
+    grid = rb.Grid(step=1.0, within=rb.Interval(0, 10))
+    for support, sides in ((None, 1), (rb.Interval(0, 11), 2), (lopsided, 2), (even, 1), (grid, 1)):
+        setting = mechanism(rb.Laplace(scale=1.0), support).setting
+        assert len(setting.sides()) == sides
+        assert loss_is_pinned(setting) == (support is None or isinstance(support, rb.Interval))
+    assert loss_is_pinned(mechanism(rb.Gaussian(scale=1.0), lopsided).setting)
+
+
+def test_a_violation_is_one_and_none_is_a_proof():
     m = mechanism(rb.Laplace(scale=1.0))
     delta = m.delta(0.7)
     assert find_counterexample(m.setting, rb.Claim(epsilon=0.7, delta=delta * (1.0 + 1e-6))) is None
     found = find_counterexample(m.setting, rb.Claim(epsilon=0.7, delta=delta * (1.0 - 1e-3)))
-    assert found is not None
     assert rb.hockey_stick(*map(m.law, found.pair), 0.7) > delta * (1.0 - 1e-3)
 
 
-def test_epsilon_and_delta_are_inverse() -> None:
-    for noise in (rb.Laplace(scale=1.0), rb.Gaussian(scale=1.0)):
-        m = mechanism(noise)
-        for delta in (1e-9, 1e-3, 0.2):
-            epsilon = m.epsilon(delta)
-            assert m.delta(epsilon) <= delta * (1.0 + 1e-6)
-            assert m.delta(epsilon * (1.0 - 1e-5)) > delta
-
-
-def test_losses_are_pinned_but_for_laplace_on_gaps_and_grids() -> None:
-    assert loss_is_pinned(mechanism(rb.Laplace(scale=1.0)).setting)
-    union = rb.Union((0, 4), (6, 10))
-    assert not loss_is_pinned(mechanism(rb.Laplace(scale=1.0), union).setting)
-    assert loss_is_pinned(mechanism(rb.Gaussian(scale=1.0), union).setting)
-    assert not loss_is_pinned(mechanism(rb.Laplace(scale=1.0), rb.Grid(step=1.0, within=rb.Interval(0, 10))).setting)
-
-
-def test_a_symmetric_setting_is_looked_at_once() -> None:
-    assert len(mechanism(rb.Laplace(scale=1.0)).setting.sides()) == 1
-    assert len(mechanism(rb.Laplace(scale=1.0), rb.Interval(0, 11)).setting.sides()) == 2
-    assert len(mechanism(rb.Laplace(scale=1.0), rb.Union((0, 2), (5, 10))).setting.sides()) == 2
-    assert len(mechanism(rb.Laplace(scale=1.0), rb.Union((0, 2), (8, 10))).setting.sides()) == 1
-
-
-def test_worst_epsilon_at_delta_zero_is_the_loss() -> None:
-    m = mechanism(rb.Laplace(scale=1.0))
+@pytest.mark.few(1)
+@pytest.mark.parametrize("noise", [rb.Laplace(scale=1.0), rb.Gaussian(scale=1.0)], ids=["laplace", "gaussian"])
+@pytest.mark.parametrize("answers", [rb.Interval(0, 10), rb.Union((0, 1), (1.5, 2), (4, 5))], ids=str)
+def test_epsilon_and_delta_are_inverse(noise, answers):
+    m = mechanism(noise, answers=answers)
+    for delta in (1e-15, 1e-9, 1e-3, 0.2):
+        epsilon = m.epsilon(delta)
+        assert m.delta(epsilon) <= delta * (1.0 + 1e-6)
+        assert m.delta(epsilon * (1.0 - 1e-5)) > delta
     assert worst_epsilon(m.setting, 0.0) == worst_loss(m.setting)
-    assert isinstance(worst_epsilon(m.setting, 0.01), Worst)
 
 
-def test_locations_a_million_scales_from_a_union_are_no_obstacle() -> None:
+def test_locations_a_million_scales_from_a_union_are_no_obstacle():
     """There the kept mass has no digits left at the first precision; the answer is still an epsilon that holds."""
     support, answers = rb.Union((1577, 2164), (2589, 4917)), rb.Interval(0, 9714)
     m = mechanism(rb.Gaussian(scale=0.00156), support, answers, sensitivity=26.8)
@@ -222,23 +173,145 @@ def test_locations_a_million_scales_from_a_union_are_no_obstacle() -> None:
     assert max(exactly.stick(*pair, 0.9 * found) for each in pairs for pair in (each, each[::-1])) > 1e-6
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("bounding", [rb.QUANTIZE, rb.TRUNCATE])
 @pytest.mark.parametrize(
     "noise", [rb.Gaussian(scale=5.0), rb.Laplace(scale=5.0)], ids=lambda noise: type(noise).__name__
 )
-def test_epsilon_of_a_grid_is_closed_and_delta_gives_it_back(noise: rb.Noise, bounding: rb.Bounding) -> None:
+def test_epsilon_of_a_grid_is_closed_and_delta_gives_it_back(noise, bounding):
     """A pair of rounded laws was once weighed as if it were truncated, and epsilon ended open."""
-    query = rb.Query(range=rb.Interval(-60, 60), sensitivity=1.0)
-    m = rb.Mechanism(noise=noise, query=query, support=rb.Grid(step=1.0, within=query.range), bounding=bounding)
+    within = rb.Interval(-60, 60)
+    m = mechanism(noise, rb.Grid(step=1.0, within=within), within, bounding)
     for delta in (1e-3, 1e-8):
         assert m.delta(m.epsilon(delta) * (1.0 + 1e-9)) <= delta
         assert m.delta(m.epsilon(delta) * (1.0 - 1e-5)) > delta * (1.0 - 1e-9)
 
 
-def test_the_loss_far_outside_a_union_is_told() -> None:
+def test_the_loss_far_outside_a_union_is_told():
     """Seen from a hundred scales away the spans out of reach once hid those in reach, and the loss was infinite."""
     spans = [(1.25 * k, 1.25 * k + 0.9) for k in range(40)]
-    query = rb.Query(range=rb.Interval(-50, 50), sensitivity=0.1)
-    m = rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=query, support=rb.Union(*spans))
+    m = mechanism(rb.Gaussian(scale=1.0), rb.Union(*spans), rb.Interval(-50, 50), sensitivity=0.1)
     width = spans[-1][1] - spans[0][0]
     assert 0.9 * 0.1 * width < m.epsilon() < 0.1 * width  # the limit far out is sensitivity times width over s^2
+
+
+@pytest.mark.few(11)
+@pytest.mark.parametrize("noise", [rb.Laplace(scale=1.0), rb.Gaussian(scale=1.0)])
+@pytest.mark.parametrize("pair", [(0.0, 1.0), (1.0, 0.0), (1.5, 2.25)])
+@pytest.mark.parametrize("epsilon", [-1.5, -0.2, 0.0, 0.4, 1.5])
+def test_it_is_the_integral_of_what_one_density_is_above_the_other(noise, pair, epsilon):
+    m = mechanism(noise, answers=FOUR)
+    p, q = (m.law(each) for each in pair)
+
+    def over(x):
+        return max(float(p.pdf(x)) - math.exp(epsilon) * float(q.pdf(x)), 0.0)
+
+    exact = sum(quad(over, a, b, limit=200)[0] for a, b in itertools.pairwise(np.linspace(0, 4, 17)))
+    assert float(pair_profile(m.noise, m.shape, pair)(epsilon).mid()) == pytest.approx(exact, abs=1e-6)
+
+
+@pytest.mark.parametrize("answers", [FOUR, rb.Interval(0, INF)])
+@pytest.mark.parametrize("noise", [rb.Laplace(scale=1.0), rb.Gaussian(scale=1.0)])
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.2])
+def test_the_worst_pair_attains_the_profile_at_finite_answers(answers, noise, epsilon):
+    m = mechanism(noise, answers=answers)
+    pair = worst_pair_at(m.setting, epsilon)
+    assert all(math.isfinite(each) and each >= 0.0 for each in pair)
+    assert abs(pair[0] - pair[1]) <= 1.0
+    found, worst = pair_profile(m.noise, m.shape, pair)(epsilon), worst_delta(m.setting, epsilon)
+    assert down(found) <= worst.upper
+    assert up(found) >= worst.lower * (1 - 1e-6)
+
+
+def test_another_pair_leaks_less():
+    """The control: near the middle truncated noise reveals less than at the end."""
+    m = mechanism(rb.Laplace(scale=1.0), answers=FOUR)
+    middle = pair_profile(m.noise, m.shape, (1.5, 2.5))(0.9)
+    assert up(middle) < 0.9 * worst_delta(m.setting, 0.9).lower
+
+
+def valley(values):
+    """How far a sequence goes down before it goes up again, relative to its largest value."""
+    before, after = list(itertools.accumulate(values, max)), list(itertools.accumulate(reversed(values), max))[::-1]
+    return max(min(a, b) - value for a, b, value in zip(before, after, values, strict=True)) / max(*values, 1e-300)
+
+
+def deltas(noise, support, d, epsilon, positions):
+    true = Oracle(noise, support, rb.TRUNCATE, digits=40)
+    return [true.stick(p, mp.mpf(p) + mp.mpf(d), epsilon) for p in positions]
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("seed", range(4))
+def test_delta_has_one_peak(seed):
+    """Inside the support and beyond it, on intervals and half-lines, to 30 digits."""
+    generator = np.random.default_rng([181, seed])
+    seen = 0
+    for k in range(20):
+        width = float(10.0 ** generator.uniform(-1.0, 1.2))
+        d = float(width * 10.0 ** generator.uniform(-1.5, 0.0))
+        support = [rb.Interval(0, width), rb.Interval(0, width), rb.Interval(0, INF), rb.Interval(-INF, width)][k % 4]
+        epsilon = float(d * generator.uniform(0.0, 1.0) ** 0.5 * generator.uniform(0.1, 1.9))
+        inside = np.linspace(0.0, width - d, 25)[1:-1]
+        outside = [-1.5 * d, -0.5 * d, -0.1 * d, 0.0, width - d, width - 0.9 * d, width - 0.5 * d, width + 0.5 * d]
+        values = deltas(rb.Laplace(scale=1.0), support, d, epsilon, sorted([*inside.tolist(), *outside]))
+        assert valley(values) < mp.mpf(10) ** -30, (width, d, epsilon, support)
+        seen += max(values) > 1e-9 and 0 < np.argmax(values) < len(values) - 1
+    assert seen > 3
+
+
+def test_with_a_gap_there_may_be_two():
+    """The control, and what no objective may claim."""
+    support = rb.Union((0, 1), (2, 6), (7, 8))
+    values = deltas(rb.Laplace(scale=1.0), support, 0.5, 0.2, np.linspace(0.0, 7.5, 40).tolist())
+    assert valley(values) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("noise", "support", "one"),
+    [
+        (rb.Laplace(scale=1.0), {"spans": ((0.0, 4.0),)}, True),
+        (rb.Laplace(scale=1.0), {"spans": ((0.0, INF),)}, True),
+        (rb.Laplace(scale=1.0), {"spans": ((0.0, 1.0), (2.0, 4.0))}, False),
+        (rb.Laplace(scale=1.0), {"points": (0.0, 1.0, 2.0)}, False),
+        (rb.TruncatedLaplacian(scale=1.0, limit=9.0), {"spans": ((0.0, 4.0),)}, False),
+        (rb.Gaussian(scale=1.0), {"spans": ((0.0, 4.0),)}, False),
+    ],
+    ids=str,
+)
+def test_only_what_the_theorem_is_about_is_called_peaked(noise, support, one):
+    shape = Shape(**support, normalised=True)
+    assert Delta(noise, shape, 0.5).peaked is one
+    assert not Delta(noise, shape, -0.5).peaked
+    assert not Renyi(noise, shape, 2.0).peaked
+    assert not Loss(noise, shape).peaked
+    query, grid = rb.Query(range=rb.Interval(0, 4), sensitivity=1.0), rb.Grid(step=1.0, within=rb.Interval(0, 4))
+    for support, bounding in ((grid, rb.QUANTIZE), (None, rb.RECTIFY)):
+        m = rb.Mechanism(noise=noise, query=query, support=support, bounding=bounding)
+        assert not Delta(m.noise, m.shape, 0.5).peaked
+
+
+def test_a_slope_bounds_a_cell_and_three_cells_bound_a_line():
+    noise, shape = rb.Laplace(scale=1.5), Shape(spans=((0.0, 10.0),), normalised=True)
+    with precision(128):
+        task = Task(Delta(noise, shape, 0.6), SearchLine(0.0, 9.0, 1.0))
+        found = enclose([task])
+        assert 0.0 < found.position < 1.0
+        assert len(found.cells) <= 3
+        assert found.upper <= found.lower * (1.0 + 1e-12)
+        values = [down(task.objective.value(ball(float(x)), task.line.d)) for x in np.linspace(0.0, 9.0, 400)]
+        assert max(values) <= found.upper
+        for start, end in ((0.0, 0.9 * found.position), (1.1 * found.position, 9.0)):
+            top = bound(task, start, end)
+            assert top == max(up(task.objective.value(ball(x), task.line.d)) for x in (start, end))
+
+
+@pytest.mark.parametrize("position", [0.0, 9.0])
+def test_at_an_end_of_the_support_the_series_is_the_one_from_inside(position):
+    """Where the scale is a power of two; else it is not known on which side of the kink the position is."""
+    noise, shape = rb.Laplace(scale=2.0), Shape(spans=((0.0, 10.0),), normalised=True)
+    with precision(256):
+        objective, d = Delta(noise, shape, 0.05), ball(1.0)
+        exact = objective.branches(taylor(ball(position), 3), d)[0]
+        near = objective.branches(taylor(ball(position) + (5 - ball(position)) * ball(2.0**-200), 3), d)[0]
+        assert all(abs(exact[k] - near[k]) < 1e-50 for k in range(4))

@@ -12,16 +12,6 @@ QUICK = {"spark_driver_extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 
 
 def pytest_collection_modifyitems(items):
-    """Tests that need a Spark session or a server first: of several processes that share them, one alone starts it.
-
-    Each process has a part of the list to begin with, in its order, and others take tests from its end.
-    """
-
-    def place(item):
-        names = getattr(item, "fixturenames", ())
-        return "spark" not in names, "postgres" not in names
-
-    items.sort(key=place)
     if _leaves_sockets_open():
         for item in items:
             if "spark" in getattr(item, "fixturenames", ()):

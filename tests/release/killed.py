@@ -1,9 +1,9 @@
 """Releases of a table that are killed (SIGKILL) at chosen or random points, and then run again under the same request.
 
-    python tests/release/killed.py FOLDER RANDOM_KILLS SEED [broken]
+    python tests/release/killed.py FOLDER RANDOM_KILLS SEED
 
 A child makes a release and notes the bytes that it reveals. It stops at a point that is asked for and is killed there,
-or is killed after a random time. With `broken` it reveals the table before the ledger has stored it, and is killed in
+or is killed after a random time. One is broken: it reveals the table before the ledger has stored it, and is killed in
 between. Prints as JSON, for each point, how many releases were charged and published after the kill, and how many broke
 a rule.
 """
@@ -142,17 +142,17 @@ def trial(path: Path, broken: bool, point: str | None, delay: float) -> Counter[
     return seen
 
 
-def main(folder: Path, times: int, seed: int, broken: bool) -> None:
+def main(folder: Path, times: int, seed: int) -> None:
     chance = random.Random(seed)
     explain(PLAN)  # calibrated here once, so that a child's time goes into the release
-    points = ["storing"] if broken else POINTS
-    found = {point: trial(folder / f"{at}.ledger", broken, point, 0.0) for at, point in enumerate(points)}
+    found = {point: trial(folder / f"{at}.ledger", False, point, 0.0) for at, point in enumerate(POINTS)}
+    found["broken"] = trial(folder / "broken.ledger", True, "storing", 0.0)
     found["random"] = Counter()
     longest = undisturbed(folder / "undisturbed.ledger")
     for at in range(times):
-        found["random"].update(trial(folder / f"r{at}.ledger", broken, None, chance.random() * longest))
+        found["random"].update(trial(folder / f"r{at}.ledger", False, None, chance.random() * longest))
     print(json.dumps({point: {name: int(count) for name, count in seen.items()} for point, seen in found.items()}))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:] == ["broken"])
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

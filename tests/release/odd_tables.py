@@ -8,15 +8,15 @@ import pandas
 import pyarrow as pa
 
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.engine.spark import Spark
-from rangebound.release.noise.allocation import Allocation, BudgetShare
+from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.plan.unit import Unit
-from rangebound.release.prepare import answers, prepared
+from rangebound.release.prepare import answers
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.sampling.entropy import secure_bits
-from tests.release.plans import SALT
+from tests.release.plans import SALT, prepared_with
+from tests.release.sources import in_spark, table
 
 ODD = [None, math.nan, math.inf, -math.inf, -1e300, 1e300, -0.0]
 TYPES = {
@@ -51,8 +51,7 @@ def odd_rows(seed, count=400):
 
 
 def arrow(rows):
-    """As an Arrow table."""
-    return pa.table({name: pa.array([row[name] for row in rows], kind) for name, (kind, _) in TYPES.items()})
+    return table(rows, TYPES)
 
 
 def frame(rows):
@@ -61,20 +60,16 @@ def frame(rows):
 
 
 def on_spark(rows, session):
-    """As a table of Spark."""
-    schema = ", ".join(f"{name} {kind}" for name, (_, kind) in TYPES.items())
-    return Spark(session.createDataFrame([tuple(row.values()) for row in rows], schema))
+    return in_spark(rows, TYPES, session)
 
 
 def plan_of(questions, unit=None, by=(), **more):
-    """A plan of some questions."""
     asked = [{"name": str(at), "by": list(by), **each} for at, each in enumerate(questions)]
     keys = {"keys": {"place": PLACES}} if by else {}
     return make_plan({"unit": unit or {}, "budget": {"epsilon": 1.0}, "query": asked, **keys, **more})
 
 
 def exact_of(plan, engine):
-    """The exact coordinates by question and key."""
     check_schema(plan, engine.schema())
     blocks = aggregate(plan, engine, SALT)
     return {(index, key): own[key] for each in blocks for index, own in each.answers.items() for key in each.keys}
@@ -82,9 +77,7 @@ def exact_of(plan, engine):
 
 def noiseless(plan, rows, epsilon=500.0):
     """What is published for every question, key and part, with so large an epsilon that the noise is nearly gone."""
-    found = {at: each.sensitivity(plan.unit_of(each), plan.groups(each.by)) for at, each in enumerate(plan.query)}
-    shares = {at: BudgetShare(epsilon=epsilon, delta=0.0, groups=1, parts=1) for at in found}
-    ready = prepared(plan, Allocation(questions=shares, selections={}, sensitivities=found))
+    ready = prepared_with(plan, lambda *_: {"epsilon": epsilon})
     with DuckDB(arrow(rows), threads=1) as engine:
         check_schema(plan, engine.schema())
         cells = [cell for block in aggregate(plan, engine, SALT) for cell in answers(ready, block)]

@@ -193,7 +193,6 @@ def nearest(inputs, value):
 
 
 def group_loss(publisher, share, x, y):
-    """The loss of the draws of one group."""
     if isinstance(publisher, QuantilePublisher | RangePublisher):
         found = [coins(*each) for each in zip(weights_of(publisher, x), weights_of(publisher, y), strict=True)]
         return PairLoss(epsilon=sum(epsilon for epsilon, _ in found), square=sum(mu**2 for _, mu in found))

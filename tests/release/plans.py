@@ -1,12 +1,14 @@
 """Plans and tables that several tests use."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
 from unittest import mock
 
+from rangebound.release.noise.allocation import Allocation, BudgetShare
+from rangebound.release.prepare import prepared
 from rangebound.release.sql import aggregate as aggregation
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.statements import Statement, statements
@@ -52,6 +54,14 @@ def plan_data(by: list[str], kinds: list[dict[str, Any]] | None = None, **parts:
     """A plan that asks every kind of question, as plain data."""
     queries = [{"name": f"{each['kind']} {at}", "by": by, **each} for at, each in enumerate(kinds or KINDS)]
     return {"budget": {"epsilon": 1.0, "delta": 1e-6}, "query": queries, **parts}
+
+
+def prepared_with(plan: Any, share: Callable[[Any, Any], dict[str, float]]) -> Any:
+    """A plan with other shares than its budget has: `share` gives that of a question with its sensitivity."""
+    found = {at: each.sensitivity(plan.unit_of(each), plan.groups(each.by)) for at, each in enumerate(plan.query)}
+    none = {"epsilon": 0.0, "delta": 0.0, "groups": 1, "parts": 1}
+    shares = {at: BudgetShare(**{**none, **share(plan.query[at], each)}) for at, each in found.items()}
+    return prepared(plan, Allocation(questions=shares, selections={}, sensitivities=found))
 
 
 class Written:

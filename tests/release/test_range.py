@@ -38,6 +38,7 @@ def in_support(found):
             assert cell.value > 0.0
 
 
+@pytest.mark.claim("range")
 @pytest.mark.parametrize("part", range(5))
 @pytest.mark.parametrize("times", [9, pytest.param(1000, marks=pytest.mark.long)])
 def test_every_number_is_in_its_support_over_many_releases_of_tiny_tables_at_epsilon_0_01(part, times):
@@ -50,6 +51,7 @@ def test_every_number_is_in_its_support_over_many_releases_of_tiny_tables_at_eps
         in_support(found)
 
 
+@pytest.mark.claim("range")
 @pytest.mark.parametrize("groups", [150, pytest.param(1000, marks=pytest.mark.long)])
 def test_every_number_is_in_its_support_in_many_groups_at_epsilon_0_01(groups):
     clinics = [str(each) for each in range(groups)]

@@ -9,7 +9,6 @@ import datetime
 import random
 from contextlib import ExitStack
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +23,7 @@ from rangebound.release.sql.statements import statements
 from rangebound.release.sql.view import view
 from tests.release.pair_loss import CLOSE, question_losses, strategy_of
 from tests.release.plans import SALT, Written
+from tests.release.test_plan_pairs import check_distances, note
 from tests.thinning import crossed
 
 DAYS = [datetime.date(2025, 1, 1) + datetime.timedelta(days=at) for at in range(3)]
@@ -81,6 +81,7 @@ KEYS = {"name": ["north", "south"], "drug": DRUGS, "clinic": CLINICS, "first_cli
 KEYS |= {"ill_once": [True, False], "always": [True, False]}
 OWNERS = {"column": "person", "rows": 3, "groups": 2}
 SIZE = 5
+FAR = "cell|groups|L1|L2|share"
 
 PLANS = {
     "public, left": ({**OWNERS}, [PUBLIC], ABOUT_PRICES, None),
@@ -193,41 +194,30 @@ class Reader:
         return own, hidden
 
 
-def check(name, pairs, *, replaced=False, public=REGIONS, most=None):
-    """That no pair is farther apart, or loses more, than a plan says."""
+def check(name, pairs, *, replaced=False, public=REGIONS):
+    """That no pair is farther apart, or loses more, than a plan says; how near they come, and the plan prepared."""
     plan = plan_of(name, replaced=replaced)
-    ready, chance, noted = (
-        prepared(plan, allocations(plan)[-1]),
-        random.Random(f"{name} {replaced}"),
-        {} if most is None else most,
-    )
+    ready, chance, most = prepared(plan, allocations(plan)[-1]), random.Random(f"{name} {replaced}"), {}
     reader, strategies = Reader(plan, ready, public), {}
     for _ in range(pairs):
         sides = pair_of(chance, owned=plan.unit.column is not None, replaced=replaced)
         one, two = map(reader.found, sides)
         for index in range(len(plan.query)):
-            check_question(plan, ready, index, one[0][index], two[0][index], noted)
+            check_question(plan, ready, index, one[0][index], two[0][index], most)
         for workload in ready.workloads:
-            check_workload(ready, workload, one, two, strategies, noted)
-    return ready
+            check_workload(ready, workload, one, two, strategies, most)
+    return most, ready
 
 
 def check_question(plan, ready, index, before, after, most):
-    question = plan.query[index]
-    declared = question.sensitivity(plan.unit_of(question), plan.groups(question.counted_by))
-    moves = [[abs(a - b) for a, b in zip(x, y, strict=True)] for x, y in zip(before, after, strict=True) if x != y]
-    total, square = sum(map(sum, moves), Fraction(0)), sum((x * x for each in moves for x in each), Fraction(0))
-    assert total <= declared.total, (question.name, "L1")
-    assert square <= declared.square, (question.name, "L2")
-    if declared.total:
-        most[question.kind] = max(most.get(question.kind, 0.0), float(total / declared.total))
-    if ready.allocation.workload(index) is None and moves:
+    check_distances(plan, index, [before], [after], most)
+    if ready.allocation.workload(index) is None and before != after:
         share = ready.allocation.questions[index]
         (loss,) = question_losses(ready.publishers[index], share, [before], [after])
+        spent, limit = loss.epsilon, share.epsilon * share.groups * share.parts
         if ready.allocation.mu:
-            assert loss.square <= float(share.square) * (1 + CLOSE), (question.name, "share")
-        else:
-            assert loss.epsilon <= share.epsilon * share.groups * share.parts * (1 + CLOSE), (question.name, "share")
+            spent, limit = loss.square, float(share.square)
+        assert spent <= limit * (1 + CLOSE), (plan.query[index].name, "share")
 
 
 def check_workload(ready, workload, before, after, strategies, most):
@@ -240,13 +230,13 @@ def check_workload(ready, workload, before, after, strategies, most):
     (loss,) = strategies[first].losses(np.array([[x for each in moved for x in each]], dtype=float)).tolist()
     limit = float(ready.allocation.questions[first].square)
     assert loss <= limit * (1 + CLOSE), "workload"
-    most["workload"] = max(most.get("workload", 0.0), loss / limit)
+    note(most, "workload", loss / limit)
 
 
+@pytest.mark.claim("sensitivity")
 @crossed({"name": PLANS, "replaced": [False, True]})
 def test_no_unit_moves_more_or_costs_more_than_the_plan_says(name, replaced):
-    most = {}
-    check(name, 6, replaced=replaced, most=most)
+    most, _ = check(name, 6, replaced=replaced)
     assert max(most.values()) > 0.3  # the pairs come near
 
 
@@ -257,10 +247,11 @@ def test_nor_does_one_of_ten_thousand(name, replaced):
     check(name, 10_000 // (2 * len(PLANS)) + 1, replaced=replaced)
 
 
+@pytest.mark.claim("sensitivity")
 def test_counts_of_units_form_a_workload_by_themselves(monkeypatch):
     monkeypatch.setitem(PLANS, "marginals", ({"column": "person"}, [], MARGINALS, PER_UNIT))
-    most = {}
-    assert check("marginals", 6, most=most).workloads
+    most, ready = check("marginals", 6)
+    assert ready.workloads
     assert prepare(plan_of("marginals", replaced=False)).workloads
     assert 0.9 < most["workload"] <= 1 + CLOSE
 
@@ -268,7 +259,7 @@ def test_counts_of_units_form_a_workload_by_themselves(monkeypatch):
 def test_control_a_public_table_with_a_key_twice_is_caught(monkeypatch):
     twice = pa.table({"code": ["a", "a", "b", "b"], "name": ["north"] * 4, "price": [1.0, -3.0, 1.0, 1.0]})
     monkeypatch.setattr(joined, "_copied", lambda engine, rows, width, field: engine.copied(rows, lambda _: None))
-    with pytest.raises(AssertionError, match=r"L1|L2|share"):
+    with pytest.raises(AssertionError, match=FAR):
         check("public, inner, rows", 40, public=twice)
 
 
@@ -276,13 +267,14 @@ def test_control_a_private_table_that_is_joined_without_the_unit_is_caught(monke
     monkeypatch.setattr("rangebound.release.plan.model.join_misfit", lambda joins, unit: "")
     unit, _, asked, _ = PLANS["private by date, inner"]
     monkeypatch.setitem(PLANS, "by date", (unit, [{**DATED, "on": {"day": "day"}}], asked, None))
-    with pytest.raises(AssertionError, match=r"L1|L2|share"):
+    with pytest.raises(AssertionError, match=FAR):
         check("by date", 40)
 
 
+@pytest.mark.claim("sensitivity")
 def test_control_one_row_of_more_than_a_unit_is_caught(monkeypatch):
     monkeypatch.setattr(unit_rows._UnitCompiler, "owner", lambda self: unit_rows.as_key("clinic", self.schema))
-    with pytest.raises(AssertionError, match=r"L1|L2|share"):
+    with pytest.raises(AssertionError, match=FAR):
         check("one row a unit", 40)
 
 

@@ -12,15 +12,17 @@ import duckdb
 import pandas as pd
 import pytest
 
-from rangebound.release.noise.allocation import Allocation, BudgetShare
 from rangebound.release.noise.partition_selection import WHOLE, PartitionSelection
+from rangebound.release.noise.strategies.ranges import periods
 from rangebound.release.noise.threshold_selection import ThresholdSelection
+from rangebound.release.plan.kinds import series
 from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import allocations, answers, prepared
 from rangebound.release.sql.aggregate import aggregate
-from tests.release.plans import SALT
-from tests.release.test_oracle import FIRST, PLACES, SOURCES, WHERES, make_rows, on_spark, table
+from tests.release.plans import SALT, prepared_with
+from tests.release.sources import SOURCES, in_arrow, in_spark, table
+from tests.release.test_oracle import FIRST, PLACES, TYPES, WHERES, make_rows
 
 DAYS = [FIRST + datetime.timedelta(days=at) for at in range(-3, 45)]  # across two months, weeks cut at both ends
 AGES = [*range(0, 101, 5), 7, 150]
@@ -54,7 +56,6 @@ UNITS = {
 
 
 def messy(seed, count):
-    """A random table, some rows of it twice."""
     rows = make_rows(seed, count)
     return rows + random.Random(seed).sample(rows, len(rows) // 5)
 
@@ -68,22 +69,12 @@ def plan_of(names, unit):
 
 def without_noise(plan, *, gaussian):
     """Publishers in either account with so large a share that the noise is gone."""
-    found = {at: each.sensitivity(plan.unit, plan.groups(each.by)) for at, each in enumerate(plan.query)}
-    shares = {  # e^-epsilon of one row must be a double
-        at: BudgetShare(
-            epsilon=0.0 if gaussian else 600.0 * float(each.total),
-            delta=0.0,
-            groups=1,
-            parts=1,
-            mu=1e7 if gaussian else 0.0,
-        )
-        for at, each in found.items()
-    }
-    return prepared(plan, Allocation(questions=shares, selections={}, sensitivities=found))
+    if gaussian:
+        return prepared_with(plan, lambda *_: {"mu": 1e7})
+    return prepared_with(plan, lambda _, found: {"epsilon": 600.0 * float(found.total)})  # a double for one row
 
 
 def as_text(column):
-    """A key as a plan writes it, in SQL."""
     return f"CAST(CAST({column} AS DATE) AS VARCHAR)" if column in ("day", "seen") else f"CAST({column} AS VARCHAR)"
 
 
@@ -160,7 +151,7 @@ def in_time(base, question):
 def check(plan, rows, engines):
     """Every published number in both accounts and every engine against SQL; how many there were."""
     base = duckdb.connect()
-    base.register("given", table(rows))
+    base.register("given", table(rows, TYPES))
     base.execute("CREATE TABLE t AS FROM given")
     compared, first = 0, None
     for engine in engines:
@@ -185,25 +176,26 @@ def check(plan, rows, engines):
     return compared
 
 
+@pytest.mark.claim("answer")
 @pytest.mark.parametrize("unit", UNITS)
 def test_every_number_of_a_workload_is_that_of_plain_sql(unit, tmp_path):
     rows = messy(f"workloads {unit}", 110)
     source = {"people": "arrow", "rows": "csv", "replaced": "duckdb"}[unit]
     names = list(WORKLOADS) if source == "csv" else TYPED
-    assert check(plan_of(names, unit), rows, [SOURCES[source](rows, tmp_path, None)]) > 300
+    assert check(plan_of(names, unit), rows, [SOURCES[source](rows, TYPES, tmp_path)]) > 300
 
 
-def test_empty_and_tiny_tables_are_counted_too(tmp_path):
+def test_empty_and_tiny_tables_are_counted_too():
     for count in (0, 1):
         rows = make_rows("tiny", count)
-        names = ["two columns", "places", "days"]
-        assert check(plan_of(names, "people"), rows, [SOURCES["arrow"](rows, tmp_path, None)]) > 50
+        assert check(plan_of(["two columns", "places", "days"], "people"), rows, [in_arrow(rows, TYPES)]) > 50
 
 
-def test_spark_counts_the_same_to_the_last_bit(spark, tmp_path):
+@pytest.mark.slow
+def test_spark_counts_the_same_to_the_last_bit(spark):
     rows = messy("spark workloads", 100)
     plan = plan_of(["three columns", "ages", "filtered days", "days of places"], "people")
-    assert check(plan, rows, [SOURCES["arrow"](rows, tmp_path, None), on_spark(rows, tmp_path, spark)]) > 300
+    assert check(plan, rows, [in_arrow(rows, TYPES), in_spark(rows, TYPES, spark)]) > 300
 
 
 @pytest.mark.long
@@ -211,8 +203,8 @@ def test_many_workloads_are_those_of_plain_sql_on_every_source(spark, tmp_path):
     compared = 0
     for seed, unit in enumerate([*UNITS, *UNITS]):
         rows = messy(f"long {seed}", 300)
-        engines = [SOURCES[name](rows, tmp_path, None) for name in ("arrow", "parquet", "pandas", "duckdb")]
-        compared += check(plan_of(TYPED, unit), rows, [*engines, on_spark(rows, tmp_path, spark)])
+        engines = [SOURCES[name](rows, TYPES, tmp_path) for name in ("arrow", "parquet", "pandas", "duckdb")]
+        compared += check(plan_of(TYPED, unit), rows, [*engines, in_spark(rows, TYPES, spark)])
     print(f"{compared} numbers compared")
     assert compared > 20_000
 
@@ -228,7 +220,7 @@ def selecting_plan(weight):
 
 
 @pytest.mark.parametrize("weight", [1.0, 1e-4])
-def test_selected_keys_and_their_counts_are_those_of_pandas(weight, spark, tmp_path):
+def test_selected_keys_and_their_counts_are_those_of_pandas(weight):
     rows = messy("selected", 120)  # nobody has as many as the bounds
     one = next(row for row in rows if row["place"] == "a" and row["age"] is not None)
     rows += [{**one, "who": 100 + at, "age": [5, 20, 20, 20][at % 4]} for at in range(1200)]
@@ -237,47 +229,38 @@ def test_selected_keys_and_their_counts_are_those_of_pandas(weight, spark, tmp_p
     selection, scale = ready.selections["place", "age"], ready.publishers[0].mechanism.noise.scale
     assert isinstance(selection, ThresholdSelection if weight == 1.0 else PartitionSelection)
     frame = pd.DataFrame(rows, dtype=object).dropna(subset=["who", "place", "age"])
-    frame = frame.assign(age=frame["age"].astype(int).astype(str))
-    counts = frame.groupby(["place", "age"]).size().to_dict()
-    units = frame.groupby(["place", "age"])["who"].nunique().to_dict()
-    exact = []
-    for engine in (SOURCES["arrow"](rows, tmp_path, None), on_spark(rows, tmp_path, spark)):
-        with engine:
-            (block,) = aggregate(plan, engine, SALT)
-        exact.append((dict(block.units), {index: dict(own) for index, own in block.answers.items()}))
-        assert block.units == units
-        assert {key: int(own[0]) for key, own in block.answers[0].items()} == counts
-        named = {cell.key: cell for cell in answers(ready, block) if cell.question == 0}
-        assert named.keys() <= counts.keys()
-        assert {("a", "5"), ("a", "20")} <= named.keys()
-        for key, count in counts.items():
-            if weight == 1.0:
-                sure = abs(count - selection.threshold) > 8 * scale + 1
-                assert not sure or (key in named) == (count >= selection.threshold), key
-            else:
-                chance = selection.probabilities[min(units[key], len(selection.probabilities) - 1)]
-                assert 0 < chance < WHOLE or (key in named) == (chance == WHOLE), key
-            if key in named:
-                assert abs(named[key].value - count) <= 8 * scale + 1
-    assert exact[0] == exact[1]
+    groups = frame.assign(age=frame["age"].astype(int).astype(str)).groupby(["place", "age"])
+    counts, units = groups.size().to_dict(), groups["who"].nunique().to_dict()
+    with in_arrow(rows, TYPES) as engine:
+        (block,) = aggregate(plan, engine, SALT)
+    assert block.units == units
+    assert {key: int(own[0]) for key, own in block.answers[0].items()} == counts
+    named = {cell.key: cell for cell in answers(ready, block) if cell.question == 0}
+    assert named.keys() <= counts.keys()
+    assert {("a", "5"), ("a", "20")} <= named.keys()
+    for key, count in counts.items():
+        if weight == 1.0:
+            sure = abs(count - selection.threshold) > 8 * scale + 1
+            assert not sure or (key in named) == (count >= selection.threshold), key
+        else:
+            chance = selection.probabilities[min(units[key], len(selection.probabilities) - 1)]
+            assert 0 < chance < WHOLE or (key in named) == (chance == WHOLE), key
+        assert key not in named or abs(named[key].value - count) <= 8 * scale + 1
 
 
-def test_control_weeks_from_sunday_on_are_caught(monkeypatch, tmp_path):
-    from rangebound.release.noise.strategies.ranges import periods
-    from rangebound.release.plan.kinds import series
-
+def test_control_weeks_from_sunday_on_are_caught(monkeypatch):
     def ranges(name, days):
         return periods([at for at, day in enumerate(days) if at == 0 or day.weekday() == 6], len(days))
 
     rows, plan = messy("control", 110), plan_of(["filtered days"], "people")
-    assert check(plan, rows, [SOURCES["arrow"](rows, tmp_path, None)])
+    assert check(plan, rows, [in_arrow(rows, TYPES)])
     monkeypatch.setattr(series, "_ranges", ranges)
     with pytest.raises(AssertionError):
-        check(plan_of(["filtered days"], "people"), rows, [SOURCES["arrow"](rows, tmp_path, None)])
+        check(plan_of(["filtered days"], "people"), rows, [in_arrow(rows, TYPES)])
 
 
-def test_control_a_key_that_no_plan_lists_is_caught(tmp_path):
+def test_control_a_key_that_no_plan_lists_is_caught():
     rows, plan = messy("control", 110), plan_of(["two columns"], "people")
     wrong = [{**row, "place": "a" if row["place"] == "elsewhere" else row["place"]} for row in rows]
     with pytest.raises(AssertionError):
-        check(plan, rows, [SOURCES["arrow"](wrong, tmp_path, None)])
+        check(plan, rows, [in_arrow(wrong, TYPES)])

@@ -46,7 +46,6 @@ RANGES = (rb.Interval(-3, 4), rb.Interval(0, 1), rb.Union((-2, -1), (0, 0.75)))
 
 
 def mechanisms(ranges=RANGES) -> list[rb.Mechanism]:
-    """Every noise, bounding and support that fit together."""
     found = []
     for noise in NOISES:
         for support in SUPPORTS:

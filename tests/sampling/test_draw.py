@@ -21,14 +21,11 @@ INF = math.inf
 STEPS = (None, 0.01, 0.3)
 
 
-def steps_of(m: rb.Mechanism) -> tuple[float | None, ...]:
-    return STEPS if m.shape.spans else (None,)
-
-
+@pytest.mark.few(12)
 @pytest.mark.parametrize("m", mechanisms(RANGES[:1]), ids=name)
 def test_floats_and_balls_agree_word_by_word(m):
     """The slow path, forced for every word as by an endless margin, gives what the fast path decides."""
-    for step in steps_of(m):
+    for step in STEPS if m.shape.spans else STEPS[:1]:
         s = sampler_for(m.noise, m.shape, m.query, step)
         count = 40
         drawn, undecided = s.estimate(words(count, 1), m.query.clip(np.linspace(-4, 5, count)))
@@ -40,10 +37,11 @@ def test_floats_and_balls_agree_word_by_word(m):
             assert undecided[i] or exact == drawn[i]
 
 
+@pytest.mark.few(24)
 @pytest.mark.parametrize("m", mechanisms(RANGES[::2]), ids=name)
 def test_kernel_and_numpy_agree_word_by_word(m):
     pytest.importorskip("rangebound.sampling._kernel", reason="installed without a compiler")
-    for step in steps_of(m):
+    for step in STEPS if m.shape.spans else STEPS[:1]:
         s = sampler_for(m.noise, m.shape, m.query, step)
         if s.compiled is None:
             continue
@@ -60,21 +58,23 @@ def test_kernel_and_numpy_agree_word_by_word(m):
         np.testing.assert_array_equal(ones, by_numpy[1000:1100])
 
 
+def decided(m, answers, random, step=None):
+    """What the draw makes of these words, which is what balls decide for each of them."""
+    s, out = sampler_for(m.noise, m.shape, m.query, step), np.empty(len(random))
+    s.draw(random, answers, Repeating(1), out)
+    given = zip(random.tolist(), m.query.clip(answers).tolist(), out.tolist(), strict=True)
+    np.testing.assert_array_equal(out, [s.fallback(*each, Repeating(1)) for each in given])
+    return out
+
+
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.long)])
 def test_what_is_published_is_what_balls_decide_for_random_parameters(count):
     for seed, (m, step) in enumerate(random_mechanisms(count)):
-        s = sampler_for(m.noise, m.shape, m.query, step)
-        size = 20
-        shift = 5 * m.noise.scale * np.random.default_rng(seed).uniform(-1, 2, size)
-        answers, random, out = m.query.clip(m.query.range.hull.lower + shift), words(size, seed), np.empty(size)
-        s.draw(random, answers, Repeating(seed), out)
-        for i in range(size):
-            assert s.fallback(int(random[i]), answers[i].item(), out[i].item(), Repeating(seed)) == out[i]
+        shift = 5 * m.noise.scale * np.random.default_rng(seed).uniform(-1, 2, 20)
+        decided(m, m.query.range.hull.lower + shift, words(20, seed), step)
 
 
 class Given:
-    """A source whose first word is given."""
-
     def __init__(self, first, source):
         self._first, self._source = [first], source
 
@@ -104,15 +104,9 @@ def test_a_wrong_formula_is_noticed():
 def test_locations_far_from_the_support(support, spread):
     query = rb.Query(range=rb.Interval(-INF, INF), sensitivity=1.0)
     m = rb.Mechanism(noise=rb.Gaussian(scale=0.8), query=query, support=support)
-    s = sampler_for(m.noise, m.shape, m.query)
     answers, random = spread * np.linspace(-2, 2, 40), words(40, 5)
-    drawn, undecided = s.estimate(random, answers)
-    assert not undecided.any()
-    exact = [
-        s.fallback(w, a, g, Repeating(1))
-        for w, a, g in zip(random.tolist(), answers.tolist(), drawn.tolist(), strict=True)
-    ]
-    np.testing.assert_array_equal(drawn, exact)
+    assert not sampler_for(m.noise, m.shape, m.query).estimate(random, answers)[1].any()
+    decided(m, answers, random)
 
 
 def test_spans_out_of_the_reach_of_floats_are_left_to_balls():
@@ -152,39 +146,21 @@ def test_undecided_draws_are_as_rare_as_promised(noise):
     assert undecided.sum() < 20  # 3 expected
 
 
-@pytest.mark.parametrize("ratio", [1e-3, 1e-6, 1e-12, 1e6])
-def test_supports_much_narrower_or_wider_than_the_scale(ratio):
-    for noise in (rb.Laplace(scale=1.0), rb.Gaussian(scale=1.0)):
-        m = rb.Mechanism(noise=noise, query=rb.Query(range=rb.Interval(1, 1 + ratio), sensitivity=1.0))
-        s = sampler_for(m.noise, m.shape, m.query)
-        answers, random = np.linspace(1, 1 + ratio, 30), words(30, 7)
-        out = np.empty(30)
-        s.draw(random, answers, Repeating(1), out)
-        exact = [
-            s.fallback(w, a, g, Repeating(1))
-            for w, a, g in zip(random.tolist(), answers.tolist(), out.tolist(), strict=True)
-        ]
-        np.testing.assert_array_equal(out, exact)
-        assert len(set(exact)) > 20
+@pytest.mark.parametrize("family", [rb.Laplace, rb.Gaussian])
+@pytest.mark.parametrize(
+    ("start", "scale", "low", "high"),
+    [
+        *((1.0, 1.0, 0.0, ratio) for ratio in (1e-3, 1e-6, 1e-12, 1e6)),  # supports much narrower or wider
+        *((place, abs(place) * 1e-12, -5.0, 7.0) for place in (1e15, -3e200, 1e-200)),  # places much larger or smaller
+    ],
+)
+def test_supports_and_places_of_another_size_than_the_scale(family, start, scale, low, high):
+    ends = start + low * scale, start + high * scale
+    m = rb.Mechanism(noise=family(scale=scale), query=rb.Query(range=rb.Interval(*ends), sensitivity=1.0))
+    assert len(set(decided(m, np.linspace(*ends, 30), words(30, 7)))) > 20
 
 
-@pytest.mark.parametrize("place", [1e15, -3e200, 1e-200])
-def test_places_much_larger_or_smaller_than_the_scale(place):
-    scale = abs(place) * 1e-12
-    for noise in (rb.Laplace(scale=scale), rb.Gaussian(scale=scale)):
-        low, high = place - 5 * scale, place + 7 * scale
-        m = rb.Mechanism(noise=noise, query=rb.Query(range=rb.Interval(low, high), sensitivity=1.0))
-        s = sampler_for(m.noise, m.shape, m.query)
-        answers, random = np.linspace(low, high, 30), words(30, 8)
-        out = np.empty(30)
-        s.draw(random, answers, Repeating(1), out)
-        exact = [
-            s.fallback(w, a, g, Repeating(1))
-            for w, a, g in zip(random.tolist(), m.query.clip(answers).tolist(), out.tolist(), strict=True)
-        ]
-        np.testing.assert_array_equal(out, exact)
-
-
+@pytest.mark.few(4)
 @crossed({"power": range(44, 60), "sign": [-1.0, 1.0]})
 def test_places_as_many_steps_away_as_doubles_can_count(power, sign):
     """Around 2^52 steps from zero, where a double has no digits left behind the point."""
@@ -193,20 +169,13 @@ def test_places_as_many_steps_away_as_doubles_can_count(power, sign):
     for noise in (rb.Laplace(scale=2.0**20), rb.Gaussian(scale=2.0**20)):
         for bounding in (rb.TRUNCATE, rb.RECTIFY):
             m = rb.Mechanism(noise=noise, query=query, bounding=bounding)
-            s = sampler_for(m.noise, m.shape, m.query, 1.0)
-            answers, random = place + 2.0**20 * np.linspace(-8, 8, 20), words(20, 9)
-            out = np.empty(20)
-            s.draw(random, answers, Repeating(1), out)
-            exact = [
-                s.fallback(w, a, g, Repeating(1))
-                for w, a, g in zip(random.tolist(), answers.tolist(), out.tolist(), strict=True)
-            ]
-            np.testing.assert_array_equal(out, exact)
+            decided(m, place + 2.0**20 * np.linspace(-8, 8, 20), words(20, 9), 1.0)
 
 
 EXTREMES = np.array([0.0, 5e-324, -5.0, 50.0, -1e4, 1e9, -1e300, 1.79e308, -1.79e308])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("family", "scale"), some_pairs([rb.Laplace, rb.Gaussian], [1e300, 1e6, 1e-3], of=2))
 def test_numbers_at_the_end_of_the_doubles(family, scale):
     query = rb.Query(range=rb.Interval(-INF, INF), sensitivity=1.0)

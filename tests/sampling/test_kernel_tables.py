@@ -12,7 +12,6 @@ from rangebound.ball import ball, precision
 from rangebound.sampling import inversion, kernel_tables
 from rangebound.sampling.draw_plan import MARGIN, NEAR, RARE, RARER, WIDER_MARGIN, plan
 from rangebound.sampling.lattice import default_lattice
-from rangebound.sampling.sampler import _kernel, sampler_for
 from tests.sampling.sources import words
 
 POWER, LOG, TAIL = 0, kernel_tables.POWER_CELLS, kernel_tables.POWER_CELLS + kernel_tables.LOG_CELLS
@@ -112,6 +111,7 @@ MECHANISMS = [
 ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("m", MECHANISMS, ids=lambda m: f"{m.noise}-{m.support}-{m.query.range}")
 def test_the_error_of_the_floats_is_far_within_the_margin(m):
     """Against mpmath: the exact quantile at the exact number that the word's middle stands for."""
@@ -149,39 +149,3 @@ def test_the_margin_adds_up(margin, rare):
     assert rarest > 2.0**-kernel_tables.BINADES
     assert rarest > 0.5 * math.erfc(DEEPEST / math.sqrt(2))
     assert 0.5 * math.erfc(kernel_tables.TAIL_END / math.sqrt(2)) < rarest * 2.0**-46
-
-
-def drawn(m, table):
-    """What the kernel makes of the same words and answers by this table, and how many it leaves undecided."""
-    sampler = sampler_for(m.noise, m.shape, m.query)
-    family, packed, _ = sampler.compiled
-    count = 20_000
-    random = words(count, 12)
-    random[:2_000] >>= np.arange(2_000, dtype=np.uint64) % 64
-    answers = np.linspace(-3, 10, count)
-    out, undecided = np.empty(count), np.empty(count, dtype=np.bool_)
-    left = _kernel.draw(family, packed, table, random, answers, out, undecided)
-    return out[~undecided], left
-
-
-@pytest.mark.skipif(_kernel is None, reason="the kernel is not compiled")
-@pytest.mark.parametrize("bounding", [rb.TRUNCATE, rb.RECTIFY])
-@pytest.mark.parametrize("noise", [rb.Laplace(scale=1.0), rb.TruncatedLaplacian(scale=1.0, limit=4.0)], ids=str)
-def test_laplace_noise_needs_two_tables_only(noise, bounding):
-    query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
-    m = rb.Mechanism(noise=noise, query=query, bounding=bounding)
-    (numbers, left), (all_numbers, all_left) = (
-        drawn(m, kernel_tables.laplace_tables()),
-        drawn(m, kernel_tables.tables()),
-    )
-    assert (numbers == all_numbers).all()
-    assert left == all_left < 2_000  # the rare words
-
-
-@pytest.mark.skipif(_kernel is None, reason="the kernel is not compiled")
-@pytest.mark.parametrize("bounding", [rb.TRUNCATE, rb.RECTIFY])
-def test_control_gaussian_noise_needs_all_of_them(bounding):
-    query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
-    m = rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=query, bounding=bounding)
-    assert drawn(m, kernel_tables.laplace_tables())[1] == 20_000
-    assert drawn(m, kernel_tables.tables())[1] < 2_000

@@ -44,6 +44,7 @@ def test_every_number_is_on_the_lattice_and_in_the_support(m, step):
     assert not np.signbit(published[published == 0.0]).any()
 
 
+@pytest.mark.few(50)
 @pytest.mark.parametrize("m", mechanisms(), ids=name)
 def test_every_kind_of_mechanism_stays_on_its_lattice(m):
     lattice = lattice_for(m, None)
@@ -94,24 +95,14 @@ def test_a_decimal_step_publishes_the_nearest_doubles():
     assert all(y == float(f"{y:.2f}") for y in published.tolist())
 
 
-def test_counts_are_whole_numbers():
-    m = rb.Mechanism(noise=rb.Gaussian(scale=3.0), query=rb.Query(range=rb.Interval(0, INF), sensitivity=1.0))
-    published = m.release(np.arange(1000.0), step=1)
-    assert (published == np.rint(published)).all()
-    assert (published >= 0).all()
-
-
 @pytest.mark.parametrize("step", [0, -1, math.nan, INF, "1", True, None.__class__, [1.0], math.pi * 1e-3, 1 / 3])
-def test_a_bad_step_is_refused(step):
+def test_a_bad_step_is_refused_and_so_is_one_of_a_grid(step):
     m = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=QUERY)
     with pytest.raises(rb.RangeboundError, match="step="):
         m.release(1.0, step=step)
-
-
-def test_a_grid_has_its_own_step():
-    m = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=QUERY, support=rb.Grid(step=1, within=rb.Interval(0, 10)))
-    with pytest.raises(rb.ArgumentError, match="step="):
-        m.release(1.0, step=0.5)
+    grid = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=QUERY, support=rb.Grid(step=1, within=rb.Interval(0, 10)))
+    with pytest.raises(rb.RangeboundError, match="step="):
+        grid.release(1.0, step=0.5)
 
 
 @pytest.mark.parametrize("bounding", [rb.TRUNCATE, rb.RECTIFY])

@@ -18,18 +18,13 @@ QUERY = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
 M = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=QUERY)
 
 
-def test_one_number_for_one_number():
+def test_one_number_for_one_number_and_the_shape_of_an_array():
     for answer in (3, 3.0, np.float64(3), np.float32(3), np.int16(3)):
         assert type(M.release(answer)) is float
-        assert 0.0 <= M.release(answer) <= 10.0
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (1,), (7,), (3, 4), (2, 0, 3), (2, 3, 5)])
-def test_the_shape_is_kept(shape):
-    published = M.release(np.full(shape, 3.0))
-    assert isinstance(published, np.ndarray)
-    assert published.shape == shape
-    assert published.dtype == np.float64
+    for shape in ((), (0,), (1,), (7,), (3, 4), (2, 0, 3), (2, 3, 5)):
+        published = M.release(np.full(shape, 3.0))
+        assert isinstance(published, np.ndarray)
+        assert (published.shape, published.dtype) == (shape, np.float64)
 
 
 TIGHT = rb.Mechanism(noise=rb.Laplace(scale=1e-3), query=QUERY)
@@ -65,18 +60,8 @@ def test_each_answer_gets_its_own_number(answers):
     assert (np.abs(published - expected) < 0.05).all()
 
 
-def test_read_only_answers_are_fine_and_untouched():
-    answers = PLACES.copy()
-    answers.flags.writeable = False
-    TIGHT.release(answers)
-    np.testing.assert_array_equal(answers, PLACES)
-
-
-def test_answers_outside_the_range_are_clipped():
+def test_answers_are_clipped_to_the_nearest_span():
     assert (np.abs(TIGHT.release(np.array([-1e300, -5.0, 15.0, 1e300])) - [0, 0, 10, 10]) < 0.05).all()
-
-
-def test_a_union_of_answers_is_clipped_to_the_nearest_span():
     query = rb.Query(range=rb.Union((0, 1), (5, 6)), sensitivity=1.0)
     m = rb.Mechanism(noise=rb.Laplace(scale=1e-3), query=query, support=rb.Interval(-1, 7))
     assert (np.abs(m.release(np.array([0.5, 2.0, 4.5, 9.0])) - [0.5, 1, 5, 6]) < 0.05).all()
@@ -86,8 +71,11 @@ def test_a_union_of_answers_is_clipped_to_the_nearest_span():
 @pytest.mark.parametrize("layout", ["plain", "strided", "fortran"])
 def test_a_buffer_is_filled_and_returned(layout):
     out = {"plain": np.zeros((3, 4)), "strided": np.zeros((3, 8))[:, ::2], "fortran": np.zeros((4, 3)).T}[layout]
-    assert TIGHT.release(PLACES, out=out) is out
+    answers = PLACES.copy()
+    answers.flags.writeable = False
+    assert TIGHT.release(answers, out=out) is out
     assert (np.abs(out - PLACES) < 0.05).all()
+    np.testing.assert_array_equal(answers, PLACES)
 
 
 def test_answers_may_be_overwritten():
@@ -106,12 +94,6 @@ def test_threads_share_the_work(threads):
     assert len(np.unique(published - answers)) > 190_000  # and no noise twice
 
 
-def read_only():
-    array = np.zeros(3)
-    array.flags.writeable = False
-    return array
-
-
 BAD = BAD_ARRAYS | {
     "nan": math.nan,
     "inf": math.inf,
@@ -128,8 +110,6 @@ BAD = BAD_ARRAYS | {
 
 @pytest.fixture
 def no_entropy(monkeypatch):
-    """Any draw is an error."""
-
     def refuse(*args):
         raise AssertionError("something was drawn")
 
@@ -157,7 +137,7 @@ def test_bad_answers_are_refused_before_anything_is_drawn(answer):
         ("out", np.zeros(3, dtype=">f8")),
         ("out", np.zeros(4)),
         ("out", np.zeros((3, 1))),
-        ("out", read_only()),
+        ("out", np.frombuffer(bytes(24))),  # read-only
         ("out", np.lib.stride_tricks.as_strided(np.zeros(1), (3,), (0,))),
         ("threads", 0),
         ("threads", -1),
@@ -181,12 +161,6 @@ def test_no_seed_and_no_source_can_be_given():
     assert set(inspect.signature(bulk.release).parameters) == {"sampler", "answer", "out", "threads", "progress"}
 
 
-def test_a_progress_bar_is_shown_on_request(capsys):
-    M.release(np.zeros(100_000), progress=True)
-    M.release(np.zeros(10), progress=False)
-    assert capsys.readouterr().out == ""
-
-
 def test_a_mechanism_that_has_released_can_be_copied_and_pickled():
     m = rb.Mechanism(noise=rb.Gaussian(scale=1.0), query=QUERY)
     m.release(1.0)
@@ -195,11 +169,7 @@ def test_a_mechanism_that_has_released_can_be_copied_and_pickled():
     assert 0.0 <= again.release(1.0) <= 10.0
 
 
-def test_releases_differ():
-    published = [M.release(5.0) for _ in range(200)]
-    assert len(set(published)) > 190
-
-
+@pytest.mark.slow
 def test_without_a_kernel_numpy_draws():
     code = (
         "import sys; sys.modules['rangebound.sampling._kernel'] = None\n"
@@ -227,6 +197,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured in kilobytes here")
 @pytest.mark.parametrize(("count", "threads"), [(5_000_000, 2), pytest.param(100_000_000, 2, marks=pytest.mark.long)])
 def test_memory_does_not_grow_with_the_number_of_draws(count, threads):

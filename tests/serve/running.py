@@ -44,7 +44,7 @@ workers = 1
 threads = 1
 [limits]
 tick = 0.01
-reading = READING
+reading = 2.0
 requests = 100000
 strangers = 100000
 in_flight = IN_FLIGHT
@@ -98,7 +98,6 @@ class RunningServer:
             "DELAY": 0.2,
             "TIME": 60,
             "ATTEMPTS": 2,
-            "READING": 2.0,
             "IN_FLIGHT": 200,
         } | changes
         text = re.sub("|".join(values), lambda found: str(values[found[0]]), SETTINGS)
@@ -158,15 +157,23 @@ class RunningServer:
         path = f"/v1/accounts/{account}/releases"
         return self.ask("POST", path, token=token, body={"id": id, "plan": plan, **fields})
 
+    def state(self, token, id, account="people"):
+        return self.ask("GET", f"/v1/accounts/{account}/releases/{id}", token=token)[2]
+
     def ended(self, token, id, account="people"):
         """The end of a release, which has to come."""
-        limit = time.monotonic() + PATIENCE
-        while time.monotonic() < limit:
-            _, _, found = self.ask("GET", f"/v1/accounts/{account}/releases/{id}", token=token)
-            if "again_in" not in found:
-                return found
-            time.sleep(0.05)
-        raise AssertionError(f"no end: {found}")
+        until(lambda: "again_in" not in self.state(token, id, account))
+        return self.state(token, id, account)
+
+    def asked(self, token, id):
+        """Submit a request to the account that needs approval, and wait until it is seen to wait for that."""
+        assert self.submit(token, id, account="reviewed")[0] == 202
+        until(lambda: self.state(token, id, "reviewed")["state"] == "waiting for approval")
+
+    def released(self, token, id, plan=PLAN, account="people"):
+        """Submit a plan, and wait for its end; the state."""
+        assert self.submit(token, id, plan, account)[0] == 202
+        return self.ended(token, id, account)["state"]
 
     def raw(self, data: bytes) -> bytes:
         """What the server answers to some bytes until it closes the connection."""
@@ -178,34 +185,48 @@ class RunningServer:
         with Ledger.open(self.place) as ledger:
             return [each for each in ledger.history() if each.kind is kind and each.request == request]
 
-    def until_charged(self, request: str) -> None:
-        limit = time.monotonic() + PATIENCE
-        while not self.entries(EntryKind.SPEND, request):
-            assert time.monotonic() < limit, "it is not charged"
-            time.sleep(0.05)
+    def charged_and_held(self, token, id) -> str:
+        """Submit a request that is charged, and reads its data as long as the file `hold` is there."""
+        self.hold.touch()
+        assert self.submit(token, id)[0] == 202
+        until(lambda: self.entries(EntryKind.SPEND, f"people/visits/{id}"))
+        return f"people/visits/{id}"
 
     def workers(self) -> list[int]:
         """The ids of the worker processes, as Linux lists them."""
         text = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
         return [int(each) for each in text.split()]
 
+    def kill_workers(self) -> list[int]:
+        before = self.workers()
+        for each in before:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        return before
+
     def log(self) -> str:
         return "".join(path.read_text(errors="replace") for path in sorted((self.folder / "work").glob("*.log")))
 
     def kill(self) -> None:
         """End the server at once, with its workers."""
-        workers = self.workers()
+        self.process.send_signal(signal.SIGSTOP)
+        self.kill_workers()
         self.process.kill()
         self.process.communicate()
-        for each in workers:
-            with suppress(ProcessLookupError):
-                os.kill(each, signal.SIGKILL)
 
     def stop(self) -> tuple[int, str]:
         """End the server as a custodian would; its exit code and error stream."""
         self.process.send_signal(signal.SIGTERM)
         _, errors = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, errors
+
+
+def until(condition) -> None:
+    """Wait for what has to come."""
+    limit = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.05)
 
 
 def drained(connection: socket.socket) -> bytes:

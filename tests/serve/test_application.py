@@ -3,7 +3,8 @@
 import dataclasses
 import hashlib
 import json
-import threading
+import re
+import tomllib
 import zlib
 
 import pytest
@@ -14,7 +15,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
 from rangebound.release import check_certificate, check_entry
 from rangebound.serve.client import Client, ServerRefusal
-from rangebound.serve.token_store import TokenRole
+from tests.ledger.processes import together
 from tests.serve.running import PLAN, RunningServer
 
 ME = "/v1/accounts/people"
@@ -25,22 +26,7 @@ def anna(server: RunningServer) -> str:
     return server.token(who="anna", accounts=("people", "reviewed"))
 
 
-def together(count, work):
-    """Call a function with each number at the same moment, in threads of their own; what each returned."""
-    start, found = threading.Barrier(count), [None] * count
-
-    def one(at):
-        start.wait()
-        found[at] = work(at)
-
-    threads = [threading.Thread(target=one, args=[at]) for at in range(count)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    return found
-
-
+@pytest.mark.claim("page")
 def test_three_lines_of_python_get_a_table_whose_certificate_holds(server):
     client = Client(server.url, server.token())
     found = client.release(PLAN)
@@ -64,7 +50,7 @@ def test_three_lines_of_python_get_a_table_whose_certificate_holds(server):
     assert spent.who == "anna"
 
 
-def test_a_dry_run_says_what_a_plan_would_give_and_charges_nothing(server):
+def test_a_dry_run_and_sources_say_what_is_public_and_charge_nothing(server):
     client = server.client()
     before = server.ask("GET", "/v1/accounts", token=server.token())[2]
     found = client.dry_run(PLAN)
@@ -72,10 +58,7 @@ def test_a_dry_run_says_what_a_plan_would_give_and_charges_nothing(server):
     assert found["queries"][0]["query"] == "visits"
     assert "visits" in found["explained"]
     assert server.ask("GET", "/v1/accounts", token=server.token())[2] == before
-
-
-def test_sources_show_columns_and_types_and_no_place(server):
-    found = {each["source"]: each for each in server.client().sources()}
+    found = {each["source"]: each for each in client.sources()}
     assert list(found["visits"]["columns"]) == ["person", "clinic", "age"]
     assert (found["visits"]["unit"], found["regions"]["public"]) == ("person", True)
     assert ".csv" not in json.dumps(found)
@@ -85,27 +68,15 @@ def test_sources_show_columns_and_types_and_no_place(server):
 def test_a_plan_with_joins_reads_the_sources_of_its_account(server, form):
     joined = '[[join]]\ntable = "regions"\npublic = true\non = ["clinic"]\ncolumns = ["region"]\n'
     plan = PLAN.replace("[[query]]", joined + "[[query]]") + "where = \"region == 'coast'\"\n"
-    if form == "json":
-        join = {"table": "regions", "public": True, "on": ["clinic"], "columns": ["region"]}
-        plan = {
-            "source": {"table": "visits"},
-            "unit": {"column": "person"},
-            "budget": {"epsilon": 0.5},
-            "join": [join],
-            "keys": {"region": ["coast", "hills"]},
-            "query": [{"name": "visits", "kind": "count", "by": ["region"]}],
-        }
-    assert len(server.client().release(plan, id=f"joined-{form}").rows()) == 2
+    given = plan if form == "toml" else tomllib.loads(plan)
+    assert len(server.client().release(given, id=f"joined-{form}").rows()) == 2
 
 
 WRONG = {
     "none": {},
-    "empty": {"Authorization": ""},
     "another": {"Authorization": "Bearer rb_" + "A" * 43},
-    "a prefix": {"Authorization": "Bearer rb_"},
     "no scheme": {"Authorization": "TOKEN"},
     "basic": {"Authorization": "Basic TOKEN"},
-    "twice the word": {"Authorization": "Bearer Bearer TOKEN"},
     "its hash": {"Authorization": "Bearer HASH"},
     "in another header": {"X-Authorization": "Bearer TOKEN"},
     "cut short": {"Authorization": "Bearer CUT"},
@@ -118,11 +89,7 @@ WRONG = {
 @pytest.mark.parametrize("headers", WRONG.values(), ids=WRONG)
 def test_a_wrong_token_opens_nothing(server, anna, headers):
     values = {"TOKEN": anna, "HASH": hashlib.sha256(anna.encode()).hexdigest(), "CUT": anna[:-1]}
-    sent = {}
-    for name, text in headers.items():
-        for word, value in values.items():
-            text = text.replace(word, value)
-        sent[name] = text
+    sent = {name: re.sub("|".join(values), lambda word: values[word[0]], text) for name, text in headers.items()}
     status, answered, found = server.ask("GET", "/v1/accounts", headers=sent)
     assert (status, list(found)) == (401, ["error"])
     assert answered["www-authenticate"] == "Bearer"
@@ -130,25 +97,19 @@ def test_a_wrong_token_opens_nothing(server, anna, headers):
     assert server.ask("GET", "/v1/accounts", headers={"Authorization": f"Bearer {anna}"})[0] == 200  # the control
 
 
-def test_an_expired_and_a_revoked_token_open_nothing(server):
+def test_an_expired_and_a_revoked_token_open_nothing_and_none_is_kept(server):
     assert server.ask("GET", "/v1/accounts", token=server.token(days=1e-9))[0] == 401
     token = server.token(who="carl")
     assert server.ask("GET", "/v1/accounts", token=token)[0] == 200
-    name = hashlib.sha256(token.encode()).hexdigest()[:16]
-    server.tokens.revoke(name)
+    server.tokens.revoke(hashlib.sha256(token.encode()).hexdigest()[:16])
     assert server.ask("GET", "/v1/accounts", token=token)[0] == 401
-
-
-def test_the_database_of_the_server_has_no_token(server, anna):
     for path in (server.folder / "work").glob("server.sqlite*"):
-        assert anna.encode() not in path.read_bytes()
-        assert anna[3:20].encode() not in path.read_bytes()
-    assert anna not in server.log()
+        assert token[3:20].encode() not in path.read_bytes()
+    assert token not in server.log()
 
 
 def test_another_account_is_not_there_for_a_token(server, anna):
-    assert server.submit(anna, "mine")[0] == 202
-    server.ended(anna, "mine")
+    assert server.released(anna, "mine") == "published"
     stranger = server.token(who="carl", accounts=("staff",))
     for path in ("releases", "releases/mine", "releases/mine/table.csv", "sources", "releases/mine/request"):
         theirs = server.ask("GET", f"{ME}/{path}", token=stranger)
@@ -170,9 +131,8 @@ def test_a_role_can_do_what_it_is_for_alone(server, anna):
 
 OUTSIDE = {
     "a path": ('source = {path = "/etc/passwd"}', "source"),
-    "a path as source": ('source = {path = "visits.csv", table = "visits"}', "source"),
+    "a path beside a table": ('source = {path = "visits.csv", table = "visits"}', "source"),
     "a database": ('source = {postgres = "postgresql://db/x", table = "visits"}', "source"),
-    "a Spark server": ('source = {spark = "sc://evil", table = "visits"}', "source"),
     "another source": ('source = {table = "wages"}', "source"),
     "a public source": ('source = {table = "regions"}', "source"),
     "a file of keys": ('keys.age = {file = "/etc/passwd", column = "root"}', "file"),
@@ -214,16 +174,11 @@ def test_a_plan_reads_its_own_sources_and_protects_their_units_or_is_refused(ser
     assert server.submit(anna, f"inside-{len(plain)}", plain)[0] == 202  # the control
 
 
-def nested(levels: int) -> bytes:
-    return b'{"id": "x", "plan": ' + b"[" * levels + b"]" * levels + b"}"
-
-
 BODIES = {
     "nothing": b"",
-    "no JSON": b"plan",
     "a list": b"[]",
-    "deep JSON": nested(50_000),
-    "rather deep JSON": nested(100),
+    "deep JSON": b'{"id": "x", "plan": ' + b"[" * 50_000 + b"]" * 50_000 + b"}",
+    "rather deep JSON": b'{"id": "x", "plan": ' + b"[" * 100 + b"]" * 100 + b"}",
     "a deep object": b'{"id": "x", "plan": ' + b'{"a":' * 5000 + b"1" + b"}" * 5000 + b"}",
     "NaN": b'{"id": "x", "plan": {"a": NaN}}',
     "an infinity": b'{"id": "x", "plan": {"a": 1e999}}',
@@ -232,17 +187,12 @@ BODIES = {
     "deep TOML": json.dumps({"id": "x", "plan": "a = " + "[" * 20_000 + "]" * 20_000}).encode(),
     "dotted TOML": json.dumps({"id": "x", "plan": ".".join("a" * 3000) + " = 1"}).encode(),
     "UTF-16": json.dumps({"id": "x", "plan": PLAN}).encode("utf-16"),
-    "Latin-1": '{"id": "x", "plan": "é"}'.encode("latin-1"),
     "NUL bytes": b'{"id": "x", "plan": "a\x00b"}',
     "a NUL in a text": b'{"id": "x", "plan": "title = \\"a\\\\u0000\\""}',
     "half of a pair": b'{"id": "x", "plan": "\\ud800"}',
     "a name twice": b'{"id": "x", "id": "y", "plan": "a"}',
     "an unknown field": b'{"id": "x", "plan": "a", "path": "/etc/passwd"}',
-    "no plan": b'{"id": "x"}',
-    "a plan of numbers": b'{"id": "x", "plan": 5}',
-    "an empty plan": b'{"id": "x", "plan": ""}',
     "an id of numbers": b'{"id": 5, "plan": "a"}',
-    "a source of numbers": b'{"id": "x", "plan": "a", "source": 7}',
     "compressed": zlib.compress(b" " * 1_000_000),
     "dates that are none": b'{"id": "x", "plan": {"budget": {"date": "2025-99-99"}, "query": []}}',
 }
@@ -276,47 +226,21 @@ def test_a_body_that_is_too_large_or_not_plain_json_is_refused(server, anna):
         assert server.ask("POST", f"{ME}/releases", token=anna, body=b"{}", headers=headers)[0] == 415
 
 
-IDS = [
-    "../x",
-    "..",
-    ".",
-    "a/b",
-    "a%2fb",
-    "%2e%2e%2f",
-    "a\\b",
-    "a b",
-    "-a",
-    "",
-    "a" * 65,
-    "a\x00",
-    "é",
-    "a\n",
-    "con:1",
-    "a.",
-]
-
-
-@pytest.mark.parametrize("id", IDS, ids=ascii)
-def test_an_id_that_is_no_plain_name_is_refused(server, anna, id):
-    status, _, found = server.submit(anna, id)
-    assert (status, list(found)) == (400, ["error"])
+def test_an_id_that_is_no_plain_name_is_refused(server, anna):
+    for id in ("../x", ".", "a/b", "%2e%2e%2f", "a b", "-a", "", "a" * 65, "a\x00", "é", "a."):
+        status, _, found = server.submit(anna, id)
+        assert (status, list(found)) == (400, ["error"]), id
 
 
 PATHS = [
     "/v1/accounts/people/releases/../../../../etc/passwd",
     "/v1/accounts/people/releases/..%2f..%2f..%2fetc%2fpasswd",
-    "/v1/accounts/people/releases/%2e%2e/%2e%2e/server.sqlite",
     "/v1/accounts/people/releases/x/..%2ftable.json",
     "/v1/accounts/people/releases/x/table.json%00.csv",
-    "/v1/accounts/people/releases/x/server.sqlite",
-    "/v1/accounts//people/releases",
     "//etc/passwd",
-    "/v1/accounts/people%2freleases",
     "/v1/accounts/people/releases/" + "a" * 5000,
-    "/V1/accounts",
     "/v1/accounts/%70eople/releases/%78/%74able.json",
     "/static/server.toml",
-    "/server.toml",
 ]
 
 
@@ -328,52 +252,47 @@ def test_no_path_leads_out_of_the_table_of_operations(server, anna, path):
 
 
 def test_methods_and_headers_that_are_no_operation_change_nothing(server, anna):
-    assert server.submit(anna, "kept")[0] == 202
-    server.ended(anna, "kept")
+    assert server.released(anna, "kept") == "published"
     for method in ("DELETE", "PUT", "PATCH", "TRACE", "OPTIONS"):
         assert server.ask(method, f"{ME}/releases/kept", token=anna)[0] == 405
     tricks = {
         "X-HTTP-Method-Override": "DELETE",
         "X-Original-URL": "/server.toml",
-        "X-Rewrite-URL": "/server.toml",
-        "X-Forwarded-For": "127.0.0.1",
         "X-Forwarded-User": "berta",
         "Host": "evil.example",
         "Range": "bytes=0-0,0-0,0-0",
         "Cookie": "role=approver",
-        "Forwarded": "for=1;proto=https",
     }
     status, headers, found = server.ask("GET", f"{ME}/releases/kept", token=anna, headers=tricks)
     assert (status, found["state"]) == (200, "published")
+    assert set(found) == {"account", "id", "who", "source", "state", "answers"}  # public facts alone
+    listed = server.ask("GET", f"{ME}/releases", token=anna)[2]["releases"]
+    assert {name for each in listed for name in each} <= {*found, "again_in", "message"}
+    assert server.folder.name not in json.dumps([found, listed])
     assert "evil.example" not in json.dumps([headers, found])
     assert headers["cache-control"] == "no-store"
     assert "server" not in headers
 
 
-def test_one_id_asked_for_at_once_is_one_release(server, anna):
-    found = together(8, lambda _: server.submit(anna, "at-once"))
-    assert {status for status, _, _ in found} == {202}
-    assert server.ended(anna, "at-once")["state"] == "published"
-    tables = together(4, lambda _: server.ask("GET", f"{ME}/releases/at-once/table.json", token=anna)[2])
+@pytest.mark.parametrize("plans", [[PLAN] * 2, [PLAN, PLAN.replace("0.5", "0.25")]], ids=["one plan", "two plans"])
+def test_one_id_asked_for_at_once_is_the_release_of_one_plan(server, anna, plans):
+    id = f"at-once-{len(set(plans))}"
+    found = together(8, lambda at: server.submit(anna, id, plans[at % 2]))
+    won = {plans[at % 2] for at, (status, _, _) in enumerate(found) if status == 202}
+    assert len(won) == 1
+    assert {status for at, (status, _, _) in enumerate(found) if plans[at % 2] not in won} <= {409}
+    assert {status for at, (status, _, _) in enumerate(found) if plans[at % 2] in won} == {202}
+    assert server.ended(anna, id)["state"] == "published"
+    tables = together(4, lambda _: server.ask("GET", f"{ME}/releases/{id}/table.json", token=anna)[2])
     assert all(each == tables[0] for each in tables)
-    assert len(server.entries(EntryKind.SPEND, "people/visits/at-once")) == 1
-
-
-def test_one_id_asked_for_at_once_with_two_plans_is_the_release_of_one(server, anna):
-    plans = [PLAN, PLAN.replace("0.5", "0.25")]
-    found = together(8, lambda at: server.submit(anna, "two-plans", plans[at % 2]))
-    won = [at % 2 for at, (status, _, _) in enumerate(found) if status == 202]
-    assert len(set(won)) == 1
-    assert {status for at, (status, _, _) in enumerate(found) if at % 2 != won[0]} == {409}
-    (spent,) = [server.ended(anna, "two-plans"), *server.entries(EntryKind.SPEND, "people/visits/two-plans")][1:]
-    assert str(spent.cost) == f"epsilon {('0.5', '0.25')[won[0]]}"
+    (spent,) = server.entries(EntryKind.SPEND, f"people/visits/{id}")
+    assert str(spent.cost) == f"epsilon {0.5 if PLAN in won else 0.25}"
 
 
 def test_a_budget_that_is_spent_refuses_at_the_deadline_in_public_words(server):
     token = server.token(who="carl", accounts=("staff",))
     plan = 'budget.epsilon = 0.75\n[[query]]\nname = "n"\nkind = "count"\n'
-    assert server.submit(token, "first", plan, account="staff")[0] == 202
-    assert server.ended(token, "first", "staff")["state"] == "published"
+    assert server.released(token, "first", plan, "staff") == "published"
     assert server.submit(token, "second", plan, account="staff")[0] == 202
     found = server.ended(token, "second", "staff")
     assert found["state"] == "refused"
@@ -381,22 +300,9 @@ def test_a_budget_that_is_spent_refuses_at_the_deadline_in_public_words(server):
     assert server.ask("GET", "/v1/accounts/staff/releases/second/table.csv", token=token)[0] == 404
 
 
-def test_answers_have_public_facts_alone(server, anna):
-    assert server.submit(anna, "facts")[0] == 202
-    found = server.ended(anna, "facts")
-    assert set(found) == {"account", "id", "who", "source", "state", "answers"}
-    listed = server.ask("GET", f"{ME}/releases", token=anna)[2]["releases"]
-    assert {name for each in listed for name in each} <= {*found, "again_in", "message"}
-    assert server.folder.name not in json.dumps([found, listed])
-
-
-def test_an_account_that_needs_approval_waits_for_somebody_else(server, anna):
+def test_an_account_that_needs_approval_waits_for_somebody_else_and_what_is_rejected_is_not_charged(server, anna):
     client = Client(server.url, anna, account="reviewed")
-    assert server.submit(anna, "asked", account="reviewed")[0] == 202
-    limit = 2000
-    while (state := client.requests()[0]["state"]) != "waiting for approval" and limit:
-        limit -= 1
-    assert state == "waiting for approval"
+    server.asked(anna, "asked")
     assert server.entries(EntryKind.SPEND, "reviewed/visits/asked") == []
     berta = server.client(who="berta", role="approver", accounts=("reviewed",))
     assert {each["source"]: each["columns"] for each in berta.sources()} == {"visits": None}  # nothing is opened
@@ -412,37 +318,15 @@ def test_an_account_that_needs_approval_waits_for_somebody_else(server, anna):
     assert len(server.entries(EntryKind.SPEND, "reviewed/visits/asked")) == 1
     with pytest.raises(ServerRefusal):
         berta.reject("asked", "too late")
-
-
-def test_a_request_that_is_rejected_is_never_charged(server, anna):
-    client = Client(server.url, anna, account="reviewed")
-    berta = server.client(who="berta", role="approver", accounts=("reviewed",))
-    assert server.submit(anna, "rejected", account="reviewed")[0] == 202
-    limit = 2000
-    while client.requests()[0]["state"] != "waiting for approval" and limit:
-        limit -= 1
+    server.asked(anna, "rejected")
     assert berta.reject("rejected", "too much")["state"] == "rejected"
     with pytest.raises(ServerRefusal, match="rejected; too much"):
         client.release(PLAN, id="rejected")
     assert server.entries(EntryKind.SPEND, "reviewed/visits/rejected") == []
 
 
-def test_a_decision_on_the_command_line_is_followed(server, anna):
-    assert server.submit(anna, "elsewhere", account="reviewed")[0] == 202
-    client, limit = Client(server.url, anna, account="reviewed"), 2000
-    while client.requests()[0]["state"] != "waiting for approval" and limit:
-        limit -= 1
-    with Ledger.open(server.folder / "people.ledger") as ledger:
-        ledger.approve("reviewed/visits/elsewhere", who="berta")
-    assert len(client.release(PLAN, id="elsewhere").rows()) == 2
-
-
-def test_roles_are_those_of_the_tokens():
-    assert [each.value for each in TokenRole] == ["analyst", "approver"]
-
-
-def crowd(server, size):
-    """So many analysts, each with a token and a plan of their own, at once: their tables."""
+@pytest.mark.parametrize("size", [6, pytest.param(50, marks=pytest.mark.long)])
+def test_many_analysts_at_once_each_get_their_own_table(server, size):
     tokens = [server.token(who=f"analyst {at}") for at in range(size)]
 
     def work(at):
@@ -451,17 +335,6 @@ def crowd(server, size):
         assert client.dry_run(plan)["cost"] == "epsilon 0.5"
         return client.release(plan, id=f"crowd-{size}-{at}")
 
-    found = together(size, work)
-    for at, each in enumerate(found):
-        assert {row["query"] for row in each.rows()} == {f"visits {at}"}  # each has its own table
+    for at, each in enumerate(together(size, work)):
+        assert {row["query"] for row in each.rows()} == {f"visits {at}"}
         assert len(server.entries(EntryKind.SPEND, f"people/visits/crowd-{size}-{at}")) == 1
-    return found
-
-
-def test_some_analysts_at_once_each_get_their_own_table(server):
-    assert len(crowd(server, 6)) == 6
-
-
-@pytest.mark.long
-def test_fifty_analysts_at_once_each_get_their_own_table(server):
-    assert len(crowd(server, 50)) == 50

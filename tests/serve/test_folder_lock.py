@@ -7,23 +7,21 @@ import pytest
 
 from rangebound.errors import ArgumentError
 from rangebound.serve.folder_lock import sole_server
-from tests.serve.running import PATIENCE, running
+from tests.serve.running import PATIENCE
 
 HOLD = "import sys, pathlib, rangebound.serve.folder_lock as lock\nwith lock.sole_server(pathlib.Path(sys.argv[1])):\n"
 
 
-def test_a_second_server_on_a_folder_is_refused_and_the_first_goes_on(tmp_path):
-    with running(tmp_path) as server:
-        other = tmp_path / "other.toml"
-        other.write_text((tmp_path / "server.toml").read_text())
-        command = [sys.executable, "-m", "rangebound", "serve", "--config", str(other)]
-        found = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-        assert (found.returncode, found.stdout) == (2, "")
-        assert f"process {server.process.pid} serves this folder already" in found.stderr
-        assert "Traceback" not in found.stderr
-        assert server.ask("GET", "/v1/accounts", token=server.token())[0] == 200
-        server.kill()
-        server.start()  # the control: a lock of a process that is gone holds nobody up
+@pytest.mark.slow
+def test_a_second_server_on_a_folder_is_refused_and_the_first_goes_on(server):
+    other = server.folder / "other.toml"
+    other.write_text((server.folder / "server.toml").read_text())
+    command = [sys.executable, "-m", "rangebound", "serve", "--config", str(other)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert f"process {server.process.pid} serves this folder already" in found.stderr
+    assert "Traceback" not in found.stderr
+    assert server.ask("GET", "/v1/accounts", token=server.token())[0] == 200
 
 
 def test_a_lock_ends_with_its_process_and_not_with_those_that_it_started(tmp_path):

@@ -11,7 +11,7 @@ from rangebound.serve.job_store import Job, JobState, JobStore, database
 JOB = Job(account="people", id="one", who="anna", source="visits", plan="p", begun=10.0)
 
 
-def test_requests_outlive_the_process_that_took_them(tmp_path):
+def test_requests_outlive_the_process_that_took_them_and_are_approved_once(tmp_path):
     first = database(tmp_path / "work")
     assert JobStore(first).add(JOB) == JOB
     first.close()
@@ -27,23 +27,14 @@ def test_requests_outlive_the_process_that_took_them(tmp_path):
     assert jobs.open() == []
     assert (jobs.since(11.0), jobs.since(12.5)) == ([jobs.find("people", "one")], [])
     assert jobs.of(["staff"]) == []
-    second.close()
-
-
-def test_an_approval_lets_a_request_run_once_from_that_moment_on(tmp_path):
-    connection = database(tmp_path)
-    jobs = JobStore(connection)
-    waiting = jobs.add(replace(JOB, state=JobState.WAITING))
-    assert jobs.approved(waiting, 99.0)
-    assert not jobs.approved(waiting, 100.0)
-    assert jobs.find("people", "one") == replace(JOB, begun=99.0)
-    connection.close()
-
-
-def test_a_folder_has_no_letter_of_a_client():
-    assert set(replace(JOB, id="..").folder) <= set("0123456789abcdef")
-    assert replace(JOB, id="a").folder != replace(JOB, id="b").folder
     assert JOB.request == "people/visits/one"
+    assert set(replace(JOB, id="..").folder) <= set("0123456789abcdef")  # no letter of a client
+    assert replace(JOB, id="a").folder != replace(JOB, id="b").folder
+    waiting = jobs.add(replace(JOB, id="two", state=JobState.WAITING))
+    assert jobs.approved(waiting, 99.0)  # it may run once, from that moment on
+    assert not jobs.approved(waiting, 100.0)
+    assert jobs.find("people", "two") == replace(JOB, id="two", begun=99.0)
+    second.close()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="has no modes of files")

@@ -3,23 +3,20 @@
 import json
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 
 import psycopg
 import pytest
 
 from rangebound.errors import ArgumentError
-from rangebound.ledger import postgres_store
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
 from rangebound.serve.client import ServerRefusal
 from tests.ledger.postgres import fresh_address, schema_of
-from tests.serve.running import PATIENCE, PLAN, running
-from tests.serve.test_application import together
+from tests.serve.running import PLAN, running, until
 
 ME = "/v1/accounts/people"
-REVIEWED = "/v1/accounts/reviewed/releases"
+pytestmark = pytest.mark.slow  # the ledger in a database, and the server, have tests of their own
 
 
 class Database:
@@ -61,33 +58,10 @@ def shared(database, tmp_path_factory):
         yield found
 
 
-def test_several_analysts_at_once_are_each_charged_once_under_their_names(shared, database):
-    clients = [shared.client(who=f"analyst {at}") for at in range(5)]
-    plans = [PLAN.replace('name = "visits"', f'name = "visits {at}"') for at in range(5)]
-    found = together(5, lambda at: clients[at].release(plans[at], id=f"many-{at}"))
-    for at, each in enumerate(found):
-        assert {row["query"] for row in each.rows()} == {f"visits {at}"}
-        (spent,) = shared.entries(EntryKind.SPEND, f"people/visits/many-{at}")
-        assert spent.who == f"{database.logins['service']}/analyst {at}"
-    with Ledger.open(database.place("service")) as ledger:
-        ledger.verify()
-        assert ledger.account("people").spends == 5
-        assert shared.client().accounts()[0]["left"] == ledger.account("people").left
-
-
-def waits(server, token, id):
-    """Wait until a request is seen to wait for approval."""
-    limit = time.monotonic() + PATIENCE
-    while server.ask("GET", f"{REVIEWED}/{id}", token=token)[2]["state"] != "waiting for approval":
-        assert time.monotonic() < limit
-        time.sleep(0.1)
-
-
 def test_a_decision_by_the_command_line_of_another_login_is_followed(shared, database):
     token = shared.token(accounts=("reviewed",))
     for id, verb, end in (("approved", "approve", "published"), ("rejected", "reject", "rejected")):
-        assert shared.submit(token, id, account="reviewed")[0] == 202
-        waits(shared, token, id)
+        shared.asked(token, id)
         request = f"reviewed/visits/{id}"
         assert shared.entries(EntryKind.SPEND, request) == []
         command = ["ledger", verb, database.place("paul"), request, "--note", "seen"]
@@ -102,8 +76,7 @@ def test_a_decision_by_the_command_line_of_another_login_is_followed(shared, dat
 def test_approvers_of_the_server_decide_through_its_login(shared, database):
     anna = database.logins["anna"]
     token = shared.token(who=anna, accounts=("reviewed",))
-    assert shared.submit(token, "own", account="reviewed")[0] == 202
-    waits(shared, token, "own")
+    shared.asked(token, "own")
     with pytest.raises(ServerRefusal, match="must not approve"):
         shared.client(who=anna, role="approver", accounts=("reviewed",)).approve("own")
     with Ledger.open(database.place("anna")) as ledger, pytest.raises(ArgumentError, match="must not approve"):
@@ -136,38 +109,15 @@ def test_a_database_that_is_away_is_said_in_public_words_and_the_server_goes_on(
         assert "postgresql" not in json.dumps(data)
         assert database.logins["service"] not in json.dumps(data)
     assert shared.ask("GET", "/v1/accounts", token=token)[0] == 200
-    assert shared.submit(token, "away")[0] == 202
-    assert shared.ended(token, "away")["state"] == "published"
+    assert shared.released(token, "away") == "published"
 
 
 def test_a_database_that_was_away_after_a_charge_costs_no_second_one(shared, database):
     token = shared.token()
-    shared.hold.touch()
-    assert shared.submit(token, "cut")[0] == 202
-    shared.until_charged("people/visits/cut")
+    request = shared.charged_and_held(token, "cut")
     with shut_out(database):
         shared.hold.unlink()
-        limit = time.monotonic() + PATIENCE
-        while "people/visits/cut: the ledger could not be used, attempt 1" not in shared.log():
-            assert time.monotonic() < limit
-            time.sleep(0.02)
+        until(lambda: f"{request}: the ledger could not be used, attempt 1" in shared.log())
     assert shared.ended(token, "cut")["state"] == "published"
-    assert len(shared.entries(EntryKind.SPEND, "people/visits/cut")) == 1
-    assert len(shared.entries(EntryKind.PUBLISH, "people/visits/cut")) == 1
-
-
-@pytest.mark.long
-def test_a_lock_that_a_stranger_holds_fails_a_release_without_a_charge_and_holds_up_no_reader(shared, database):
-    """Whoever may connect to the database may take the lock; writers wait for it a while, and say so."""
-    token = shared.token()
-    with psycopg.connect(database.server, autocommit=True) as stranger:
-        found = "SELECT oid FROM pg_namespace WHERE nspname = %s"
-        number = stranger.execute(found, [schema_of(database.address)]).fetchone()[0]
-        stranger.execute("SELECT pg_advisory_lock(%s)", [postgres_store._MARK | number])
-        assert shared.submit(token, "locked")[0] == 202
-        assert shared.ask("GET", "/v1/accounts", token=token)[0] == 200
-        assert shared.ended(token, "locked")["state"] == "failed"
-    assert "is locked by another process" in shared.log()
-    assert shared.entries(EntryKind.SPEND, "people/visits/locked") == []
-    assert shared.submit(token, "unlocked")[0] == 202  # the control
-    assert shared.ended(token, "unlocked")["state"] == "published"
+    for kind in (EntryKind.SPEND, EntryKind.PUBLISH):
+        assert [each.who for each in shared.entries(kind, request)] == [f"{database.logins['service']}/anna"]

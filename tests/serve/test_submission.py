@@ -24,6 +24,7 @@ trees = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.dictionaries(st.sampled_from(["id", "plan", "source"]), trees))
 def test_an_object_comes_through_as_it_was_sent(data):

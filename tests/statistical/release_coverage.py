@@ -197,11 +197,6 @@ EPSILONS = (1.0, 10.0)
 def table(draws: int) -> str:
     """The coverage of every kind on every table, in Markdown: in percent, at each epsilon."""
     found = {case.name: [coverage(case, epsilon, draws) for epsilon in EPSILONS] for case in CASES}
-    return markdown(found)
-
-
-def markdown(found: dict[str, list[dict[str, tuple[int, int]]]]) -> str:
-    """Counts by table and epsilon as a table of percentages."""
     lines = [f"| kind | {' | '.join(found)} |", "| --- |" + " ---: |" * len(found)]
     for kind in COVERED:
         cells = [

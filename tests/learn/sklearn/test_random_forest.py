@@ -1,25 +1,16 @@
-"""Forests: leaves counted as somebody else does, answers in range, one row moves little, more trees cost nothing."""
-
-from __future__ import annotations
+"""Forests: leaves counted as somebody else does, answers in range, more trees cost nothing."""
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.tree import DecisionTreeRegressor
 
-sklearn = pytest.importorskip("sklearn")
-
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris  # noqa: E402
-from sklearn.tree import DecisionTreeRegressor  # noqa: E402
-
-from rangebound.gdp import largest_mu  # noqa: E402
-from rangebound.learn.sklearn import RandomForestClassifier, RandomForestRegressor, row_sums  # noqa: E402
-from rangebound.learn.sklearn.feature_spread import spread, square_vectors  # noqa: E402
-from rangebound.learn.sklearn.random_trees import RandomTrees, leaf, leaf_sums  # noqa: E402
-from rangebound.learn.sklearn.row_sums import QUANTA, clipped  # noqa: E402
-from tests.learn.sklearn.test_row_sums import squared  # noqa: E402
+from rangebound.learn.sklearn import RandomForestClassifier, RandomForestRegressor
+from rangebound.learn.sklearn.feature_spread import spread
+from rangebound.learn.sklearn.random_trees import RandomTrees, leaf, leaf_sums
 
 
 def drawn(seed: int, trees: int, depth: int, features: int) -> tuple[Any, Any]:
@@ -63,45 +54,6 @@ def test_leaves_hold_what_a_loop_over_rows_counts() -> None:
     assert made.sums(x[:0]).shape == (0, 3)
 
 
-@pytest.mark.parametrize("trees", [1, 2, 3, 7, 100])
-def test_one_row_moves_the_leaves_by_their_norm_at_most(trees: int) -> None:
-    draw = np.random.default_rng(1)
-    largest, norm = 0, math.sqrt(2.0)
-    features, cuts = drawn(trees, trees, 3, 2)
-    for _ in range(20):
-        n = int(draw.integers(1, 20))
-        x, rows = draw.uniform(-1.0, 1.0, (n, 2)), np.column_stack([np.ones(n), draw.choice([-1.0, 1.0, 0.3], n)])
-        copied = clipped(rows, norm * math.sqrt(trees), trees)
-        more, less = (leaf_sums(copied[k:], x[k:], features, cuts) for k in (0, 1))
-        moved = squared(more - less)
-        assert moved <= QUANTA**2
-        largest = max(largest, moved)
-    assert largest > 0.999 * QUANTA**2  # attained
-    once = clipped(rows, norm)
-    control = leaf_sums(once, x, features, cuts) - leaf_sums(once[1:], x[1:], features, cuts)
-    assert (squared(control) > QUANTA**2) == (trees > 1)  # as many copies as trees, unless they are scaled
-
-
-@pytest.mark.parametrize("trees", [1, 20])
-@pytest.mark.parametrize("kind", [RandomForestClassifier, RandomForestRegressor])
-def test_all_releases_together_cost_no_more_than_mu(kind: Any, trees: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    spent, make = [], row_sums.noisy
-
-    def recorded(sums: Any, norm: float, mu: float) -> Any:
-        if sums.any():  # what is drawn around zero is of no row
-            spent.append(Fraction(mu) ** 2)
-        return make(sums, norm, mu)
-
-    monkeypatch.setattr(row_sums, "noisy", recorded)
-    x, y = load_iris(return_X_y=True)
-    more: dict[str, Any] = {"target_bounds": (0, 2)} if kind is RandomForestRegressor else {}
-    kind(bounds=(0, 8), trees=trees, **more).fit(x, y)
-    allowed = Fraction(largest_mu(Fraction(1), Fraction(1, 10**6))) ** 2
-    assert len(spent) == 2
-    assert sum(spent) <= allowed
-    assert float(sum(spent)) == pytest.approx(float(allowed), rel=1e-9)
-
-
 def test_the_cuts_depend_on_rows_by_what_was_released_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cuts follow the released means; with those hidden, they do not follow the rows."""
     x = np.full((500, 1), 0.9)
@@ -115,7 +67,7 @@ def test_the_cuts_depend_on_rows_by_what_was_released_alone(monkeypatch: pytest.
     assert 0.08 < float(np.std(hidden)) < 0.12
 
 
-def test_the_spread_is_that_of_numpy_and_one_row_moves_its_sum_by_its_norm() -> None:
+def test_the_spread_is_that_of_numpy() -> None:
     x = np.random.default_rng(3).uniform(-0.5, 1.0, (4000, 2))
     mean, deviation = spread(x, 1.0, 1e5)
     np.testing.assert_allclose(mean, x.mean(axis=0), atol=1e-4)
@@ -123,9 +75,6 @@ def test_the_spread_is_that_of_numpy_and_one_row_moves_its_sum_by_its_norm() -> 
     mean, deviation = spread(x[:0], 0.35, 0.1)
     assert (np.abs(mean) <= 1.0).all()
     assert ((deviation >= 0.0) & (deviation <= 1.0)).all()
-    norm = 0.35 * math.sqrt(5.0)
-    sums = [row_sums.total(x[k:], square_vectors, norm) for k in (0, 1)]
-    assert 0 < squared(sums[0] - sums[1]) <= QUANTA**2
 
 
 def test_answers_stay_in_range() -> None:
@@ -142,7 +91,7 @@ def test_answers_stay_in_range() -> None:
         assert made.apply(x).shape == (len(x), 100)
 
 
-FAR = [(1e4, 100, 500), (1.0, 10, 5000)]  # epsilon, trees, rows; noise alone is above 5 deviations with 3e-7 a place
+FAR = [(1.0, 10, 5000), (1e4, 100, 500)]  # epsilon, trees, rows; noise alone is above 5 deviations with 3e-7 a place
 
 
 def far_off(epsilon: float, trees: int, rows: int) -> tuple[float, float]:
@@ -155,11 +104,13 @@ def far_off(epsilon: float, trees: int, rows: int) -> tuple[float, float]:
     return float(np.mean(off)), float(np.mean([(fitted.fit(x, y).predict(places) != 3).any() for _ in range(60)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", FAR, ids=str)
 def test_far_from_all_rows_every_forest_answers_with_all_rows(settings: tuple[float, int, int]) -> None:
     assert far_off(*settings) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", FAR, ids=str)
 def test_noise_alone_would_answer_anything(settings: tuple[float, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: leaves without rows are asked like others; one in ten forests is off, and none of 120 with 3e-6."""
@@ -193,15 +144,3 @@ def test_more_trees_cost_nothing() -> None:
     x, y = load_iris(return_X_y=True)
     noises = [RandomForestClassifier(bounds=(0, 8), trees=t).fit(x, y)._forest.noise / t for t in (1, 10, 100)]
     np.testing.assert_allclose(noises, noises[0])
-
-
-def test_it_learns() -> None:
-    """More than half way from guessing to no errors; the control is a forest of labels that say nothing."""
-    x, y = load_breast_cancer(return_X_y=True)
-    bounds = x.min(axis=0) - 0.1, x.max(axis=0) + 0.1
-    scores = [
-        [(RandomForestClassifier(epsilon=3.0, bounds=bounds).fit(x, labels).predict(x) == y).mean() for _ in "abc"]
-        for labels in (y, np.random.default_rng(1).permutation(y))
-    ]
-    assert min(scores[0]) > 0.84
-    assert max(scores[1]) < 0.75

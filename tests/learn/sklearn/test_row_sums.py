@@ -1,16 +1,11 @@
 """Sums of clipped rows: their sensitivity in whole numbers, their noise, and that no row depends on another."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("sklearn")
-
 from scipy.stats import kstest, norm
 
 from rangebound.errors import ArgumentError, ArgumentTypeError

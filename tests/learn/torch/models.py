@@ -1,10 +1,10 @@
 """Small models, data and noise for the tests of training."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -12,29 +12,39 @@ import rangebound as rb
 from rangebound.learn.torch import Elementwise, PrivacyEngine
 
 CRITERION = nn.functional.cross_entropy
+torch.func.vmap(torch.sin)(torch.zeros(1))  # the first call imports some 800 modules: no test is to be charged for them
 
 
-class Custom(nn.Module):
+class Built(nn.Module):
+    """A module of these parts, whose forward pass is a function of it and the input; tensors become buffers."""
+
+    def __init__(self, run: Callable[[Any, torch.Tensor], torch.Tensor], **parts: Any) -> None:
+        super().__init__()
+        self._run = (run,)
+        for name, each in parts.items():
+            if isinstance(each, torch.Tensor) and not isinstance(each, nn.Parameter):
+                self.register_buffer(name, each)
+            else:
+                setattr(self, name, each)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self._run[0](self, x)
+
+
+def custom() -> nn.Module:
     """A module outside the quick route: a parameter of its own, used twice."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = nn.Linear(6, 4)
-        self.free = nn.Parameter(torch.full((4,), 0.3))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.inner(x) * self.free + self.free.sin()
+    own = nn.Parameter(torch.full((4,), 0.3))
+    return Built(lambda m, x: m.inner(x) * m.free + m.free.sin(), inner=nn.Linear(6, 4), free=own)
 
 
-class Mixing(nn.Module):
+def mixing() -> nn.Module:
     """A module that lets the examples of a batch reach into each other."""
+    return Built(lambda m, x: m.inner(x - x.mean(0, keepdim=True)), inner=nn.Linear(6, 3))
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = nn.Linear(6, 3)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.inner(x - x.mean(0, keepdim=True))
+def deciding() -> nn.Module:
+    """A module that vmap cannot run: it decides by values, so that examples go one at a time."""
+    return Built(lambda m, x: m.a(x) if x.sum() > 0.0 else m.b(x), a=nn.Linear(6, 3), b=nn.Linear(6, 3))
 
 
 def linear() -> nn.Module:
@@ -56,7 +66,7 @@ def words() -> nn.Module:
     return nn.Sequential(nn.Linear(4, 5), nn.GELU(), nn.Flatten(), nn.Linear(15, 3))
 
 
-SHAPES = {linear: (6,), chain: (6,), images: (2, 8, 8), words: (3, 4), Custom: (6,)}
+SHAPES = {linear: (6,), chain: (6,), images: (2, 8, 8), words: (3, 4), custom: (6,)}
 
 
 def data(shape: tuple[int, ...], count: int = 12, seed: int = 0, classes: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
@@ -77,20 +87,43 @@ class NoNoise:
 
 
 def private(
-    module: nn.Module, x: torch.Tensor, y: torch.Tensor, *, watchers: tuple[Any, ...] = (), **options: Any
+    module: nn.Module, x: Any, y: torch.Tensor | None = None, *, watchers: tuple[Any, ...] = (), **options: Any
 ) -> tuple[PrivacyEngine, Any, Any]:
-    """An engine, its optimizer and its loader, with defaults for what a test does not care about."""
-    engine = PrivacyEngine(*watchers)
+    """An engine, its optimizer and its loader, with defaults for what a test does not care about.
+
+    `x` may be a dataset or a loader.
+    """
+    engine = options.pop("engine", None) or PrivacyEngine(*watchers)
     size = options.pop("batch_size", len(x))
+    dataset = x if y is None else torch.utils.data.TensorDataset(x, y)
+    given = x if isinstance(x, torch.utils.data.DataLoader) else torch.utils.data.DataLoader(dataset, batch_size=size)
     inner = options.pop("inner", lambda parameters: torch.optim.SGD(parameters, lr=0.5))
     settings = {"clipping": Elementwise(clip=0.125), "noise_multiplier": 4.0, "criterion": CRITERION, **options}
     _, optimizer, loader = engine.make_private(
         module=module,
         optimizer=inner(module.parameters()),
-        data_loader=torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=size),
+        data_loader=given,
         **settings,
     )
     return engine, optimizer, loader
+
+
+def simple(count: int = 12, **options: Any) -> tuple[PrivacyEngine, Any, Any]:
+    """The same for a linear layer and so many made-up examples."""
+    return private(linear(), *data((6,), count), **options)
+
+
+def many_runs(x: torch.Tensor, runs: int, **options: Any) -> np.ndarray:
+    """The weights after three steps of a whole training, for an audit: each row is a model of 8 weights by itself.
+
+    So thousands of runs take place at once.
+    """
+    model = nn.Linear(8, runs, bias=False).double()
+    nn.init.zeros_(model.weight)
+    given: dict[str, Any] = {"criterion": lambda output, target: output.sum(), **options}
+    _, optimizer, loader = private(model, x.double(), torch.zeros(len(x)), **given)
+    train(optimizer, loader, 3)
+    return model.weight.detach().numpy()
 
 
 def train(optimizer: Any, loader: Any, steps: int) -> None:

@@ -1,25 +1,19 @@
 """Adaptive clipping: sums and tallies of one example at a time, the split of the noise, and one account for both."""
 
-from __future__ import annotations
-
-import copy
 import math
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
-
-from torch import nn  # noqa: E402
-
-import rangebound as rb  # noqa: E402
-from rangebound.learn.torch import Adaptive, Euclidean, RenyiWatcher, SecureNoise  # noqa: E402
-from rangebound.learn.torch.adaptive_clipping import ClipController, split_multiplier, tallied_sum  # noqa: E402
-from rangebound.learn.torch.gradients.per_example import clipped_sum, example_gradients, learned  # noqa: E402
-from tests.learn.torch.models import CRITERION, SHAPES, NoNoise, data, linear, private, train  # noqa: E402
+import rangebound as rb
+from rangebound.learn.torch import Adaptive, Euclidean, SecureNoise
+from rangebound.learn.torch.adaptive_clipping import ClipController, split_multiplier, tallied_sum
+from rangebound.learn.torch.gradients.per_example import clipped_sum, example_gradients, learned
+from tests.learn.torch.models import CRITERION, SHAPES, data, linear, simple, train
 
 Refused = rb.errors.ArgumentError
 MEMORY = 2**20
@@ -93,10 +87,8 @@ def test_the_split_is_the_formula_of_the_paper_rounded_up(multiplier: float, tal
 
 def test_the_two_releases_cost_what_somebody_else_computes() -> None:
     """dp_accounting composes the two Gaussian releases of each step; the account of the engine is their sum."""
-    x, y = data((6,), count=40)
-    engine, optimizer, loader = private(
-        linear(), x, y, clipping=Adaptive(clip=1.0, tally_noise=6.0), noise_multiplier=8.0, batch_size=40
-    )
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    engine, optimizer, loader = simple(40, clipping=Adaptive(clip=1.0, tally_noise=6.0), noise_multiplier=8.0)
     train(optimizer, loader, 5)
     control = optimizer._control
     parts = [
@@ -110,14 +102,13 @@ def test_the_two_releases_cost_what_somebody_else_computes() -> None:
 
 
 def test_a_target_and_a_ledger_include_the_tally(tmp_path: Any) -> None:
-    x, y = data((6,), count=40)
     costs = {}
     with rb.Ledger.create(tmp_path / "training.ledger") as ledger:
         for name, clipping in {"adaptive": Adaptive(clip=1.0), "fixed": Euclidean(clip=1.0)}.items():
             ledger.open_account(name, epsilon=3, delta="1e-5")
-            engine, optimizer, _ = private(
-                linear(), x, y, clipping=clipping, batch_size=10, noise_multiplier=None, target_epsilon=2.0,
-                target_delta=1e-5, epochs=2, ledger=ledger, account=name, request=name,
+            engine, optimizer, _ = simple(
+                40, clipping=clipping, noise_multiplier=None, target_epsilon=2.0, target_delta=1e-5, epochs=2,
+                ledger=ledger, account=name, request=name,
             )  # fmt: skip
             costs[name] = ledger.account(name).spent.units, engine.noise_multiplier, optimizer.mechanism.noise.scale
     assert costs["adaptive"][:2] == costs["fixed"][:2]
@@ -126,85 +117,49 @@ def test_a_target_and_a_ledger_include_the_tally(tmp_path: Any) -> None:
     assert costs["adaptive"][2] > 1.1 * costs["fixed"][2]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Recording(SecureNoise):
     """The secure draw, with the mechanisms that were asked."""
 
-    seen: list[tuple[float, float, int]] = []  # noqa: RUF012
+    seen: list[tuple[float, float]] = field(default_factory=list)
 
     def release(self, mechanism: rb.Mechanism, location: torch.Tensor) -> torch.Tensor:
-        self.seen.append((mechanism.noise.scale, mechanism.query.sensitivity, len(location)))
+        self.seen.append((mechanism.noise.scale, mechanism.query.sensitivity))
         return super().release(mechanism, location)
 
 
 def test_every_step_draws_noise_in_proportion_to_its_norm_and_for_the_tally() -> None:
-    x, y = data((6,), count=40)
-    Recording.seen.clear()
-    _, optimizer, loader = private(
-        linear(), x, y, clipping=Adaptive(clip=2.0, tally_noise=9.0), noise_multiplier=3.0, noise=Recording(),
-        batch_size=40,
-    )  # fmt: skip
-    clips = []
+    noise, clips = Recording(), []
+    _, optimizer, loader = simple(40, clipping=Adaptive(clip=2.0, tally_noise=9.0), noise_multiplier=3.0, noise=noise)
     for _ in range(4):
-        for a, b in loader:
-            clips.append(optimizer.clipping.clip)
-            optimizer.backward(a, b)
-            optimizer.step()
-    tallies, sums = Recording.seen[::2], Recording.seen[1::2]
-    assert tallies == [(9.0, 0.5, 1)] * 4
+        clips.append(optimizer.clipping.clip)
+        train(optimizer, loader, 1)
+    assert noise.seen[::2] == [(9.0, 0.5)] * 4
     z = split_multiplier(3.0, 9.0)
-    assert [(scale, bound) for scale, bound, _ in sums] == [
-        (pytest.approx(z * clip, rel=1e-12), clip) for clip in clips
-    ]
-    assert all(Fraction(scale) >= Fraction(z) * Fraction(bound) for scale, bound, _ in sums)
+    assert noise.seen[1::2] == [(pytest.approx(z * clip, rel=1e-12), clip) for clip in clips]
+    assert all(Fraction(scale) >= Fraction(z) * Fraction(bound) for scale, bound in noise.seen[1::2])
     assert len(set(clips)) == 4
 
 
-@pytest.mark.parametrize("start", [1e-3, 1e3])
-def test_the_norm_follows_the_quantile(start: float) -> None:
-    """Without noise, and with a model that stands still."""
-    module = linear()
-    x, y = data((6,), count=200)
-    seen: list[torch.Tensor] = []
-    settings: dict[str, Any] = {"noise": NoNoise(seen=seen), "batch_size": 200, "noise_multiplier": 1.0}
-    settings["inner"] = lambda parameters: torch.optim.SGD(parameters, lr=0.0)
-    _, optimizer, loader = private(
-        copy.deepcopy(module), x, y, clipping=Adaptive(clip=start, quantile=0.3, speed=0.5), **settings
-    )
-    train(optimizer, loader, 150)
-    below = float((norms(module, x, y) <= optimizer.clipping.clip).double().mean())
-    assert 0.2 < below < 0.4
-
-
 def test_the_norm_is_saved_and_restored() -> None:
-    x, y = data((6,), count=40)
-    settings: dict[str, Any] = {"clipping": Adaptive(clip=5.0), "batch_size": 40}
-    _, first, loader = private(linear(), x, y, **settings)
+    (_, first, loader), (_, second, _) = (simple(40, clipping=Adaptive(clip=5.0)) for _ in range(2))
     train(first, loader, 3)
-    _, second, _ = private(linear(), x, y, **settings)
     assert second.clipping.clip == 5.0
     second.load_state_dict(first.state_dict())
     assert second.clipping.clip == first.clipping.clip != 5.0
 
 
-def test_the_norm_stays_an_ordinary_float() -> None:
-    control = ClipController(Adaptive(clip=1e-19, speed=100.0), 1.0, 10.0)
-    for _ in range(3):
-        control.follow(1e9)
-    assert control.clipping.clip == 1e-20
-    for _ in range(9):
-        control.follow(-1e9)
-    assert control.clipping.clip == 1e20
-
-
-@pytest.mark.parametrize("speed", [1e3, 1e300])
+@pytest.mark.parametrize("speed", [100.0, 1e3, 1e300])
 def test_a_large_speed_ends_at_the_bounds(speed: float) -> None:
     """An exponential of more than 709 is no float; the control is the formula itself."""
     control = ClipController(Adaptive(clip=1.0, speed=speed), 1.0, 10.0)
-    for released, expected in ((-1e9, 1e20), (1e9, 1e-20), (0.0, 1e-20)):
-        control.follow(released)
+    for released, expected in ((-1e9, 1e20), (1e9, 1e-20), (1e9, 1e-20)):
+        for _ in range(3):
+            control.follow(released)
         assert control.clipping.clip == expected
-    with pytest.raises(OverflowError):
-        math.exp(speed * 0.9)
+    if speed > 709.0:
+        with pytest.raises(OverflowError):
+            math.exp(speed)
 
 
 @pytest.mark.parametrize("released", [-3.0, 0.4, 7.0])
@@ -213,26 +168,3 @@ def test_the_norm_moves_as_the_formula_says(released: float) -> None:
     control.follow(released)
     fraction = min(max(0.5 + released / 10.0, 0.0), 1.0)
     assert control.clipping.clip == pytest.approx(2.0 * math.exp(-0.3 * (fraction - 0.4)), rel=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "reason"),
-    [
-        ({"clip": 0.0}, "clip=0"), ({"quantile": 0.0}, "quantile=0"), ({"quantile": 1.0}, "quantile=1"),
-        ({"speed": 0.0}, "speed=0"), ({"tally_noise": 0.0}, "tally_noise=0"),
-        ({"tally_noise": 0.5}, "above half the noise multiplier"),
-    ],
-    ids=str,
-)  # fmt: skip
-def test_settings_that_protect_nothing_are_refused(wrong: dict[str, Any], reason: str) -> None:
-    x, y = data((6,))
-    with pytest.raises(Refused, match=reason):
-        private(linear(), x, y, clipping=Adaptive(**{"clip": 1.0, **wrong}), noise_multiplier=2.0)
-
-
-def test_bounded_noise_and_per_instance_accounts_are_refused() -> None:
-    x, y = data((6,))
-    with pytest.raises(Refused, match="Euclidean clipping"):
-        private(linear(), x, y, clipping=Adaptive(clip=1.0), bounding=rb.RECTIFY, support=rb.Interval(-1, 1))
-    with pytest.raises(Refused):
-        private(linear(), x, y, clipping=Adaptive(clip=1.0), watchers=(RenyiWatcher(),))

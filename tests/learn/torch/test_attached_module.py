@@ -1,117 +1,148 @@
-"""The ordinary loop: `loss.backward()` on an attached module gives the same sums as `optimizer.backward(x, y)`."""
-
-from __future__ import annotations
+"""The ordinary loop: `loss.backward()` on an attached module gives the sums of `optimizer.backward(x, y)`; factors."""
 
 import copy
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-from torch import nn  # noqa: E402
-
-import rangebound as rb  # noqa: E402
-from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, PrivacyEngine  # noqa: E402
-from tests.learn.torch.models import CRITERION, SHAPES, NoNoise, chain, data, linear, private  # noqa: E402
+import rangebound as rb
+from rangebound.learn.torch import Adaptive, Elementwise, Euclidean, FisherWatcher, PrivacyEngine
+from tests.learn.torch.models import CRITERION, SHAPES, NoNoise, chain, data, linear, private, simple
 
 Refused = rb.errors.ArgumentError
 
 
-def sums(model: nn.Module, x: torch.Tensor, y: torch.Tensor, loop: Callable[..., None], **options: Any) -> torch.Tensor:
+def sums(model: nn.Module, loop: Callable[..., None], x: Any = None, y: Any = None, **options: Any) -> torch.Tensor:
     """What a step would release without noise."""
     seen: list[torch.Tensor] = []
     settings = {"clipping": Euclidean(clip=0.4), "noise": NoNoise(seen=seen), **options}
+    x, y = data((6,)) if x is None else (x, y)
     engine, optimizer, loader = private(copy.deepcopy(model), x, y, **settings)
     for a, b in loader:
         optimizer.zero_grad()
         loop(engine, optimizer, a, b)
         optimizer.step()
-    return seen[0]
+    return torch.cat(seen)
 
 
-def ordinary(reduction: str = "mean", parts: int = 1, wrap: Callable[[Any], Any] = lambda module: module) -> Any:
+def cast(half: torch.dtype | None) -> torch.autocast:
+    return torch.autocast("cpu", dtype=half or torch.float16, enabled=half is not None)
+
+
+def ordinary(
+    reduction: str = "mean", parts: int = 1, wrap: Any = lambda module: module, half: Any = None, size: float = 1.0
+) -> Any:
     def loop(engine: PrivacyEngine, optimizer: Any, x: torch.Tensor, y: torch.Tensor) -> None:
         net = engine.attach(wrap(optimizer.module), reduction=reduction)
         for a, b in zip(x.chunk(parts), y.chunk(parts), strict=True):
-            nn.functional.cross_entropy(net(a), b, reduction=reduction).backward()
+            with cast(half):
+                loss = size * CRITERION(net(a), b, reduction=reduction)
+            loss.backward()
 
     return loop
 
 
-def private_loop(engine: PrivacyEngine, optimizer: Any, x: torch.Tensor, y: torch.Tensor) -> None:
-    optimizer.backward(x, y)
+def private_loop(half: torch.dtype | None = None) -> Any:
+    def loop(engine: PrivacyEngine, optimizer: Any, x: torch.Tensor, y: torch.Tensor) -> None:
+        with cast(half):
+            optimizer.backward(x, y)
+
+    return loop
 
 
 @pytest.mark.parametrize("build", list(SHAPES), ids=lambda each: each.__name__)
 @pytest.mark.parametrize("clipping", [Euclidean(clip=0.4), Elementwise(clip=0.05)], ids=lambda c: type(c).__name__)
 def test_both_loops_release_the_same(build: Any, clipping: Any) -> None:
-    model = build()
-    x, y = data(SHAPES[build])
-    ours = sums(model, x, y, private_loop, clipping=clipping)
-    for loop in (ordinary(), ordinary("sum"), ordinary(parts=3)):
-        theirs = sums(model, x, y, loop, clipping=clipping)
+    model, (x, y) = build(), data(SHAPES[build])
+    ours = sums(model, private_loop(), x, y, clipping=clipping)
+    compiled = ordinary(wrap=lambda module: torch.compile(module, backend="eager"))
+    for loop in (ordinary(), ordinary("sum"), ordinary(parts=3), *([compiled] if build is chain else [])):
+        theirs = sums(model, loop, x, y, clipping=clipping)
         torch.testing.assert_close(theirs, ours, rtol=0.0, atol=1e-5)
-    half = sums(model, 0.5 * x, y, ordinary(), clipping=clipping)
+    half = sums(model, ordinary(), 0.5 * x, y, clipping=clipping)
     assert (half - ours).abs().max() > 1e-3  # control: other examples, other sums
 
 
 def test_control_the_wrong_reduction_is_another_scale() -> None:
-    x, y = data((6,))
-    large = {"clipping": Euclidean(clip=100.0)}
-
     def wrong(engine: PrivacyEngine, optimizer: Any, a: torch.Tensor, b: torch.Tensor) -> None:
         CRITERION(engine.attach(optimizer.module, reduction="sum")(a), b).backward()
 
-    model = linear()
-    ours = sums(model, x, y, private_loop, **large)
-    torch.testing.assert_close(12 * sums(model, x, y, wrong, **large), ours, rtol=1e-4, atol=1e-5)
+    model, large = linear(), {"clipping": Euclidean(clip=100.0)}
+    ours = sums(model, private_loop(), **large)
+    torch.testing.assert_close(12 * sums(model, wrong, **large), ours, rtol=1e-4, atol=1e-5)
     assert ours.abs().max() > 0.1
 
 
-def test_a_compiled_forward_pass() -> None:
-    x, y = data((6,))
-    model = chain()
-    compiled = sums(model, x, y, ordinary(wrap=lambda module: torch.compile(module, backend="eager")))
-    torch.testing.assert_close(compiled, sums(model, x, y, private_loop), rtol=0.0, atol=1e-5)
-
-
 def test_autocast_holds_until_the_step() -> None:
-    x, y = data((6,))
     model = chain()
-
-    def cast(engine: PrivacyEngine, optimizer: Any, a: torch.Tensor, b: torch.Tensor) -> None:
-        net = engine.attach(optimizer.module)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            output = net(a)
-            assert output.dtype == torch.bfloat16
-            loss = CRITERION(output.float(), b)
-        loss.backward()
-
-    full, half = sums(model, x, y, private_loop), sums(model, x, y, cast)
+    full, half = (sums(model, loop) for loop in (private_loop(), ordinary(half=torch.bfloat16)))
     assert 1e-6 < (full - half).abs().max() < 0.05 * full.abs().max()
 
 
+@pytest.mark.parametrize("loop", [private_loop(), ordinary()], ids=["private", "ordinary"])
+@pytest.mark.parametrize(
+    "clipping", [Euclidean(clip=0.4), Elementwise(clip=0.05), Adaptive(clip=0.4)], ids=lambda each: type(each).__name__
+)
+def test_a_factor_on_the_loss_changes_nothing_in_float32(clipping: Any, loop: Any) -> None:
+    model, losses = chain(), []
+    plain, scaled = (sums(model, loop, clipping=clipping, loss_scale=scale) for scale in (1.0, 2.0**12))
+    torch.testing.assert_close(scaled, plain, rtol=1e-6, atol=1e-7)
+    for scale in (1.0, 2.0**12):
+        _, optimizer, ((a, b),) = private(copy.deepcopy(model), *data((6,)), loss_scale=scale)
+        losses.append(optimizer.backward(a, b))
+    torch.testing.assert_close(*losses)
+
+
+@pytest.mark.parametrize("loop", [private_loop, ordinary])
+def test_with_a_factor_gradients_do_not_vanish_in_float16(loop: Any) -> None:
+    model = chain()
+    small = {} if loop is private_loop else {"size": 1e-7}
+    options: dict[str, Any] = {"clipping": Euclidean(clip=1e-6), "criterion": lambda *given: CRITERION(*given) * 1e-7}
+    wanted = sums(model, private_loop(), **options)
+    lost, found = (
+        sums(model, loop(half=torch.float16, **small), loss_scale=scale, **options) for scale in (1.0, 2.0**20)
+    )
+    size = float(wanted.abs().max())
+    assert float((found - wanted).abs().max()) < 0.02 * size
+    assert float((lost - wanted).abs().max()) > 0.05 * size  # the control
+
+
+def test_it_is_an_optimizer_for_schedulers_and_trainers() -> None:
+    _, optimizer, loader = simple()
+    assert isinstance(optimizer, torch.optim.Optimizer)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.1)
+    called = []
+    ((a, b),) = loader
+
+    def closure() -> float:
+        called.append(torch.is_grad_enabled())
+        optimizer.backward(a, b)
+        return 7.0
+
+    assert optimizer.step(closure) == 7.0
+    schedule.step()
+    assert called == [True]
+    assert optimizer.inner.param_groups[0]["lr"] == pytest.approx(0.05)
+    assert (optimizer.state, optimizer.defaults) == (optimizer.inner.state, optimizer.inner.defaults)
+
+
 def test_evaluation_is_the_module_itself() -> None:
-    x, y = data((6,))
-    model = linear()
-    engine, optimizer, _ = private(model, x, y)
-    net = engine.attach(model)
+    engine, optimizer, ((x, _),) = simple()
+    net = engine.attach(optimizer.module)
     with torch.no_grad():
-        assert torch.equal(net(x), model(x))
+        assert torch.equal(net(x), optimizer.module(x))
     net.eval()
-    assert not model.training
-    assert torch.equal(net(x), model(x))
+    assert not optimizer.module.training
+    assert torch.equal(net(x), optimizer.module(x))
     assert optimizer._pending == []
-    assert {id(each) for each in net.parameters()} == {id(each) for each in model.parameters()}
 
 
 def test_an_example_counts_once_and_nothing_is_released_otherwise() -> None:
-    x, y = data((6,))
-    model = linear()
-    engine, optimizer, loader = private(model, x, y)
-    net = engine.attach(model)
+    engine, optimizer, loader = simple()
+    net = engine.attach(optimizer.module)
     for a, b in loader:
         CRITERION(net(a), b).backward()
         with pytest.raises(Refused, match="counts once"):
@@ -158,11 +189,9 @@ def asked_for_slopes(net: Any, x: torch.Tensor, y: torch.Tensor) -> None:
 @pytest.mark.parametrize("loop", [reused_graph, two_losses, two_passes, one_buffer, asked_for_slopes])
 def test_no_order_of_calls_counts_a_part_of_a_batch_twice(loop: Any) -> None:
     """Of 12 examples, 8 gradients are few enough; but four examples would be in them twice, and count double."""
-    x, y = data((6,))
-    model = linear()
     seen: list[torch.Tensor] = []
-    engine, optimizer, loader = private(model, x, y, noise=NoNoise(seen=seen))
-    net = engine.attach(model)
+    engine, optimizer, loader = simple(noise=NoNoise(seen=seen))
+    net = engine.attach(optimizer.module)
 
     def step(a: torch.Tensor, b: torch.Tensor) -> None:
         loop(net, a, b)
@@ -178,7 +207,7 @@ def test_no_order_of_calls_counts_a_part_of_a_batch_twice(loop: Any) -> None:
 def test_control_parts_that_are_apart_are_added_up() -> None:
     x, y = data((6,))
     model, clipping = linear(), Euclidean(clip=0.4)
-    expected = sums(model, x, y, private_loop)
+    expected = sums(model, private_loop())
     seen: list[torch.Tensor] = []
     engine, optimizer, loader = private(model, x, y, clipping=clipping, noise=NoNoise(seen=seen))
     net = engine.attach(model)
@@ -198,10 +227,8 @@ def test_control_parts_that_are_apart_are_added_up() -> None:
 @pytest.mark.parametrize("stepped", [True, False])
 def test_a_loss_of_an_earlier_batch_is_refused(stepped: bool) -> None:
     """Its examples were not drawn for this step, so the sampling does not hide them."""
-    x, y = data((6,), count=40)
-    model = linear()
-    engine, optimizer, loader = private(model, x, y, batch_size=20)
-    net = engine.attach(model)
+    engine, optimizer, loader = simple(40, batch_size=20)
+    net = engine.attach(optimizer.module)
     batches = (each for _ in range(9) for each in loader if len(each[0]))
     a, b = next(batches)
     loss = CRITERION(net(a), b)
@@ -224,16 +251,15 @@ def test_a_loss_of_an_earlier_batch_is_refused(stepped: bool) -> None:
 @pytest.mark.parametrize("kind", [nn.CrossEntropyLoss, nn.NLLLoss])
 def test_a_mean_that_depends_on_the_labels_of_others_is_refused(kind: Any) -> None:
     """And why: the label of one example more than halves the slopes of all others."""
-    x, y = data((6,))
     weights = torch.tensor([1.0, 1.0, 50.0])
     for more in ({"weight": weights}, {"ignore_index": 0}):
-        engine, optimizer, _ = private(linear(), x, y, criterion=kind(**more))
+        engine, optimizer, _ = simple(criterion=kind(**more))
         with pytest.raises(Refused, match="weights of the labels"):
             engine.attach(optimizer.module)
         engine.attach(optimizer.module, reduction="sum")
-        engine, optimizer, _ = private(linear(), x, y, criterion=kind(**more, reduction="sum"))
+        engine, optimizer, _ = simple(criterion=kind(**more, reduction="sum"))
         engine.attach(optimizer.module)
-    engine, optimizer, _ = private(linear(), x, y, criterion=kind())
+    engine, optimizer, _ = simple(criterion=kind())
     engine.attach(optimizer.module)
     output = torch.zeros(11, 3, requires_grad=True)
     slopes = []
@@ -245,17 +271,15 @@ def test_a_mean_that_depends_on_the_labels_of_others_is_refused(kind: Any) -> No
 
 
 def test_a_scaler_that_adapts_is_refused_and_one_that_is_off_is_not() -> None:
-    x, y = data((6,))
-    model = linear()
-    engine, optimizer, loader = private(model, x, y)
-    net = engine.attach(model)
+    engine, optimizer, loader = simple()
+    net = engine.attach(optimizer.module)
     for enabled, taken in ((True, 0), (False, 1)):
         scaler = torch.amp.GradScaler("cpu", enabled=enabled)
         for a, b in loader:
             optimizer.zero_grad()
             scaler.scale(CRITERION(net(a), b)).backward()
             if enabled:
-                with pytest.raises(Refused, match="overflows"):
+                with pytest.raises(Refused, match=r"(?s)overflows.*loss_scale"):
                     scaler.step(optimizer)
                 optimizer.step()
             else:
@@ -264,32 +288,12 @@ def test_a_scaler_that_adapts_is_refused_and_one_that_is_off_is_not() -> None:
         assert engine.steps == taken + 1
 
 
-def test_a_schedule_and_a_checkpoint() -> None:
-    x, y = data((6,))
-    model = linear()
-    engine, optimizer, loader = private(model, x, y)
-    net = engine.attach(model)
-    schedule = torch.optim.lr_scheduler.StepLR(optimizer.inner, step_size=1, gamma=0.5)
-    for a, b in loader:
-        CRITERION(net(a), b).backward()
-        optimizer.step()
-        schedule.step()
-    assert optimizer.param_groups[0]["lr"] == 0.25
-    other = linear()
-    other.load_state_dict({name.removeprefix("module."): each for name, each in net.state_dict().items()})
-    assert torch.equal(other.weight, model.weight)
-
-
 def test_what_cannot_be_attached_is_refused() -> None:
-    x, y = data((6,))
-    model = linear()
-    engine, _, _ = private(model, x, y)
-    with pytest.raises(Refused, match="make_private"):
-        PrivacyEngine().attach(model)
-    with pytest.raises(Refused, match="made private"):
-        engine.attach(linear())
-    with pytest.raises(Refused, match="reduction"):
-        engine.attach(model, reduction="none")
-    watched, _, _ = private(model, x, y, watchers=(FisherWatcher(iterations=3),))
-    with pytest.raises(Refused, match="watchers"):
-        watched.attach(model)
+    engine, optimizer, _ = simple()
+    watched, other, _ = simple(watchers=(FisherWatcher(iterations=3),))
+    for account, model, options, words in (
+        (PrivacyEngine(), optimizer.module, {}, "make_private"), (engine, linear(), {}, "made private"),
+        (engine, optimizer.module, {"reduction": "none"}, "reduction"), (watched, other.module, {}, "watchers"),
+    ):  # fmt: skip
+        with pytest.raises(Refused, match=words):
+            account.attach(model, **options)

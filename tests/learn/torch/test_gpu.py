@@ -3,19 +3,19 @@
 import copy
 
 import pytest
+import torch
 
 import rangebound as rb
 
-torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
-from rangebound.bounding import Bounding  # noqa: E402
-from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, PrivacyEngine, RenyiWatcher  # noqa: E402
-from rangebound.learn.torch.gradients.clamped import blocked, clamped_products  # noqa: E402
-from rangebound.learn.torch.gradients.per_example import clipped_sum  # noqa: E402
-from rangebound.learn.torch.tensor_draw import release_in_place  # noqa: E402
-from tests.learn.torch.models import CRITERION, SHAPES, data, images  # noqa: E402
+from rangebound.bounding import Bounding
+from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiWatcher
+from rangebound.learn.torch.gradients.clamped import blocked, clamped_products
+from rangebound.learn.torch.gradients.per_example import clipped_sum
+from rangebound.learn.torch.tensor_draw import release_in_place
+from tests.learn.torch.models import CRITERION, SHAPES, data, images, private
 
 CLIP = Elementwise(clip=0.01)
 
@@ -57,17 +57,10 @@ def test_a_model_trains_there_and_its_account_is_the_same(bounding):
     for device in ("cpu", "cuda"):
         x, y = (each.to(device) for each in data(SHAPES[images], 32))
         model, renyi, fisher = images().to(device), RenyiWatcher(), FisherWatcher(iterations=3)
-        engine = PrivacyEngine(renyi, fisher)
-        model, optimizer, loader = engine.make_private(
-            module=model,
-            optimizer=torch.optim.Adam(model.parameters(), lr=1e-3),
-            data_loader=torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=32),
-            criterion=CRITERION,
-            clipping=CLIP,
-            noise_multiplier=10.0,
-            bounding=Bounding(bounding),
-            support=support,
-        )
+        engine, optimizer, loader = private(
+            model, x, y, watchers=(renyi, fisher), inner=lambda parameters: torch.optim.Adam(parameters, lr=1e-3),
+            clipping=CLIP, noise_multiplier=10.0, bounding=Bounding(bounding), support=support,
+        )  # fmt: skip
         before = [each.detach().clone() for each in model.parameters()]
         for _ in range(3):
             for a, b in loader:

@@ -1,7 +1,5 @@
 """A training charged to a ledger: before the first step, for all planned ones, once for each request."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,17 +7,14 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
-
-import rangebound as rb  # noqa: E402
-from rangebound.learn.torch import Euclidean, ledger_charge  # noqa: E402
-from rangebound.ledger import GaussianFilter, Ledger, RenyiFilter  # noqa: E402
-from tests.learn.torch.models import NoNoise, data, linear, private, train  # noqa: E402
+import rangebound as rb
+from rangebound.learn.torch import Euclidean, ledger_charge
+from rangebound.ledger import GaussianFilter, Ledger, RenyiFilter
+from tests.learn.torch.models import NoNoise, simple, train
 
 Refused = rb.errors.ArgumentError
 CHARGED: dict[str, Any] = {
-    "clipping": Euclidean(clip=1.0), "noise_multiplier": None, "target_epsilon": 2.0, "target_delta": 1e-5, "epochs": 2,
-    "batch_size": 10,
+    "clipping": Euclidean(clip=1.0), "noise_multiplier": None, "target_epsilon": 2.0, "target_delta": 1e-5, "epochs": 8,
 }  # fmt: skip
 
 
@@ -31,8 +26,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def test_the_charge_is_there_before_the_first_step_and_covers_all_of_them(ledger: Ledger) -> None:
-    x, y = data((6,), count=40)
-    engine, optimizer, loader = private(linear(), x, y, ledger=ledger, account="patients", request="run 1", **CHARGED)
+    engine, optimizer, loader = simple(40, ledger=ledger, account="patients", request="run 1", **CHARGED)
     spent = ledger.account("patients").spent
     assert engine.steps == 0
     train(optimizer, loader, 8)
@@ -47,19 +41,18 @@ def test_the_charge_is_there_before_the_first_step_and_covers_all_of_them(ledger
 
 
 def test_a_request_is_for_one_run_and_a_crash_keeps_the_charge(ledger: Ledger, tmp_path: Path) -> None:
-    x, y = data((6,), count=40)
-    where = {"ledger": ledger, "account": "patients"}
-    _, optimizer, loader = private(linear(), x, y, request="run 1", **where, **CHARGED)
+    _, optimizer, loader = simple(40, request="run 1", ledger=ledger, account="patients", **CHARGED)
     train(optimizer, loader, 1)
     del optimizer, loader  # the crash
     with Ledger.open(tmp_path / "budget.ledger") as again:
+        where = {"ledger": again, "account": "patients", **CHARGED}
         assert float(again.account("patients").spent.epsilon) > 1.99
         with pytest.raises(Refused, match="another run"):
-            private(linear(), x, y, request="run 1", **{**where, "ledger": again}, **CHARGED)
-        private(linear(), x, y, request="run 2", **{**where, "ledger": again}, **CHARGED)
+            simple(40, request="run 1", **where)
+        simple(40, request="run 2", **where)
         assert float(again.account("patients").spent.epsilon) > 3.9
         with pytest.raises(rb.errors.BudgetExceeded):
-            private(linear(), x, y, request="run 3", **{**where, "ledger": again}, **CHARGED)
+            simple(40, request="run 3", **where)
         assert again.account("patients").spends == 2
 
 
@@ -89,22 +82,19 @@ def test_two_runs_that_begin_at_once_are_not_one(ledger: Ledger, monkeypatch: py
 
 def test_accounts_of_every_rule(ledger: Ledger) -> None:
     """Full batches have a mu; samples a divergence at the order of the account."""
-    x, y = data((6,), count=40)
     ledger.open_account("gaussian", epsilon=5, delta=1e-5, rule=GaussianFilter())
     ledger.open_account("renyi", epsilon=5, delta=1e-5, rule=RenyiFilter(order=8))
+
+    def run(account: str, size: int) -> None:
+        options: dict[str, Any] = {"account": account, "request": f"{account} {size}", "batch_size": size}
+        simple(40, ledger=ledger, clipping=Euclidean(clip=1.0), noise_multiplier=8.0, epochs=3, **options)
+
     for account, size in (("gaussian", 40), ("renyi", 10), ("renyi", 40)):
-        request = f"{account} {size}"
-        private(
-            linear(), x, y, ledger=ledger, account=account, request=request, clipping=Euclidean(clip=1.0),
-            noise_multiplier=8.0, epochs=3, batch_size=size,
-        )  # fmt: skip
+        run(account, size)
     assert ledger.account("gaussian").spent.mu == pytest.approx(3**0.5 / 8.0, rel=1e-9)
     assert ledger.account("renyi").spends == 2
     with pytest.raises(Refused, match="delta"):  # a sample has no mu
-        private(
-            linear(), x, y, ledger=ledger, account="gaussian", request="sampled", clipping=Euclidean(clip=1.0),
-            noise_multiplier=8.0, epochs=3, batch_size=10,
-        )  # fmt: skip
+        run("gaussian", 10)
 
 
 @pytest.mark.parametrize(
@@ -121,11 +111,10 @@ def test_accounts_of_every_rule(ledger: Ledger) -> None:
 def test_what_cannot_be_charged_is_refused_with_nothing_spent(
     ledger: Ledger, options: dict[str, Any], words: str
 ) -> None:
-    x, y = data((6,), count=40)
     if options.get("ledger") is True:
         options = {**options, "ledger": ledger}
     with pytest.raises(rb.errors.RangeboundError, match=words):
-        private(linear(), x, y, **options, **CHARGED)
+        simple(40, **options, **CHARGED)
     with pytest.raises(Refused, match="epochs"):
-        private(linear(), x, y, ledger=ledger, account="patients", request="1")
+        simple(ledger=ledger, account="patients", request="1")
     assert ledger.account("patients").spends == 0

@@ -1,14 +1,10 @@
 """A plan before training: the epsilons of the account, and of dp_accounting, in a table."""
 
-from __future__ import annotations
-
 import pytest
-
-pytest.importorskip("torch")
 
 from rangebound.errors import RangeboundError
 from rangebound.learn.torch import Elementwise, Euclidean, PrivacyEngine
-from tests.learn.torch.models import data, linear, private, train
+from tests.learn.torch.models import simple, train
 
 
 def test_a_planned_epsilon_is_that_of_the_run() -> None:
@@ -16,10 +12,7 @@ def test_a_planned_epsilon_is_that_of_the_run() -> None:
     assert [(each.noise_multiplier, each.epochs, each.steps) for each in plan.runs] == [
         (2.0, 1, 4), (4.0, 1, 4), (2.0, 2, 8), (4.0, 2, 8),
     ]  # fmt: skip
-    x, y = data((6,), count=40)
-    engine, optimizer, loader = private(
-        linear(), x, y, clipping=Euclidean(clip=0.3), noise_multiplier=4.0, batch_size=10
-    )
+    engine, optimizer, loader = simple(40, clipping=Euclidean(clip=0.3), noise_multiplier=4.0, batch_size=10)
     train(optimizer, loader, 8)
     assert engine.epsilon(1e-5) == plan.runs[3].epsilon
     assert plan.runs[3].epsilon < plan.runs[2].epsilon  # control: the noise counts
@@ -29,6 +22,7 @@ def test_a_planned_epsilon_is_that_of_the_run() -> None:
     assert plan.within(0.0) == ()
 
 
+@pytest.mark.slow
 def test_a_plan_agrees_with_dp_accounting() -> None:
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     (run,) = PrivacyEngine.plan(examples=1000, delta=1e-6, noise_multipliers=0.9, batches=20, epochs=3).runs

@@ -1,7 +1,5 @@
 """One of several processes that train together: run by test_distributed.py with its rank, their number, a port file."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,31 +9,28 @@ import torch.distributed as dist
 
 import rangebound as rb
 from rangebound.learn.torch import Adaptive, SecureNoise
-from tests.learn.torch.models import CRITERION, Custom, data, images, private, train
+from tests.learn.torch.models import CRITERION, custom, data, images, private, train
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counting(SecureNoise):
-    """The secure draw, with a record of where it was asked for."""
+    """In place of the secure draw the same "noise" in every run, so that whole runs can be compared."""
 
-    stand_in: bool
     locations: list[torch.Tensor] = field(default_factory=list)
 
     def release(self, mechanism: rb.Mechanism, location: torch.Tensor) -> torch.Tensor:
         self.locations.append(location.clone())
-        if self.stand_in:  # the same "noise" in every run, so that whole runs can be compared
-            return location + torch.linspace(-1.0, 1.0, len(location), dtype=torch.float64)
-        return super().release(mechanism, location)
+        return location + torch.linspace(-1.0, 1.0, len(location), dtype=torch.float64)
 
 
-def run(kind: str, stand_in: bool) -> dict[str, object]:
+def run(kind: str) -> dict[str, object]:
     torch.manual_seed(11)
-    model = images() if kind == "images" else Custom()
+    model = images() if kind == "images" else custom()
     shape = (2, 8, 8) if kind == "images" else (6,)
     x, y = data(shape, count=13)
     if kind == "bad":  # an example of the second process
         x[5] = float("nan")
-    noise = Counting(stand_in=stand_in)
+    noise = Counting()
     more = {"clipping": Adaptive(clip=0.5)} if kind == "adaptive" else {}
     engine, optimizer, loader = private(model, x, y, noise=noise, **more)
     if kind == "attached":
@@ -60,7 +55,7 @@ def refused(rank: int) -> str:
     """What is said to processes of which each brings a part of the data."""
     x, y = data((6,), count=13 - rank)
     try:
-        private(Custom(), x, y, batch_size=4)
+        private(custom(), x, y, batch_size=4)
     except rb.errors.ArgumentError as error:
         return str(error)
     return ""
@@ -69,7 +64,7 @@ def refused(rank: int) -> str:
 def epochs_of(restarts: tuple[bool, ...]) -> dict[str, int]:
     """How many epochs of random allocation are counted where this process begins a new one at some of the steps."""
     x, y = data((6,), count=40)
-    engine, optimizer, loader = private(Custom(), x, y, batch_size=10, sampling="random-allocation")
+    engine, optimizer, loader = private(custom(), x, y, batch_size=10, sampling="random-allocation")
     batches = iter(loader)
     for restart in restarts:
         batches = iter(loader) if restart else batches
@@ -85,10 +80,8 @@ if __name__ == "__main__":
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=processes)
     if rank == 1:
         torch.manual_seed(99)  # whatever a process starts with, the first one's parameters count
-    found = {f"{kind} {stand_in}": run(kind, stand_in) for kind in ("images", "custom") for stand_in in (True, False)}
-    found["bad"] = run("bad", True)
+    found = {kind: run(kind) for kind in ("images", "custom", "bad", "attached", "adaptive")}
     found["epochs"] = dict(epochs_of((True, *[rank == 1] * 2, False)))
-    found |= {f"{kind} True": run(kind, True) for kind in ("attached", "adaptive")}
     found["refused"] = {"words": refused(rank)}
     torch.save(found, folder / f"{rank}.pt")
     dist.destroy_process_group()

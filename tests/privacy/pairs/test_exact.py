@@ -1,23 +1,23 @@
 """Pairs in ball arithmetic: every number at a wide position covers that of every position inside."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
+import mpmath as mp
 import numpy as np
 import pytest
 from flint import arb
 
 import rangebound as rb
 from rangebound.ball import ball, precision, span, taylor, value_of
+from rangebound.errors import RangeboundError
 from rangebound.law import Shape
-from rangebound.privacy.pairs.exact import Mapped, Truncated, TruncatedGaussian, TruncatedGrid, family, stick
+from rangebound.privacy.pairs.divergences import renyi_formula, stick_formula
+from rangebound.privacy.pairs.exact import Mapped, Truncated, TruncatedGaussian, family
 from rangebound.privacy.pairs.integrals import Integrals
 from tests.crosscheck.compare import agree
 from tests.crosscheck.oracle import oracle
-from tests.matrix.cells import ALLOWED, Cell
+from tests.matrix.cells import ALLOWED, Cell, places
 
 INF = math.inf
 BITS = 160
@@ -25,30 +25,19 @@ ORDER = 4
 CELLS = [cell for cell in ALLOWED if cell.range == "larger" or (cell.support == "line" and cell.range == "smaller")]
 
 # The numbers of a pair, as functions of a family, a position and a distance.
-NUMBERS: dict[str, Callable[[Any, Any, Any], Any]] = {
+NUMBERS = {
     "loss": lambda kind, p, d: kind.loss(p, d),
     "renyi": lambda kind, p, d: kind.renyi(p, d, ball(2.5)),
 }
 
 
-def positions(lower: float, upper: float) -> list[float]:
-    """Random positions of a cell, and its ends."""
+def positions(lower, upper):
     return [lower, upper, *np.random.default_rng(81).uniform(lower, upper, size=6).tolist()]
-
-
-def test_each_mechanism_has_its_family() -> None:
-    kinds = {"truncate": Truncated, "rectify": Mapped, "quantize": Mapped, "unbounded": Mapped}
-    for cell in CELLS:
-        mechanism = cell.mechanism()
-        kind = family(mechanism.noise, mechanism.shape)
-        expected = TruncatedGrid if cell.bounding == "truncate" and cell.support == "grid" else kinds[cell.bounding]
-        expected = Mapped if cell.support == "line" else expected
-        assert isinstance(kind, expected)
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("cell", CELLS, ids=str)
-def test_the_value_of_a_series_is_the_number_at_its_position(cell: Cell, name: str) -> None:
+def test_the_value_of_a_series_and_a_wide_position_cover_the_number(cell, name):
     """Some numbers have a formula of their own for series, which must agree to all digits."""
     mechanism = cell.mechanism()
     with precision(BITS):
@@ -57,14 +46,6 @@ def test_the_value_of_a_series_is_the_number_at_its_position(cell: Cell, name: s
             plain, series = NUMBERS[name](kind, ball(p), d), value_of(NUMBERS[name](kind, taylor(ball(p), ORDER), d))
             assert plain.overlaps(series)
             assert not series.is_finite() or plain.rad() + series.rad() < 1e-20
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-@pytest.mark.parametrize("cell", CELLS, ids=str)
-def test_a_wide_position_covers_every_position_inside(cell: Cell, name: str) -> None:
-    mechanism = cell.mechanism()
-    with precision(BITS):
-        kind, d = family(mechanism.noise, mechanism.shape), ball(0.75)
         for lower, upper in ((-1.3, -1.25), (-0.1, 0.15), (0.7, 0.7 + 1e-9), (1.9, 2.1)):
             wide = value_of(NUMBERS[name](kind, span(lower, upper), d))
             for p in positions(lower, upper):
@@ -75,40 +56,8 @@ def test_a_wide_position_covers_every_position_inside(cell: Cell, name: str) -> 
                     assert not near.is_finite()
 
 
-@pytest.mark.parametrize("cell", [c for c in CELLS if c.bounding == "truncate" and c.support != "line"], ids=str)
-def test_every_branch_of_the_hockey_stick_covers_its_positions(cell: Cell) -> None:
-    """The largest of the branches about a wide position is at least the value at every position inside."""
-    mechanism = cell.mechanism()
-    with precision(BITS):
-        kind, d, epsilon = family(mechanism.noise, mechanism.shape), ball(0.75), ball(0.4)
-        for lower, upper in ((-1.3, -1.28), (0.1, 0.11), (1.9, 1.91)):
-            wide = kind.sticks(taylor(span(lower, upper), ORDER), d, epsilon)
-            tops = [value_of(branch) for branch in wide.values()]
-            if any(top.is_nan() for top in tops):
-                continue  # nothing is claimed
-            for p in positions(lower, upper):
-                here = stick(kind, ball(p), d, epsilon)
-                assert here <= 0 or any(not here > top for top in tops), (lower, upper, p)
-
-
-@pytest.mark.parametrize("cell", CELLS, ids=str)
-def test_at_a_point_balls_are_as_sharp_as_the_truth(cell: Cell) -> None:
-    mechanism = cell.mechanism()
-    true = oracle(mechanism)
-    p, d = 0.3, 0.75
-    with precision(BITS):
-        kind = family(mechanism.noise, mechanism.shape)
-        agree(float(stick(kind, ball(p), ball(d), ball(0.4)).mid()), true.stick(p, p + d, 0.4), rel=1e-14, floor=1e-30)
-        renyi = kind.renyi(ball(p), ball(d), ball(2.5))
-        exact = true.renyi(p, p + d, 2.5)
-        if renyi.is_finite():
-            agree(float(renyi.mid()), exact, rel=1e-14, floor=1e-30)
-        else:
-            assert exact == INF
-
-
 @pytest.mark.parametrize("noise", [rb.Laplace(scale=0.8), rb.Gaussian(scale=0.8)], ids=["laplace", "gaussian"])
-def test_the_supremum_over_positions_of_a_map(noise: object) -> None:
+def test_the_supremum_over_positions_of_a_map(noise):
     """`stick_over` finds the best position by its theorem; no position is better."""
     for bounding, support in (
         (rb.RECTIFY, rb.Interval(-1, 2)),
@@ -128,7 +77,7 @@ def test_the_supremum_over_positions_of_a_map(noise: object) -> None:
                     assert not kind.stick_over(p, p, ball(1.0), ball(0.6))[0] > best
 
 
-def test_the_kept_mass_is_bounded_from_below() -> None:
+def test_the_kept_mass_is_bounded_from_below():
     for cell in (c for c in CELLS if c.bounding == "truncate" and c.support not in ("grid", "line")):
         mechanism = cell.mechanism()
         with precision(BITS):
@@ -138,7 +87,7 @@ def test_the_kept_mass_is_bounded_from_below() -> None:
                 assert all(not kind.normaliser(ball(p)) < least for p in positions(lower, upper)), cell
 
 
-def test_a_ball_that_is_too_narrow_would_be_noticed() -> None:
+def test_a_ball_that_is_too_narrow_would_be_noticed():
     """A control: half the ball of a wide position misses some value."""
     mechanism = Cell("laplace", "truncate", "interval", "larger").mechanism()
     with precision(BITS):
@@ -185,3 +134,76 @@ def test_spans_left_out_with_nothing_in_their_place_are_noticed(monkeypatch):
         assert all(covered[k].overlaps(exact[k]) for k in range(5))
         monkeypatch.setattr(near._plain, "rest", lambda *_, **__: ball(0.0))
         assert not Integrals(near._plain, p).mass(near.spans)[0].overlaps(exact[0])
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_single_laws_are_never_understated(cell):
+    mechanism = cell.mechanism()
+    true = oracle(mechanism)
+    p, q = (float(x) for x in places(mechanism, 2, seed=51))
+    for epsilon in (-6.0, -0.7, 0.0, 0.1, 1.3, 30.0):
+        value, exact = rb.hockey_stick(mechanism.law(p), mechanism.law(q), epsilon), true.stick(p, q, epsilon)
+        agree(value, exact, rel=1e-13, floor=1e-60)
+        assert mp.mpf(value) >= exact
+    for order in (1.5, 9.0, INF):
+        value, exact = rb.renyi(mechanism.law(p), mechanism.law(q), order), true.renyi(p, q, order)
+        agree(value, exact, rel=1e-14, floor=1e-60)
+        assert mp.mpf(value) >= exact
+    assert rb.hockey_stick(mechanism.law(p), mechanism.law(p), 0.3) == rb.renyi(*[mechanism.law(p)] * 2, 2.0) == 0.0
+    assert rb.hockey_stick(mechanism.law(p), mechanism.law(p), -1.0) == pytest.approx(-math.expm1(-1.0), rel=1e-15)
+
+
+def test_batches_compare_element_by_element():
+    m = Cell("gaussian", "truncate", "interval", "larger").mechanism()
+    p, q = np.linspace(-1.0, 1.0, 5), np.array([[0.3], [1.4]])
+    sticks = rb.hockey_stick(m.law(p), m.law(q), 0.2)
+    renyis = rb.renyi(m.law(p), m.law(q), 3.0)
+    losses = rb.renyi(m.law(p), m.law(q), INF)
+    assert sticks.shape == renyis.shape == losses.shape == (2, 5)
+    for i in range(2):
+        for j in range(5):
+            pair = m.law(p[j]), m.law(q[i, 0])
+            assert sticks[i, j] == pytest.approx(rb.hockey_stick(*pair, 0.2), rel=1e-10, abs=1e-15)
+            assert renyis[i, j] == pytest.approx(rb.renyi(*pair, 3.0), rel=1e-10, abs=1e-14)
+            assert losses[i, j] == pytest.approx(rb.renyi(*pair, INF), rel=1e-14)
+
+
+def test_formulas_know_equal_locations_and_far_ones():
+    m = Cell("gaussian", "rectify", "interval", "larger").mechanism()
+    same = np.array([0.5, 0.5])
+    assert stick_formula(m.noise, m.shape, same, same, 0.3).tolist() == [0.0, 0.0]
+    assert stick_formula(m.noise, m.shape, same, same, -0.3).tolist() == pytest.approx([-math.expm1(-0.3)] * 2)
+    assert renyi_formula(m.noise, m.shape, same, same, 3.0).tolist() == [0.0, 0.0]
+    far = stick_formula(m.noise, m.shape, np.array([-40.0]), np.array([40.0]), 1.0)
+    assert far[0] == 1.0
+
+
+def test_fisher_is_infinite_where_an_edge_moves_and_only_there():
+    query, limited = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0), rb.TruncatedLaplacian(scale=1.0, limit=2.0)
+    free, hidden = (rb.Mechanism(noise=limited, query=query, bounding=each) for each in (rb.UNBOUNDED, rb.TRUNCATE))
+    plain, at = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=query), np.array([[0.4], [0.0]])
+    assert (free.fisher(at) == INF).all()
+    np.testing.assert_allclose(hidden.fisher(at), [[plain.fisher(0.4)], [plain.fisher(0.0)]], rtol=1e-14)
+
+
+def test_fisher_bounds_the_squared_score_distance():
+    """Renyi of order 2 of a small shift h is about F h^2."""
+    for cell in (c for c in ALLOWED if c.range == "smaller" and c.noise == "gaussian"):
+        m = cell.mechanism()
+        at, step = 0.1, 1e-5
+        if not any(a <= at < at + step <= b for a, b in m.query.range.spans):
+            at = m.query.range.spans[0][0]
+        near = rb.renyi(m.law(at), m.law(at + step), 2.0) / step**2
+        assert near == pytest.approx(m.fisher(at), rel=1e-3), cell
+
+
+OTHERS = [{"noise": rb.Laplace(scale=2.0)}, {"support": rb.Interval(0, 5)}, {"bounding": rb.RECTIFY}]
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=str)
+def test_laws_of_different_mechanisms_are_refused(other):
+    query = rb.Query(range=rb.Interval(0, 4), sensitivity=1.0)
+    first = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=query)
+    for compare in (rb.hockey_stick, rb.renyi):
+        with pytest.raises(RangeboundError, match="one mechanism"):
+            compare(first.law(1.0), replace(first, **other).law(2.0), 2.0)

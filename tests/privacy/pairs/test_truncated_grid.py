@@ -4,9 +4,6 @@ The second route is numpy alone: the weights of all points at many positions, zo
 every listed case a number that the code before this test got wrong, or took minutes for.
 """
 
-from __future__ import annotations
-
-import itertools
 import math
 
 import numpy as np
@@ -15,8 +12,6 @@ import scipy.special
 from flint import arb
 
 import rangebound as rb
-from rangebound.accounting import renyi
-from rangebound.accounting.event import MechanismEvent
 from rangebound.ball import ball, down, precision, span, taylor, up
 from rangebound.privacy.pairs.lattice_sums import Theta
 from rangebound.privacy.search.endless_lattice import Threshold, renyi_ceiling, stick_ceiling
@@ -98,101 +93,48 @@ def brute(m, number, low, high):
     return best
 
 
-LONG = mechanism(rb.Gaussian(scale=10.0), (0, 500), 1.0, grid(0, 500))
-NARROW = mechanism(rb.Gaussian(scale=2.0), (0, 100), 1.0, grid(0, 100))
+def on_grid(noise, width, sensitivity, step=1.0, bounding=rb.TRUNCATE):
+    return mechanism(noise, (0, width), sensitivity, grid(0, width, step), bounding)
+
+
+def laplace(scale, width=400, sensitivity=1.0, **others):
+    return on_grid(rb.Laplace(scale=scale), width, sensitivity, **others)
+
+
+def gaussian(scale, width, sensitivity=1.0, **others):
+    return on_grid(rb.Gaussian(scale=scale), width, sensitivity, **others)
+
+
+LONG, NARROW, SHORT, TENTHS = (
+    gaussian(10.0, 500),
+    gaussian(2.0, 100),
+    gaussian(20.0, 100),
+    gaussian(1.0, 20, 0.1, step=0.1),
+)
+LIMITED = rb.TruncatedLaplacian(scale=20.0, limit=200.0)
 CASES = {
-    "delta, whole numbers to 500": (LONG, "delta", 0.5, (200.0, 300.0)),
-    "rdp, whole numbers to 500": (LONG, "rdp", 2.0, (200.0, 300.0)),
-    "delta, whole numbers to 100": (NARROW, "delta", 0.5, (40.0, 60.0)),
-    "rdp, whole numbers to 100": (NARROW, "rdp", 16.0, (40.0, 60.0)),
-    "a step that is no double": (
-        mechanism(rb.Gaussian(scale=1.0), (0, 20), 0.1, grid(0, 20, 0.1)),
-        "delta",
-        0.1,
-        (8, 12),
-    ),
-    "rdp, a step that is no double": (
-        mechanism(rb.Gaussian(scale=1.0), (0, 20), 0.1, grid(0, 20, 0.1)),
-        "rdp",
-        8.0,
-        (8.0, 12.0),
-    ),
-    "points far apart": (
-        mechanism(rb.Gaussian(scale=0.62), (0, 100), 14.4, grid(0, 100, 3.47)),
-        "rdp",
-        3.0,
-        (0.0, 100.0),
-    ),
-    "a grid of a few scales": (mechanism(rb.Gaussian(scale=20.0), (0, 100), 1.0, grid(0, 100)), "delta", 0.1, (0, 100)),
-    "rdp, a grid of a few scales": (
-        mechanism(rb.Gaussian(scale=20.0), (0, 100), 1.0, grid(0, 100)),
-        "rdp",
-        4.0,
-        (0.0, 100.0),
-    ),
-    "Laplace, epsilon": (mechanism(rb.Laplace(scale=10.0), (0, 400), 1.0, grid(0, 400)), "epsilon", 0.0, (0.0, 400.0)),
-    "Laplace, epsilon of a pair no multiple of the step": (
-        mechanism(rb.Laplace(scale=3.0), (0, 200), 0.7, grid(0, 200)),
-        "epsilon",
-        0.0,
-        (0.0, 200.0),
-    ),
-    "Laplace, delta": (mechanism(rb.Laplace(scale=3.0), (0, 400), 1.0, grid(0, 400)), "delta", 0.2, (0.0, 60.0)),
-    "Laplace, delta near an end": (
-        mechanism(rb.Laplace(scale=3.0), (0, 400), 1.0, grid(0, 400)),
-        "delta",
-        0.45,
-        (0.0, 20.0),
-    ),
-    "Laplace, rdp": (mechanism(rb.Laplace(scale=3.0), (0, 400), 1.0, grid(0, 400)), "rdp", 4.0, (0.0, 60.0)),
-    "Laplace, rdp of a high order": (
-        mechanism(rb.Laplace(scale=3.0), (0, 400), 1.0, grid(0, 400)),
-        "rdp",
-        64.0,
-        (0.0, 60.0),
-    ),
-    "Laplace, a step that is no double": (
-        mechanism(rb.Laplace(scale=0.3), (0, 30), 0.25, grid(0, 30, 0.1)),
-        "delta",
-        0.3,
-        (0.0, 20.0),
-    ),
-    "Laplace, a grid of a few scales": (
-        mechanism(rb.Laplace(scale=20.0), (0, 100), 5.0, grid(0, 100)),
-        "rdp",
-        3.0,
-        (0.0, 100.0),
-    ),
-    "rounded Laplace": (
-        mechanism(rb.Laplace(scale=5.0), (0, 1000), 1.0, grid(0, 1000), rb.QUANTIZE),
-        "rdp",
-        2.0,
-        (470.0, 490.0),
-    ),
-    "rounded Laplace, a wide pair": (
-        mechanism(rb.Laplace(scale=5.0), (0, 40), 7.3, grid(0, 40), rb.QUANTIZE),
-        "rdp",
-        5.0,
-        (0.0, 40.0),
-    ),
-    "rounded truncated Laplacian": (
-        mechanism(rb.TruncatedLaplacian(scale=20.0, limit=200.0), (0, 40), 1.0, grid(0, 40), rb.QUANTIZE),
-        "rdp",
-        64.0,
-        (0.0, 40.0),
-    ),
-    "rounded Gaussian": (
-        mechanism(rb.Gaussian(scale=2.0), (0, 19), 1.0, grid(0, 19), rb.QUANTIZE),
-        "rdp",
-        5.0,
-        (0.0, 19.0),
-    ),
-    "rounded Gaussian, a long grid": (
-        mechanism(rb.Gaussian(scale=0.5), (0, 365), 0.1, grid(0, 365), rb.QUANTIZE),
-        "rdp",
-        10.0,
-        (150.0, 160.0),
-    ),
+    "delta, whole numbers to 500": (LONG, "delta", 0.5, (200, 300)),
+    "rdp, whole numbers to 500": (LONG, "rdp", 2.0, (200, 300)),
+    "delta, whole numbers to 100": (NARROW, "delta", 0.5, (40, 60)),
+    "rdp, whole numbers to 100": (NARROW, "rdp", 16.0, (40, 60)),
+    "a step that is no double": (TENTHS, "delta", 0.1, (8, 12)),
+    "rdp, a step that is no double": (TENTHS, "rdp", 8.0, (8, 12)),
+    "points far apart": (gaussian(0.62, 100, 14.4, step=3.47), "rdp", 3.0, (0, 100)),
+    "a grid of a few scales": (SHORT, "delta", 0.1, (0, 100)),
+    "rdp, a grid of a few scales": (SHORT, "rdp", 4.0, (0, 100)),
+    "Laplace, epsilon": (laplace(10.0), "epsilon", 0.0, (0, 400)),
+    "Laplace, epsilon of a pair no multiple of the step": (laplace(3.0, 200, 0.7), "epsilon", 0.0, (0, 200)),
+    "Laplace, delta": (laplace(3.0), "delta", 0.2, (0, 60)),
+    "Laplace, delta near an end": (laplace(3.0), "delta", 0.45, (0, 20)),
+    "Laplace, rdp": (laplace(3.0), "rdp", 4.0, (0, 60)),
+    "Laplace, rdp of a high order": (laplace(3.0), "rdp", 64.0, (0, 60)),
+    "Laplace, a step that is no double": (laplace(0.3, 30, 0.25, step=0.1), "delta", 0.3, (0, 20)),
+    "Laplace, a grid of a few scales": (laplace(20.0, 100, 5.0), "rdp", 3.0, (0, 100)),
+    "rounded Laplace": (laplace(5.0, 1000, bounding=rb.QUANTIZE), "rdp", 2.0, (470, 490)),
+    "rounded Laplace, a wide pair": (laplace(5.0, 40, 7.3, bounding=rb.QUANTIZE), "rdp", 5.0, (0, 40)),
+    "rounded truncated Laplacian": (on_grid(LIMITED, 40, 1.0, bounding=rb.QUANTIZE), "rdp", 64.0, (0, 40)),
+    "rounded Gaussian": (gaussian(2.0, 19, bounding=rb.QUANTIZE), "rdp", 5.0, (0, 19)),
+    "rounded Gaussian, a long grid": (gaussian(0.5, 365, 0.1, bounding=rb.QUANTIZE), "rdp", 10.0, (150, 160)),
     "an endless range": (mechanism(rb.Gaussian(scale=2.0), (-INF, INF), 1.0, grid(0, 100)), "delta", 0.5, (40, 60)),
     "rdp, an endless range": (mechanism(rb.Gaussian(scale=2.0), (0, INF), 1.0, grid(0, 100)), "rdp", 4.0, (40, 60)),
 }
@@ -203,6 +145,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", CASES)
 def test_the_supremum_over_a_grid_is_exact(name):
     m, kind, argument, (low, high) = CASES[name]
@@ -215,25 +158,7 @@ def test_the_supremum_over_a_grid_is_exact(name):
     assert worst.upper <= truth * (1.0 + 1e-5)  # the scan is the coarser of the two
 
 
-def test_no_order_is_above_the_pure_epsilon():
-    m = mechanism(rb.TruncatedLaplacian(scale=20.0, limit=60.0), (0, 50), 1.0, grid(0, 50), rb.QUANTIZE)
-    pure = m.epsilon()
-    curve = m.rdp([1.5, 8.0, 64.0, 1000.0])
-    assert (np.diff(curve) > 0.0).all()
-    assert (curve <= [min(pure, 0.5 * order * pure**2) * (1.0 + 1e-12) for order in (1.5, 8.0, 64.0, 1000.0)]).all()
-
-
-def test_a_curve_of_a_hundred_releases_comes_in_time():
-    m = mechanism(rb.Gaussian(scale=10.0), (0, 100), 1.0, rb.Interval(0, 100))
-    with deadline("renyi", 5.0):
-        found = renyi.epsilon(MechanismEvent(mechanism=m, times=100), 1e-6)
-    orders = np.linspace(2.0, 40.0, 400)
-    worth = 100 * orders / 200.0 + np.log1p(-1.0 / orders) - (math.log(1e-6) + np.log(orders)) / (orders - 1.0)
-    assert (
-        0.999 * worth.min() < found <= worth.min() * (1.0 + 1e-3)
-    )  # truncation to an interval lowers the curve a little
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1.0, 0.1])
 def test_calibration_on_a_long_grid_comes_in_time(step):
     query = rb.Query(range=rb.Interval(0, 200), sensitivity=1.0)
@@ -244,9 +169,10 @@ def test_calibration_on_a_long_grid_comes_in_time(step):
     assert less.delta(1.0) > 1e-6
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("epsilon", [1.0, 1.5])
 def test_a_delta_far_below_the_smallest_that_anyone_states_is_exact(epsilon):
-    m = mechanism(rb.Gaussian(scale=2.0), (0, 100), 0.1, grid(0, 100))
+    m = gaussian(2.0, 100, 0.1)
     worst = worst_delta(m.setting, epsilon)
     truth = brute(m, stick(epsilon), 0.0, 100.0)
     assert truth < 1e-60
@@ -257,58 +183,7 @@ def test_the_scan_notices_a_number_that_is_too_small():
     """The control: the same comparison refuses a number a little below, and one of a coarser grid."""
     truth = brute(LONG, stick(0.5), 200.0, 300.0)
     assert not truth * (1.0 - 1e-5) >= truth * (1.0 - 1e-11)
-    coarse = mechanism(rb.Gaussian(scale=10.0), (0, 500), 1.0, grid(0, 500, 25.0))
-    assert worst_delta(coarse.setting, 0.5).upper > 1.001 * truth
-
-
-def best_stick(points, scale, d, epsilon):
-    """The largest hockey stick over all positions of Gaussian noise truncated to any points."""
-    points = np.asarray(points)
-    low, high = points[0] - 6.0 * scale - d, points[-1] + 6.0 * scale
-    best = 0.0
-    for _ in range(5):
-        at = np.linspace(low, high, 2001)
-        p, q = (-0.5 * ((points - x[:, None]) / scale) ** 2 for x in (at, at + d))
-        p, q = (x - np.logaddexp.reduce(x, axis=1, keepdims=True) for x in (p, q))
-        values = stick(epsilon)(p, q)
-        best, width = max(best, values.max()), 2.0 * (high - low) / 2000
-        low, high = at[values.argmax()] - width, at[values.argmax()] + width
-    return best
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_points_added_at_the_ends_never_lower_the_largest_delta(seed):
-    generator = np.random.default_rng(seed)
-    points = np.cumsum(generator.uniform(0.05, 2.0, size=generator.integers(3, 12)))
-    scale, d, epsilon = generator.uniform(0.2, 3.0), generator.uniform(0.1, 2.0), generator.uniform(0.0, 2.0)
-    fewer = points[generator.integers(0, 2) : len(points) - generator.integers(0, 2)]
-    assert best_stick(fewer, scale, d, epsilon) <= best_stick(points, scale, d, epsilon) * (1.0 + 1e-9) + 1e-15
-
-
-def test_points_added_inside_may_lower_it():
-    """The control: the theorem is about the ends."""
-    assert best_stick([0.0, 2.0], 1.0, 1.0, 0.5) > 1.2 * best_stick([0.0, 1.0, 2.0], 1.0, 1.0, 0.5)
-
-
-def variance(weights):
-    at = np.arange(len(weights))
-    mean = (weights * at).sum() / weights.sum()
-    return (weights * (at - mean) ** 2).sum() / weights.sum()
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_a_log_concave_law_on_a_run_of_whole_numbers_varies_less(seed):
-    generator = np.random.default_rng(seed)
-    slopes = np.sort(generator.normal(scale=generator.uniform(0.1, 3.0), size=12))[::-1]
-    weights = np.exp(np.concatenate([[0.0], np.cumsum(slopes)]))
-    for first, last in itertools.combinations(range(14), 2):
-        assert variance(weights[first:last]) <= variance(weights) * (1.0 + 1e-9)
-
-
-def test_a_law_with_two_peaks_may_vary_more_on_a_run():
-    """The control: without log-concavity the lemma is false."""
-    weights = np.asarray([1.0, 0.01, 0.01, 1.0, 100.0])
-    assert variance(weights[:4]) > variance(weights)
+    assert worst_delta(gaussian(10.0, 500, step=25.0).setting, 0.5).upper > 1.001 * truth
 
 
 @pytest.mark.parametrize(
@@ -318,11 +193,9 @@ def test_the_endless_lattice_is_the_limit_of_long_grids(scale, order, d):
     with precision(128):
         top = renyi_ceiling(ball(1.0), ball(scale), ball(order), ball(d)).value
         sticks = stick_ceiling(ball(1.0), ball(scale), ball(0.4), ball(d)).value
-    m = mechanism(rb.Gaussian(scale=scale), (0, 80), d, grid(0, 80))
-    truth = brute(m, divergence(order), 40.0, 42.0 + d)
-    assert truth * (1.0 - 1e-11) <= up(top) <= truth * (1.0 + 1e-6)
-    truth = brute(m, stick(0.4), 40.0, 42.0 + d)
-    assert truth * (1.0 - 1e-11) <= up(sticks) <= truth * (1.0 + 1e-6)
+    for number, found in ((divergence(order), top), (stick(0.4), sticks)):
+        truth = brute(gaussian(scale, 80, d), number, 40.0, 42.0 + d)
+        assert truth * (1.0 - 1e-11) <= up(found) <= truth * (1.0 + 1e-6)
 
 
 @pytest.mark.parametrize("steps", [0.7, 9.0, 20.0, 100.0])

@@ -1,19 +1,19 @@
-"""The worst-case search: no cell is bounded too low, the cells leave no gap, and the enclosure is true."""
-
-from __future__ import annotations
+"""The worst-case search: its lines hold every pair, no cell is bounded too low or left out, the enclosure is true."""
 
 import math
+from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.ball import ball, down, precision, up
+from rangebound.ball import PRECISIONS, ball, down, precision, up
 from rangebound.privacy.search.branch_and_bound import Found, climb, enclose
 from rangebound.privacy.search.cell_bound import Task, bound
 from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.search.positions import SearchLine
+from rangebound.privacy.search.positions import SearchLine, lines
 from rangebound.privacy.search.renyi_objective import Renyi
 from tests.matrix.cells import ALLOWED, Cell
 
@@ -31,29 +31,27 @@ OBJECTIVES = {
 }
 
 
-def value(task: Task, position: float) -> float:
-    """The number at one position, rounded down."""
+def value(task, position):
     return down(task.objective.value(ball(position), task.line.d))
 
 
-def cells(generator: np.random.Generator, count: int) -> list[tuple[float, float]]:
-    """Random cells of positions, from wide to very narrow."""
+def cells(generator, count):
     starts = generator.uniform(-3.0, 4.0, size=count)
     widths = np.exp(generator.uniform(-12.0, 1.0, size=count))
     return [(float(a), float(a + w)) for a, w in zip(starts, widths, strict=True)]
 
 
+@pytest.mark.few(40)
 @pytest.mark.parametrize("name", OBJECTIVES)
 @pytest.mark.parametrize("cell", SEARCHED, ids=str)
-def test_the_bound_of_a_cell_is_above_every_position_in_it(cell: Cell, name: str) -> None:
+def test_the_bound_of_a_cell_is_above_every_position_in_it(cell, name):
     generator = np.random.default_rng([71, len(str(cell))])
     mechanism = cell.mechanism()
     for shape in (mechanism.shape, mechanism.shape.mirrored()):
-        other = rb.Mechanism.__new__(rb.Mechanism)
-        object.__setattr__(other, "noise", mechanism.noise)
-        other.__dict__["shape"] = shape
         with precision(BITS):
-            task = Task(OBJECTIVES[name](other), SearchLine(-3.0, 4.0, 1.0))
+            task = Task(
+                OBJECTIVES[name](SimpleNamespace(noise=mechanism.noise, shape=shape)), SearchLine(-3.0, 4.0, 1.0)
+            )
             for start, end in cells(generator, 4):
                 top = bound(task, start, end)
                 inside = [start, end, *generator.uniform(start, end, size=5).tolist()]
@@ -66,7 +64,7 @@ ENDLESS = [cell for cell in SEARCHED if cell.noise != "truncated_laplacian"]
 
 
 @pytest.mark.parametrize("cell", ENDLESS[::3], ids=str)
-def test_the_bound_of_an_endless_cell_is_above_every_position_in_it(cell: Cell) -> None:
+def test_the_bound_of_an_endless_cell_is_above_every_position_in_it(cell):
     mechanism = cell.mechanism()
     with precision(BITS):
         for name, make in OBJECTIVES.items():
@@ -76,20 +74,12 @@ def test_the_bound_of_an_endless_cell_is_above_every_position_in_it(cell: Cell) 
                 assert all(value(task, position) <= top for position in inside), (name, start, end)
 
 
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-def test_narrow_cells_are_bounded_sharply(noise: str) -> None:
-    """Second order: the bound's excess is no more than the square of the width, in scales."""
-    mechanism = Cell(noise, "truncate", "interval", "equal").mechanism()
-    with precision(BITS):
-        task = Task(Delta(mechanism.noise, mechanism.shape, 0.4), SearchLine(-1.0, 1.0, 1.0))
-        for middle in (-0.6, 0.0, 0.2):
-            for width in (1e-1, 1e-2, 1e-3):
-                top = bound(task, middle - width / 2, middle + width / 2)
-                best = max(value(task, x) for x in np.linspace(middle - width / 2, middle + width / 2, 21))
-                assert best <= top <= best * (1.0 + width**2) + 1e-15
+def on_interval():
+    mechanism = Cell("laplace", "truncate", "interval", "equal").mechanism()
+    return Task(Delta(mechanism.noise, mechanism.shape, 0.4), SearchLine(-1.0, 1.0, 1.0))
 
 
-def covered(found: Found, tasks: list[Task]) -> bool:
+def covered(found, tasks):
     """Whether the cells of each task reach from one end of its line to the other without a gap."""
     for number, task in enumerate(tasks):
         mine = sorted((cell.start, cell.end) for cell in found.cells if cell.task == number)
@@ -113,14 +103,12 @@ ENCLOSED = [
 
 
 @pytest.mark.parametrize(("cell", "name"), ENCLOSED, ids=str)
-def test_an_enclosure_covers_its_lines_and_holds_at_random_positions(cell: Cell, name: str) -> None:
+def test_an_enclosure_covers_its_lines_and_holds_at_random_positions(cell, name):
     mechanism = cell.mechanism()
     generator = np.random.default_rng(72)
     with precision(BITS):
-        tasks = [
-            Task(OBJECTIVES[name](mechanism), line)
-            for _, line in [(0, SearchLine(-2.0, 1.0, 1.0)), (1, SearchLine(1.5, 1.5, 0.5))]
-        ]
+        lines = SearchLine(-2.0, 1.0, 1.0), SearchLine(1.5, 1.5, 0.5)
+        tasks = [Task(OBJECTIVES[name](mechanism), line) for line in lines]
         found = enclose(tasks)
         assert found.lower <= found.upper <= found.lower * (1.0 + 1e-6) + 1e-30
         assert covered(found, tasks)
@@ -131,37 +119,98 @@ def test_an_enclosure_covers_its_lines_and_holds_at_random_positions(cell: Cell,
             assert value(tasks[0], float(position)) <= found.upper
 
 
-def test_with_a_target_the_search_only_decides() -> None:
-    mechanism = Cell("laplace", "truncate", "interval", "equal").mechanism()
+def test_with_a_target_the_search_only_decides_and_climbing_never_goes_down_or_away():
     with precision(BITS):
-        tasks = [Task(Delta(mechanism.noise, mechanism.shape, 0.4), SearchLine(-1.0, 1.0, 1.0))]
-        full = enclose(tasks)
+        task = on_interval()
+        full = enclose([task])
         above, below = full.upper * 1.01, full.lower * 0.99
-        proved, refuted = enclose(tasks, above), enclose(tasks, below)
-    assert proved.upper <= above
-    assert covered(proved, tasks)
-    assert refuted.lower > below
-    assert len(proved.cells) <= len(full.cells)
-
-
-def test_climbing_never_goes_down_or_away() -> None:
-    mechanism = Cell("laplace", "truncate", "interval", "equal").mechanism()
-    with precision(BITS):
-        task = Task(Delta(mechanism.noise, mechanism.shape, 0.4), SearchLine(-1.0, 1.0, 1.0))
+        proved, refuted = enclose([task], above), enclose([task], below)
+        assert proved.upper <= above
+        assert covered(proved, [task])
+        assert refuted.lower > below
+        assert len(proved.cells) <= len(full.cells)
         for start in (-1.0, -0.3, 0.4, 1.0):
             better = climb(task, start)
             assert -1.0 <= better <= 1.0
             assert value(task, better) >= value(task, start) * (1.0 - 1e-12)
 
 
-def test_a_gap_between_cells_is_noticed() -> None:
+def test_a_gap_between_cells_is_noticed():
     """A control: the check of coverage fails when one cell is taken away."""
-    mechanism = Cell("laplace", "truncate", "interval", "equal").mechanism()
     with precision(BITS):
-        tasks = [Task(Delta(mechanism.noise, mechanism.shape, 0.4), SearchLine(-1.0, 1.0, 1.0))]
+        tasks = [on_interval()]
         found = enclose(tasks)
     assert covered(found, tasks)
     assert len(found.cells) > 1
     for i in range(len(found.cells)):
         less = Found(found.lower, found.upper, 0, found.position, found.cells[:i] + found.cells[i + 1 :])
         assert not covered(less, tasks)
+
+
+def dominated(pair, line):
+    low, high = map(Fraction, pair)
+    distance = Fraction(line.far) - Fraction(line.near)
+    # positions p of the line with p <= low and p + distance >= high
+    first = max(high - distance, Fraction(line.start) if math.isfinite(line.start) else high - distance)
+    last = min(low, Fraction(line.end) if math.isfinite(line.end) else low)
+    return first <= last
+
+
+def random_union(generator):
+    count = int(generator.integers(1, 6))
+    cuts = np.cumsum(generator.exponential(size=2 * count)).tolist()
+    spans = [list(pair) for pair in zip(cuts[::2], cuts[1::2], strict=True)]
+    if generator.uniform() < 0.2:
+        spans[0][0] = -INF
+    if generator.uniform() < 0.2:
+        spans[-1][1] = INF
+    return rb.Interval(*spans[0]) if count == 1 else rb.Union(*spans)
+
+
+def random_answers(generator, answers, count):
+    spans = np.clip(np.asarray(answers.spans), -20.0, 40.0)
+    chosen = spans[generator.integers(len(spans), size=count)]
+    fraction = generator.choice([0.0, 1.0, -1.0], size=count, p=[0.2, 0.2, 0.6])
+    fraction = np.where(fraction < 0.0, generator.uniform(size=count), fraction)
+    return np.clip(chosen[:, 0] + fraction * (chosen[:, 1] - chosen[:, 0]), chosen[:, 0], chosen[:, 1])
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("seed", range(8))
+def test_every_pair_of_neighbours_lies_inside_a_pair_of_a_line_and_no_line_is_wider(seed):
+    generator = np.random.default_rng([61, seed])
+    for _ in range(20):
+        answers = random_union(generator)
+        sensitivity = float(generator.exponential())
+        found = lines(answers, sensitivity)
+        p = random_answers(generator, answers, 30)
+        for a in p:
+            for b in p:
+                near = Fraction(float(b)) - Fraction(float(a))
+                if 0 < near <= Fraction(sensitivity):
+                    assert any(dominated((a, b), line) for line in found), (answers, sensitivity, a, b)
+        for line in found:
+            assert Fraction(line.far) - Fraction(line.near) <= Fraction(sensitivity)
+            assert line.start <= line.end
+            for at in (x for x in (line.start, line.end) if math.isfinite(x)):
+                for x in (at, at + line.far - line.near):
+                    assert any(a - 1e-12 <= x <= b + 1e-12 for a, b in answers.spans), (answers, sensitivity, line)
+
+
+def test_the_distance_is_exact():
+    line = SearchLine(0.1, 0.1, 0.7, 0.1)
+    exact = Fraction(0.7) - Fraction(0.1)
+    assert Fraction(down(line.d)) <= exact <= Fraction(up(line.d))
+    assert exact != Fraction(0.7 - 0.1)  # a control: the difference of the two doubles, rounded, is another number
+    with precision(PRECISIONS[0]):
+        mantissa, exponent = line.d.man_exp()  # which only an exact ball has
+    assert Fraction(int(mantissa)) * Fraction(2) ** int(exponent) == exact
+
+
+def test_a_line_that_is_missing_is_noticed():
+    """A control: without the pair that jumps the gap, some neighbours are in no line."""
+    answers = rb.Union((0, 1), (3, 4))
+    found = lines(answers, 2.5)
+    assert any(dominated((1.0, 3.0), line) for line in found)
+    assert not any(dominated((1.0, 3.0), line) for line in found if line.near != 1.0 and line.start > 1.0)
+    assert not dominated((0.0, 3.0), SearchLine(0.0, 4.0, 2.5))

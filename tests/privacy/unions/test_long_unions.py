@@ -1,7 +1,5 @@
 """Truncated noise on unions of many spans: every search closes, two routes agree, and the pair has what it says."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction
@@ -14,23 +12,22 @@ from rangebound.ball import ball, precision, taylor, value_of
 from rangebound.law import Shape
 from rangebound.privacy.counterexample import breaks
 from rangebound.privacy.neighbours import neighbours
-from rangebound.privacy.pairs.divergences import stick_formula
 from rangebound.privacy.pairs.exact import family
 from rangebound.privacy.pairs.integrals import Integrals
 from rangebound.privacy.pairs.truncated_laplace import TruncatedLaplace
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.loss_objective import Loss
 from rangebound.privacy.supremum import tasks
-from rangebound.privacy.worst import Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
+from rangebound.privacy.worst import worst_delta, worst_epsilon, worst_loss, worst_renyi
 from tests.crosscheck.oracle import oracle
 from tests.matrix.brute import loss, scan
 
 INF = math.inf
 
 
-def union(count: int, seed: int = 1, ends: str = "") -> rb.Union:
-    """Spans and gaps of 0.2 to 1; with infinite ends where `ends` says so."""
-    places = np.cumsum(np.random.default_rng(seed).uniform(0.2, 1.0, 2 * count)).tolist()
+def union(count, seed=1, ends="", size=1.0):
+    """Spans and gaps of 0.2 to 1 times the size, with infinite ends where `ends` says so."""
+    places = (size * np.cumsum(np.random.default_rng(seed).uniform(0.2, 1.0, 2 * count))).tolist()
     if "<" in ends:
         places[0] = -INF
     if ">" in ends:
@@ -38,8 +35,7 @@ def union(count: int, seed: int = 1, ends: str = "") -> rb.Union:
     return rb.Union(*zip(places[::2], places[1::2], strict=True))
 
 
-def ranges(support: rb.Union) -> dict[str, rb.Interval | rb.Union]:
-    """Ranges of answers: the union, a part of each span, its hull, and more than that."""
+def ranges(support):
     low, high = support.hull.lower, support.hull.upper
     inner = [(max(a, b - 1.0), b if math.isinf(a) else 0.5 * (a + b)) for a, b in support.spans[:-1]]
     return {
@@ -50,14 +46,15 @@ def ranges(support: rb.Union) -> dict[str, rb.Interval | rb.Union]:
     }
 
 
-def made(support: rb.Union, answers: object, scale: float = 2.0, sensitivity: float = 1.0) -> rb.Mechanism:
+def made(support, answers, scale=2.0, sensitivity=1.0):
     query = rb.Query(range=answers, sensitivity=sensitivity)
     return rb.Mechanism(noise=rb.Laplace(scale=scale), query=query, support=support)
 
 
 # The search ended open on these: the loss up to 33 % too high on 40 spans, and delta and Renyi up to 7 %.
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["equal", "part", "hull", "wide"])
-def test_every_search_on_forty_spans_closes(name: str) -> None:
+def test_every_search_on_forty_spans_closes(name):
     support = union(40)
     m = made(support, ranges(support)[name])
     for worst in (worst_loss(m.setting), worst_delta(m.setting, 0.3), worst_renyi(m.setting, 4.0)):
@@ -65,41 +62,27 @@ def test_every_search_on_forty_spans_closes(name: str) -> None:
     assert worst_epsilon(m.setting, 1e-3).closed
 
 
-@pytest.mark.parametrize("count", [63, 64])
-def test_sixty_three_spans_and_sixty_four_are_alike(count: int) -> None:
-    """From 64 spans on there used to be another route."""
-    support = union(count)
-    pure = made(support, support).epsilon()
-    assert pure == pytest.approx(searched(made(support, support)).upper, rel=1e-9)
-
-
-def searched(m: rb.Mechanism) -> Worst:
-    """The loss by branch and bound in balls, without the linear route."""
-    with precision(128):
-        found = enclose(tasks(m.setting, Loss))
-    return Worst(found.lower, found.upper, (math.nan, math.nan))
-
-
 CASES = [(2, "", 1.0), (3, "<", 0.3), (5, ">", 2.5), (7, "<>", 1.0), (12, "", 4.0), (30, "", 0.1), (66, ">", 1.0)]
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize(("count", "ends", "sensitivity"), CASES)
 @pytest.mark.parametrize("scale", [0.2, 1.5, 40.0])
-def test_the_linear_route_and_the_search_enclose_the_same_number(
-    count: int, ends: str, sensitivity: float, scale: float
-) -> None:
+def test_the_linear_route_and_the_search_enclose_the_same_number(count, ends, sensitivity, scale):
     support = union(count, seed=count, ends=ends)
     m = made(support, support, scale, sensitivity)
-    linear, other = worst_loss(m.setting), searched(m)
+    linear = worst_loss(m.setting)
+    with precision(128):
+        search = enclose(tasks(m.setting, Loss))
     assert linear.closed
-    assert other.closed
-    assert linear.lower <= other.upper
-    assert other.lower <= linear.upper
+    assert search.closed
+    assert max(linear.lower, search.lower) <= min(linear.upper, search.upper)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", ["equal", "part", "hull", "wide"])
 @pytest.mark.parametrize(("count", "ends", "sensitivity"), CASES)
-def test_the_pair_of_a_union_attains_what_is_said(count: int, ends: str, sensitivity: float, name: str) -> None:
+def test_the_pair_of_a_union_attains_what_is_said(count, ends, sensitivity, name):
     """From 64 spans on the pair used to be arbitrary: here it is one of neighbours with the loss, in 80 digits."""
     support = union(count, seed=count + 1, ends=ends)
     m = made(support, ranges(support)[name], sensitivity=sensitivity)
@@ -115,8 +98,9 @@ def test_the_pair_of_a_union_attains_what_is_said(count: int, ends: str, sensiti
         assert worst.upper == pytest.approx(best, rel=2e-6)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("count", [40, 66, 150])
-def test_a_false_claim_on_a_long_union_is_refuted_and_the_truth_is_proved(count: int) -> None:
+def test_a_false_claim_on_a_long_union_is_refuted_and_the_truth_is_proved(count):
     support = union(count, seed=7)
     m = made(support, support)
     exact = m.epsilon()
@@ -126,21 +110,9 @@ def test_a_false_claim_on_a_long_union_is_refuted_and_the_truth_is_proved(count:
     assert rb.verify(rb.certify(m, epsilon=exact).to_json()).epsilon == exact
 
 
-def test_the_audit_attacks_the_pair_that_gives_away_most() -> None:
-    """One narrow span among 70: every other pair is far better protected."""
-    spans = [(float(i), i + 0.9) for i in range(70)]
-    spans[50:53] = [(50.0, 50.9), (51.0, 51.01), (52.5, 52.9)]
-    m = made(rb.Union(*spans), rb.Union(*spans))
-    pair = rb.audit.worst_pair(m, 0.1)
-    assert oracle(m).renyi(*pair, INF) == pytest.approx(m.epsilon(), rel=1e-9)
-
-
-# --- the ball route ---------------------------------------------------------------------------------------------------
-
-
 @precision(128)
 @pytest.mark.parametrize("ends", ["", "<", ">", "<>"])
-def test_masses_in_one_step_are_those_summed_one_by_one(ends: str) -> None:
+def test_masses_in_one_step_are_those_summed_one_by_one(ends):
     support = union(9, seed=3, ends=ends)
     m = made(support, support, scale=0.7)
     quick, slow = (TruncatedLaplace(m.noise, m.shape) for _ in range(2))
@@ -155,7 +127,7 @@ def test_masses_in_one_step_are_those_summed_one_by_one(ends: str) -> None:
         assert abs(quick.least_normaliser(p, p + 0.1) - slow.least_normaliser(p, p + 0.1)) < 1e-30
 
 
-def test_the_bound_by_shape_is_above_every_position_of_its_cell() -> None:
+def test_the_bound_by_shape_is_above_every_position_of_its_cell():
     """The four cases of the theorem, each met, each at random positions; cells across a kink get no bound."""
     support = union(6, seed=11)
     seen = set()
@@ -174,7 +146,7 @@ def test_the_bound_by_shape_is_above_every_position_of_its_cell() -> None:
     assert {(True, True), (True, False), (False, True), (False, False)} <= seen
 
 
-def test_a_wrong_theorem_on_shape_would_be_caught() -> None:
+def test_a_wrong_theorem_on_shape_would_be_caught():
     """A control: taking the ends of every cell, peaks included, misses the supremum, and brute force sees it."""
     support = rb.Union((0.0, 0.4), (3.0, 3.4), (9.0, 9.1))
     m = made(support, rb.Interval(0.0, 9.1), scale=0.5, sensitivity=2.9)
@@ -188,9 +160,6 @@ def test_a_wrong_theorem_on_shape_would_be_caught() -> None:
     assert max(tops) < best * (1.0 - 1e-4)
 
 
-# --- pairs of doubles -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("answers", "sensitivity", "first", "second"),
     [
@@ -202,9 +171,7 @@ def test_a_wrong_theorem_on_shape_would_be_caught() -> None:
         (rb.Interval(0.0, 1e308), 1e300, 0.0, 1.0000000000000002e300),
     ],
 )
-def test_neighbours_are_answers_at_most_one_sensitivity_apart(
-    answers: object, sensitivity: float, first: float, second: float
-) -> None:
+def test_neighbours_are_answers_at_most_one_sensitivity_apart(answers, sensitivity, first, second):
     m = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=rb.Query(range=answers, sensitivity=sensitivity))
     a, b = neighbours(m.setting, first, second)
     assert abs(Fraction(a) - Fraction(b)) <= Fraction(sensitivity)
@@ -212,7 +179,7 @@ def test_neighbours_are_answers_at_most_one_sensitivity_apart(
     assert abs(a - first) + abs(b - second) <= 1e-15 * max(abs(a), abs(b), 1.0) + 0.125
 
 
-def test_what_is_no_counterexample_is_not_taken_for_one() -> None:
+def test_what_is_no_counterexample_is_not_taken_for_one():
     m = made(union(3), union(3))
     worst = worst_loss(m.setting)
     less, more = worst.lower * (1.0 - 1e-9), worst.upper * (1.0 + 1e-9)
@@ -225,7 +192,7 @@ def test_what_is_no_counterexample_is_not_taken_for_one() -> None:
     assert not breaks(m.setting, (INF, INF), rb.Claim(epsilon=less))
 
 
-def test_sums_over_the_first_spans_are_those_of_each_span_alone() -> None:
+def test_sums_over_the_first_spans_are_those_of_each_span_alone():
     """What one place sees of many events is added up once; a sum with a span left out is told from it."""
     spans = union(12).spans
     with precision(128):
@@ -241,25 +208,8 @@ def test_sums_over_the_first_spans_are_those_of_each_span_alone() -> None:
                 assert not found.overlaps(sum(alone[1:], ball(0.0)))
 
 
-@pytest.mark.parametrize("scale", [0.7, 1.0])
-def test_gaussian_noise_on_many_spans_against_a_scan(scale: float) -> None:
-    """No place of a dense scan in floats is above the delta, and one of them comes close to it."""
-    support = union(8)
-    low, high = support.hull.lower, support.hull.upper
-    query = rb.Query(range=rb.Interval(low, high), sensitivity=0.5)
-    m = rb.Mechanism(noise=rb.Gaussian(scale=scale), query=query, support=support)
-    worst = worst_delta(m.setting, 0.3)
-    places = np.linspace(low, high - 0.5, 3001)
-    both = [stick_formula(m.noise, m.shape, *pair, 0.3) for pair in ((places, places + 0.5), (places + 0.5, places))]
-    seen = float(np.max(both))
-    assert worst.closed
-    assert seen <= worst.upper * (1 + 1e-8)
-    assert seen >= worst.upper * (1 - 1e-4)
-    assert not seen <= 0.999 * worst.upper
-
-
 @pytest.mark.parametrize("count", [2, 8, 20])
-def test_spans_within_reach_of_limited_noise_are_seen_in_one_step(count: int) -> None:
+def test_spans_within_reach_of_limited_noise_are_seen_in_one_step(count):
     """The sums over whole spans against each span by itself, at places, at ends, about wide balls, and as series."""
     dice = np.random.default_rng(count)
     support = union(count)

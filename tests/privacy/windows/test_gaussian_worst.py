@@ -1,32 +1,32 @@
 """The supremum over lines of pairs from windows of positions, against balls at many positions and against mpmath."""
 
-from __future__ import annotations
-
+import itertools
 import math
-from typing import Any
 
 import mpmath as mp
 import numpy as np
 import pytest
 
-from rangebound.ball import ball, down, precision
+import rangebound as rb
+from rangebound.ball import ball, down, precision, up
 from rangebound.law import Shape
 from rangebound.noise import Gaussian
-from rangebound.privacy.search.branch_and_bound import Found, enclose
-from rangebound.privacy.search.cell_bound import Task
+from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.supremum import tasks
+from rangebound.privacy.windows import gaussian_rounded, gaussian_worst
 from rangebound.privacy.windows import gaussian_worst as tested
+from rangebound.privacy.windows.gaussian_rounded import _GaussianCells, rounded_renyi
+from rangebound.privacy.windows.gaussian_windows import windows_of
 from rangebound.privacy.windows.gaussian_worst import enclosed
 from rangebound.support import Interval, Union
 
 INF = math.inf
 
 
-def random_shape(dice: np.random.Generator, place: Any) -> Shape:
-    """Spans or points on [0, 1], moved to their place."""
+def random_shape(dice, place):
     if dice.random() < 0.5:
         count = int(dice.choice([2, 3, 5, 20]))
         ends = np.cumsum(10.0 ** dice.uniform(-3.0, 0.5, size=2 * count))
@@ -42,11 +42,10 @@ def random_shape(dice: np.random.Generator, place: Any) -> Shape:
     return Shape(points=tuple(place(float(x)) for x in inner), normalised=True)
 
 
-def random_setting(dice: np.random.Generator) -> Setting:
-    """Any support, scale, sensitivity, range, place and unit."""
+def random_setting(dice):
     unit, shift = float(dice.choice([1.0, 1.0, 7.3e4, 1e-150, 1e140])), float(dice.choice([0.0, -0.5, 100.0, 1e6]))
 
-    def place(x: float) -> float:
+    def place(x):
         return (x + shift) * unit
 
     shape = random_shape(dice, place)
@@ -65,7 +64,7 @@ def random_setting(dice: np.random.Generator) -> Setting:
     return Setting(Gaussian(scale=scale), shape, answers, d)
 
 
-def random_objective(dice: np.random.Generator) -> Any:
+def random_objective(dice):
     if dice.random() < 0.5:
         epsilon = float(dice.choice([0.0, dice.exponential(), 10.0 ** dice.uniform(-4.0, 1.0)]))
         return lambda noise, shape: Delta(noise, shape, epsilon)
@@ -73,9 +72,9 @@ def random_objective(dice: np.random.Generator) -> Any:
     return lambda noise, shape: Renyi(noise, shape, order)
 
 
-def places(dice: np.random.Generator, task: Task, found: Found, count: int) -> list[float]:
+def places(dice, task, found, count):
     """Random positions of a line, its ends, and the neighbourhood of the ends of the support and of the worst one."""
-    line, shape, scale = task.line, task.objective.shape, task.objective.step()  # type: ignore[attr-defined]
+    line, shape, scale = task.line, task.objective.shape, task.objective.step()
     ends = [x for x in (*shape.points, *(x for span in shape.spans for x in span)) if math.isfinite(x)]
     d = line.far - line.near
     low, high = max(line.start, ends[0] - 9.0 * scale - d), min(line.end, ends[-1] + 9.0 * scale + d)
@@ -85,7 +84,7 @@ def places(dice: np.random.Generator, task: Task, found: Found, count: int) -> l
     return [float(x) for x in every if math.isfinite(x) and line.start <= x <= line.end]
 
 
-def attack(seed: int, count: int) -> tuple[int, int]:
+def attack(seed, count):
     """How many settings were told at all, and how many of these as closely as a search asks."""
     told, closed = 0, 0
     for number in range(count):
@@ -107,23 +106,20 @@ def attack(seed: int, count: int) -> tuple[int, int]:
     return told, closed
 
 
+@pytest.mark.few(1)
+@pytest.mark.claim("privacy")
 @pytest.mark.filterwarnings("error")
-def test_no_position_is_above_the_enclosure_of_random_settings() -> None:
-    told, closed = attack(930, 60)
-    assert told >= 30
-    assert closed >= 20
+@pytest.mark.parametrize(
+    "seed", [*range(930, 933), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(940, 948))]
+)
+def test_no_position_is_above_the_enclosure_of_random_settings(seed):
+    count = 20 if seed < 940 else 250
+    told, closed = attack(seed, count)
+    assert told >= 0.48 * count
+    assert closed >= 0.32 * count
 
 
-@pytest.mark.long
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("seed", range(8))
-def test_no_position_is_above_the_enclosure_of_many_random_settings(seed: int) -> None:
-    told, closed = attack(940 + seed, 250)
-    assert told >= 120
-    assert closed >= 80
-
-
-def test_the_attack_finds_a_bound_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_attack_finds_a_bound_that_is_too_small(monkeypatch):
     """The control: a polynomial of degree 4 without its truncation error."""
     monkeypatch.setattr(tested, "_DEGREES", {32.0: 4, 4.0: 4})
     monkeypatch.setattr(tested, "_BENT", 0.0)
@@ -149,11 +145,11 @@ SMALL = [
 MAKES = [lambda n, s: Delta(n, s, 0.2), lambda n, s: Renyi(n, s, 3.5), lambda n, s: Renyi(n, s, 1.01)]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("make", MAKES)
 @pytest.mark.parametrize("setting", SMALL)
-def test_the_search_in_balls_agrees(setting: Setting, make: Any) -> None:
+def test_the_search_in_balls_agrees(setting, make):
     found = enclosed(tasks(setting, make), None)
-    assert found is not None
     assert found.closed
     with precision(128):
         other = enclose(tasks(setting, make))
@@ -161,8 +157,7 @@ def test_the_search_in_balls_agrees(setting: Setting, make: Any) -> None:
     assert other.lower <= found.upper
 
 
-def largest(shape: Shape, scale: float, d: float, epsilon: float | None, order: float, positions: np.ndarray) -> Any:
-    """From the definition, in mpmath."""
+def largest(shape, scale, d, epsilon, order, positions):
     best = mp.mpf(0)
     for p in positions:
         p, s = mp.mpf(float(p)), mp.mpf(scale)
@@ -178,8 +173,9 @@ def largest(shape: Shape, scale: float, d: float, epsilon: float | None, order: 
     return best
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("seed", range(12))
-def test_mpmath_agrees_on_points(seed: int) -> None:
+def test_mpmath_agrees_on_points(seed):
     dice = np.random.default_rng([950, seed])
     shape = Shape(points=tuple(np.sort(dice.random(int(dice.integers(2, 9)))).tolist()), normalised=True)
     scale, d = float(10.0 ** dice.uniform(-1.0, 0.5)), float(10.0 ** dice.uniform(-1.0, 0.0))
@@ -187,7 +183,6 @@ def test_mpmath_agrees_on_points(seed: int) -> None:
     line = Interval(-0.5, 1.5)
     setting = Setting(Gaussian(scale=scale), shape, line, d)
     found = enclosed(tasks(setting, lambda n, s: Renyi(n, s, order) if epsilon is None else Delta(n, s, epsilon)), None)
-    assert found is not None
     with mp.workdps(40):
         true = max(
             largest(side.shape, scale, d, epsilon, order, np.linspace(a.start, a.end, 120))
@@ -198,10 +193,109 @@ def test_mpmath_agrees_on_points(seed: int) -> None:
         assert found.lower <= true * 1.01 + 1e-25
 
 
-def test_a_target_that_is_exceeded_says_nothing_of_the_rest() -> None:
+def test_a_target_that_is_exceeded_says_nothing_of_the_rest():
     """Nobody looked at the positions farther out, so no finite upper end may be reported."""
     todo = tasks(Setting(Gaussian(scale=1.0), SMALL[2].shape, Interval(-INF, INF), 0.5), lambda n, s: Delta(n, s, 0.0))
     found = enclosed(todo, 1e-3)
-    assert found is not None
     assert found.lower > 1e-3
     assert found.upper == INF
+
+
+CUTS = (-math.inf, 0.5, 1.5, 2.5, math.inf)
+SHAPE = Shape(points=(0.0, 1.0, 2.0, 3.0), cells=tuple(itertools.pairwise(CUTS)))
+
+
+@pytest.mark.parametrize("order", [1.5, 3.0, 20.0, 1e3, 1e5, 1e6])
+def test_sums_are_within_their_errors(order):
+    """At orders of 1e6 the logarithms cancel until nothing is known; before, the error was capped at 1.7 of the sum."""
+    d = 0.7
+    p = np.asarray([0.3, (order - 1.0) * d, (order - 1.0) * d + 1.3])
+    with np.errstate(all="ignore"):
+        cells = _GaussianCells(1.0, SHAPE, order, d)
+        value, error = cells._sum(p, *cells._near(p, cells.level))
+    with mp.workdps(40):
+        a, lift = mp.mpf(order), mp.mpf(order) * (mp.mpf(order) - 1) * mp.mpf(d) ** 2 / 2
+        for k, at in enumerate(map(mp.mpf, p)):
+            total = mp.mpf(0)
+            for low, high in SHAPE.cells:
+                near, far = (log_mass(low - x, high - x) for x in (at, at + mp.mpf(d)))
+                total += mp.exp(a * near - (a - 1) * far - lift)
+            assert abs(total - value[k]) <= error[k] if math.isfinite(error[k]) else order > 1e4
+
+
+def log_mass(low, high):
+    if high < 0:
+        low, high = -high, -low
+    root = mp.sqrt(2)
+    if low > 0:
+        return mp.log((mp.erfc(low / root) - mp.erfc(high / root)) / 2)
+    return mp.log((mp.erf(high / root) - mp.erf(low / root)) / 2)
+
+
+GRID = rb.Grid(step=0.5, within=rb.Interval(0, 6))
+DEEP = {
+    "far ends": (0.5, rb.Interval(0, 6), 1.0, GRID, rb.QUANTIZE, 64.0),
+    "wide noise": (20.0, rb.Interval(0, 6), 3.0, GRID, rb.QUANTIZE, 256.0),
+    "beyond the grid": (2.0, rb.Interval(-10, 30), 1.0, GRID, rb.QUANTIZE, 128.0),
+    "half-line": (3.0, rb.Interval(0, math.inf), 2.0, GRID, rb.QUANTIZE, 32.0),
+    "clamped": (0.5, rb.Interval(0, 6), 1.0, rb.Interval(0, 6), rb.RECTIFY, 64.0),
+    "clamped, half-line": (3.0, rb.Interval(0, math.inf), 2.0, rb.Interval(0, 6), rb.RECTIFY, 128.0),
+    "low order": (2.0, rb.Interval(0, 6), 1.0, GRID, rb.QUANTIZE, 1.25),
+}
+
+
+def lines_of(name):
+    scale, answers, d, support, bounding, order = DEEP[name]
+    m = rb.Mechanism(
+        noise=rb.Gaussian(scale=scale),
+        query=rb.Query(range=answers, sensitivity=d),
+        support=support,
+        bounding=bounding,
+    )
+    return tasks(m.setting, lambda noise, shape: Renyi(noise, shape, order)), scale
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_no_position_has_more_than_the_upper_end_however_far_the_sum_is_below_the_unbounded_one(name):
+    lines, scale = lines_of(name)
+    found = gaussian_worst.enclosed(lines, None)
+    assert found.closed
+    dice = np.random.default_rng(3)
+    for objective, line in lines:
+        start, end = max(line.start, -40.0 * scale), min(line.end, 400.0 * scale)
+        places = [*dice.uniform(start, end, 60), start, end, found.position + 1e-3 * scale, found.position]
+        for p in (float(x) for x in places if line.start <= x <= line.end):
+            assert down(objective.value(ball(p), line.d)) <= found.upper
+    objective, line = lines[found.task]
+    assert up(objective.value(ball(found.position), line.d)) >= found.lower
+
+
+def test_control_windows_without_an_ellipse_miss_the_largest_sum(monkeypatch):
+    """On whole lines, with nothing added for what a polynomial misses, an upper end falls below an attained value.
+
+    On the windows that have ellipses even a degree of 4 does not, so that would be no control.
+    """
+    monkeypatch.setattr(gaussian_rounded, "truncation", lambda degree, rho: 0.0)
+    monkeypatch.setattr(
+        _GaussianCells, "subdivided", lambda self, windows: windows._replace(rho=np.full_like(windows.rho, 4.0))
+    )
+    below = 0
+    for name in DEEP:
+        for objective, line in lines_of(name)[0]:
+            reach = 400.0 * objective.step()
+            start, end = max(line.start, -reach), min(line.end, reach)
+            windows = windows_of([(start, end, line.far - line.near, 0, 0, 0.0)])
+            found = rounded_renyi(objective.step(), objective.shape, DEEP[name][-1], windows)
+            places = np.linspace(start, end, 400)
+            below += found is not None and any(down(objective.value(ball(p), line.d)) > found.upper for p in places)
+    assert below > 0
+
+
+def test_windows_are_cut_until_every_ellipse_is_low_enough():
+    """Half its height is at most s/sqrt(a), and the parts of a window are together the window."""
+    scale, order = 1.0, 20.0
+    for start, end in ((0.0, 1e-3), (0.0, 0.4), (-3.0, 40.0)):
+        found = _GaussianCells(scale, SHAPE, order, 0.7).subdivided(windows_of([(start, end, 0.7, 0, 0, 0.0)]))
+        assert (found.high <= scale / math.sqrt(order)).all()
+        assert (found.start[0], found.end[-1]) == (start, end)
+        assert (found.start[1:] == found.end[:-1]).all()

@@ -27,44 +27,22 @@ from rangebound.release.engine.open_engine import opened
 from rangebound.release.engine.postgres import Postgres
 from rangebound.release.engine.postgres_dialect import POSTGRES, POSTGRES_OF_FEW
 from rangebound.release.plan.model import Source
-from rangebound.release.plan.table_schema import Family, TypedSchema, check_schema
+from rangebound.release.plan.table_schema import Family, TypedSchema
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.sql.statements import statements
+from rangebound.release.sql.expression import column
+from rangebound.release.sql.relation import aliased
 from rangebound.release.sql.view import view
 from tests.release import reference
-from tests.release.engine.test_engines import PLANS, SPELLINGS, arrow, found, make_rows
+from tests.release.engine.test_duckdb import SPELLINGS
+from tests.release.engine.test_engines import PLANS, arrow, found, make_rows
 from tests.release.plans import KINDS, SALT, plan_data
 from tests.release.postgres_tables import database, made, on_postgres
+from tests.release.sql.test_joined import rows_of
 
 psycopg = pytest.importorskip("psycopg", reason="the extra postgres is not installed")
 COUNT = {"budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "count"}]}
 
 
-@pytest.fixture(scope="module")
-def visits(postgres):
-    """The odd table of the tests of engines, and its rows."""
-    rows = make_rows(400)
-    with on_postgres(postgres, arrow(rows)) as engine:
-        yield engine, rows
-
-
-@pytest.mark.parametrize("name", [each for each in PLANS if "selected" in each or "people" in each])
-def test_postgres_finds_what_the_reference_finds(name, visits):
-    engine, rows = visits
-    plan = make_plan(PLANS[name])
-    check_schema(plan, engine.schema())
-    assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
-
-
-def test_nothing_but_nulls(postgres):
-    rows = [dict.fromkeys(make_rows(1)[0]) for _ in range(5)]
-    with on_postgres(postgres, arrow(rows)) as engine:
-        for name in ("people, public keys", "people, private keys", "names, many keys", "conditions"):
-            plan = make_plan(PLANS[name])
-            assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
-
-
-# Arithmetic of doubles.
 EDGES = [
     0.0,
     *(0.5, 1.0, 3.0, 7.0, 0.1, 1 / 3, 1e150, 1e-150, 1e-162, 8e307),
@@ -158,7 +136,6 @@ def test_the_sum_of_a_units_rows_may_be_infinite(postgres):
         assert found(plan, engine) == found(plan, other)
 
 
-# Values that make a cast fail.
 TEXTS = [*SPELLINGS, *(None, "1e308", "1.8e308", "-1.8e308", "1e-400", "2.4703282292062327e-324", "5e-324", "1" * 310)]
 TEXTS += [
     "1" * 1000,
@@ -190,9 +167,6 @@ def test_texts_are_read_as_duckdb_reads_them(postgres):
     names = ["number(t)", "date(t)", "text(date(t))", "missing(t)", "hour(t)"]
     columns = {f"c{at}": {"value": each} for at, each in enumerate(names)}
     plan = make_plan({**COUNT, "columns": columns})
-    from rangebound.release.sql.expression import column
-    from rangebound.release.sql.relation import aliased
-    from rangebound.release.sql.view import view
 
     def seen(engine):
         source = aliased(view(plan, engine).source(SALT))
@@ -205,6 +179,7 @@ def test_texts_are_read_as_duckdb_reads_them(postgres):
             assert ours[at] == theirs[at], text
 
 
+@pytest.mark.claim("answer")
 def test_numbers_times_and_texts_of_all_types(postgres):
     """NaN and infinities in numeric and float, dates beyond the calendar, domains, enums and collations."""
     with database(postgres) as base:
@@ -299,37 +274,7 @@ def test_a_private_join_may_make_many_rows_of_one(postgres):
         assert engine.dialect is POSTGRES
 
 
-ANY_SIZE = "SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0"
-
-
-@pytest.mark.parametrize("unit", [{}, {"column": "who", "rows": 2, "groups": 1}])
-def test_processes_of_the_server_share_the_scan(unit, postgres):
-    """A selection that stands apart does not keep them from it, and the table is read once."""
-    rows = [{"who": each % 100, "k": "ab"[each % 2], "x": 1.0} for each in range(5000)]
-    plan = make_plan({**LARGEST, "unit": unit})
-    table = made(postgres, pa.Table.from_pylist(rows))
-    with database(postgres) as connection:
-        connection.execute(f"ANALYZE {table}")
-    with Postgres(postgres, table) as engine:
-        engine._connection.execute(ANY_SIZE)
-        seen = view(plan, engine)
-        (only,) = statements(plan, seen.schema, SALT, source=seen.source(SALT), dialect=engine.dialect)
-        written = engine.dialect.written(only.tree)
-        assert "PG_IS_IN_RECOVERY" in written
-        scans = planned(engine, written)
-        assert scans.count("Parallel Seq Scan") == scans.count("Seq Scan") == 1
-        assert ("Partial" in scans) == (not unit)  # sums of a part of the rows; those of a unit lie together
-        if not unit:
-            barred = planned(engine, written.replace(' AS "source"', ' AS "source" OFFSET 0'))
-            assert "Partial" not in barred
-
-
-def planned(engine, written):
-    return "\n".join(row[0] for row in engine._connection.execute(f"EXPLAIN {written}".encode()).fetchall())
-
-
-# One transaction, few rights, no password.
-def test_rows_that_come_in_during_a_release_are_not_seen(postgres):
+def test_rows_that_come_in_during_a_release_are_not_seen_and_none_is_written(postgres):
     table = made(postgres, pa.table({"x": [1.0, 2.0]}))
     with Postgres(postgres, table) as engine, database(postgres) as other:
         before = found(make_plan(COUNT), engine)
@@ -340,11 +285,6 @@ def test_rows_that_come_in_during_a_release_are_not_seen(postgres):
             other.execute(f"ALTER TABLE {table} ALTER COLUMN x TYPE text")
     with Postgres(postgres, table) as engine:
         assert found(make_plan(COUNT), engine) == before  # two rows again, others
-
-
-def test_the_transaction_is_read_only(postgres):
-    table = made(postgres, pa.table({"x": [1.0]}))
-    with Postgres(postgres, table) as engine:
         with pytest.raises(EngineError):
             engine.run(exp.Delete(this=exp.to_table(table)))
         with pytest.raises(EngineError):
@@ -500,6 +440,7 @@ def test_an_interrupt_ends_the_statement_in_the_server(postgres):
         assert other.execute(running).fetchone() == (0,)
 
 
+@pytest.mark.slow
 def test_a_whole_release_by_the_command_line(postgres, tmp_path):
     table = made(postgres, pa.table({"who": [1, 2, 3], "x": [1.0, 2.0, 3.0]}))
     (tmp_path / "plan.toml").write_text(
@@ -524,7 +465,6 @@ def test_a_whole_release_by_the_command_line(postgres, tmp_path):
     assert read_plan(tmp_path / "plan.toml").source.postgres == "service=nowhere"
 
 
-# Joins.
 JOINED = {
     "region": ["a", "b", "ü", None],
     "name": ["A\x1f", None, "Ü'\\", "none"],
@@ -536,46 +476,28 @@ JOINED = {
 }
 
 
-def test_public_tables_of_this_machine_and_private_ones_of_the_database_are_joined(postgres, tmp_path):
-    from tests.release.sql.test_joined import rows_of
-
-    public = pa.table(JOINED)
+def test_public_tables_of_this_machine_are_joined_and_private_ones_must_be_of_the_database(postgres):
+    public, names = pa.table(JOINED), [each for each in JOINED if each != "region"]
     nothing = 0.0 if duckdb.__version__.startswith("1.") else -0.0  # before 2.0 a window loses the sign of a zero
-    own = pa.table(
-        {"person": [1, 1, 2, 3, None], "region": ["a", "b", "ü", "z", "a"], "y": [1.5, 5e-324, nothing, 1e300, 2.0]}
-    )
-    visits = pa.table({"who": [1, 1, 1, 2, 4], "z": [1.0, 1e308, math.nan, None, 3.0]})
-    names = [each for each in public.column_names if each != "region"]
-    joins = [
-        {"table": "regions", "public": True, "on": ["region"], "columns": names},
-        {"table": "visits", "public": False, "on": {"person": "who"}, "columns": ["z"], "rows": 2, "own_rows": 1},
-    ]
-    plan = make_plan({**COUNT, "unit": {"column": "person"}, "join": joins})
-    with DuckDB(own) as engine:
-        engine.give({"regions": public, "visits": visits})
-        expected = rows_of(plan, engine, "person", "region", "y", *names, "z")
-    assert len(expected) == 5
-    visits_there = made(postgres, visits)
-    joins[1] = {**joins[1], "table": visits_there}
-    there = make_plan({**COUNT, "unit": {"column": "person"}, "join": joins})
-    with on_postgres(postgres, own) as engine:
-        engine.give({"regions": public})
-        assert repr(rows_of(there, engine, "person", "region", "y", *names, "z")) == repr(expected)
-    with on_postgres(postgres, own) as engine:
-        engine.give({"regions": public.slice(0, 0), "visits": visits})
-        with pytest.raises(PlanError, match=r"join\[1\]: a private table that is joined must be one of the database"):
-            view(plan, engine)
-    twice = {
-        **joins[0],
-        "table": made(postgres, pa.table({"region": ["a", "a"], "name": ["x", "y"]})),
-        "columns": ["name"],
-    }
-    with on_postgres(postgres, own) as engine, pytest.raises(PlanError, match="the key 'a' is in more than one row"):
-        view(make_plan({**COUNT, "join": [twice]}), engine)
-    with on_postgres(postgres, own) as engine:
-        engine.give({"regions": pa.table({"region": ["a\0"], "name": ["x"]})})
-        with pytest.raises(PlanError, match="holds a NUL"):
-            view(make_plan({**COUNT, "join": [{**joins[0], "columns": ["name"]}]}), engine)
+    own = pa.table({"person": [1, 1, 2, 3], "region": ["a", "b", "ü", "z"], "y": [1.5, 5e-324, nothing, 1e300]})
+    regions = {"table": "regions", "public": True, "on": ["region"], "columns": names}
+    plan = make_plan({**COUNT, "unit": {"column": "person"}, "join": [regions]})
+    found = []
+    for engine in (DuckDB(own), on_postgres(postgres, own)):
+        with engine:
+            engine.give({"regions": public})
+            found.append(repr(rows_of(plan, engine, "person", "region", "y", *names)))
+    assert found[0] == found[1]
+    private = {"table": "visits", "public": False, "on": ["person"], "columns": ["z"], "rows": 2}
+    odd = {"regions": pa.table({"region": ["a\0"], "name": ["x"]}), "visits": pa.table({"person": [1], "z": [1.0]})}
+    for join, words in (
+        (private, r"join\[0\]: a private table that is joined must be one of the database"),
+        ({**regions, "columns": ["name"]}, "holds a NUL"),
+    ):
+        with on_postgres(postgres, own) as engine:
+            engine.give(odd)
+            with pytest.raises(PlanError, match=words):
+                view(make_plan({**COUNT, "unit": {"column": "person"}, "join": [join]}), engine)
 
 
 def test_functions_of_the_database_do_not_take_the_place_of_those_of_postgres(postgres):
@@ -596,8 +518,7 @@ def test_functions_of_the_database_do_not_take_the_place_of_those_of_postgres(po
             base.execute("DROP FUNCTION public.md5(text)")
 
 
-def test_long_names_are_refused_before_the_charge(visits):
-    engine, _ = visits
-    plan = make_plan({**COUNT, "columns": {"é" * 40: {"value": "wait * 2"}}})
-    with pytest.raises(PlanError, match="must not be longer than 63 bytes"):
+def test_long_names_are_refused_before_the_charge(postgres):
+    plan, table = make_plan({**COUNT, "columns": {"é" * 40: {"value": "wait * 2"}}}), pa.table({"wait": [1.0]})
+    with on_postgres(postgres, table) as engine, pytest.raises(PlanError, match="must not be longer than 63 bytes"):
         release(plan, engine, ledger=None)

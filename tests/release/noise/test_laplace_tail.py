@@ -9,17 +9,10 @@ import pytest
 from rangebound.release.noise.laplace_tail import laplace_radius
 
 
-def probabilities(scale):
-    """The law of discrete Laplace noise, to far beyond a double."""
-    far = math.ceil(60 * scale) + 5
-    at = np.arange(-far, far + 1)
-    ratio = math.exp(-1 / scale)
-    return at, (1 - ratio) / (1 + ratio) * ratio ** np.abs(at)
-
-
 def outside(count, scale, weight, radius):
     """The exact probability that `weight` times the sum of some draws is beyond a radius."""
-    _, law = probabilities(scale)
+    far, ratio = math.ceil(60 * scale) + 5, math.exp(-1 / scale)
+    law = (1 - ratio) / (1 + ratio) * ratio ** np.abs(np.arange(-far, far + 1))
     total = np.array([1.0])
     for _ in range(count):
         total = np.convolve(total, law)
@@ -36,9 +29,10 @@ def test_sums_lie_within_their_radius_as_often_as_asked(count, scale, level):
     assert count * scale < 2 or outside(count, scale, 0.5, radius / 2) > 1 - level or level < 0.9  # not all there is
 
 
-def test_control_a_radius_of_fewer_draws_is_too_small():
-    (radius,) = laplace_radius([7.5**2], [7.5], 0.95)
+def test_control_a_radius_of_fewer_draws_is_too_small_and_none_is_none():
+    radius, none = laplace_radius([7.5**2, 0.0], [7.5, 0.0], 0.95)
     assert outside(12, 7.5, 1.0, radius) > 0.05
+    assert none == 0.0
 
 
 @pytest.mark.parametrize("scale", [0.02, 0.1, 0.3, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0])
@@ -48,7 +42,3 @@ def test_no_even_moment_is_above_that_of_continuous_noise(scale):
         for order in range(2, 26, 2):
             exact = 2 * (1 - ratio) / (1 + ratio) * mpmath.polylog(-order, ratio)
             assert exact <= mpmath.factorial(order) * mpmath.mpf(scale) ** order
-
-
-def test_sums_without_noise_have_no_radius():
-    assert laplace_radius([0.0], [0.0], 0.95).tolist() == [0.0]

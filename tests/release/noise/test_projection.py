@@ -4,6 +4,8 @@ import itertools
 import os
 import subprocess
 import sys
+from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,7 +19,6 @@ from tests.thinning import crossed
 
 
 def tree(*branches):
-    """The size and the identities of a hierarchy."""
     level, size, found = [0], 1, []
     for width in branches:
         parents, level = level, []
@@ -48,7 +49,6 @@ def tables(*values, ways=2):
 
 
 def series(days, groups):
-    """Counts a day, running totals, weeks and months, for groups and for all of them together."""
     blocks, found, size = [], [], 0
     for _ in range(groups + 1):
         day, running = list(range(size, size + days)), list(range(size + days, size + 2 * days))
@@ -62,6 +62,7 @@ def series(days, groups):
     return size, found
 
 
+NOTHING = Mock(return_value=None)
 SHAPES = {
     "one": (1, []),
     "apart": (4, []),
@@ -133,7 +134,6 @@ def test_the_real_numbers_are_those_of_another_method(shape, seed):
 
 @pytest.mark.parametrize("seed", range(30))
 def test_no_small_table_is_nearer_by_more_than_rounding(seed):
-    """All tables of two by two, with their margins and total, by brute force."""
     size, identities = tables(2, 2)
     rows = leaves_of(size, identities)
     chance = np.random.default_rng(seed)
@@ -147,38 +147,20 @@ def test_no_small_table_is_nearer_by_more_than_rounding(seed):
     assert found <= best + 0.25 * (1.0 / variances).sum()
 
 
-def test_tables_that_share_margins_stay_next_to_the_real_numbers(monkeypatch):
-    """Whose corners have halves, so that margins are rounded first, and cells may move by one more."""
-    size, identities = tables(*[10] * 6)
-    sums, asked, linear = Identities.of(identities), [], projection._linear
-    monkeypatch.setattr(projection, "_linear", lambda *some, **named: asked.append(1) or linear(*some, **named))
-    for seed in range(4):
-        chance = np.random.default_rng(seed)
-        values = chance.normal(0, 5, size) + chance.integers(0, 3, size)
-        start, moves = projection._nearest(projection._facts(size, sums, 0.0, np.inf), values, np.ones(size))
-        found = project(values, np.ones(size), sums).numbers
-        assert np.abs(found - start - moves).max() < 2.0
-        assert cost(found, values, 1.0) - cost(start + moves, values, 1.0) < 0.1 * size
-    assert len(asked) > 4  # not every corner is whole
-
-
 def test_control_without_the_real_numbers_the_cost_is_higher(monkeypatch):
     size, identities = SHAPES["two-way"]
     values = np.random.default_rng(0).normal(0, 50, size)
     best = cost(project(values, np.ones(size), Identities.of(identities)).numbers, values, 1.0)
-    monkeypatch.setattr(projection, "_quadratic", nothing)
+    monkeypatch.setattr(projection, "_quadratic", NOTHING)
     other = cost(project(values, np.ones(size), Identities.of(identities)).numbers, values, 1.0)
     assert best + 0.25 * size < other < 2.0 * best
 
 
-def test_numbers_that_are_publicly_true_stay():
+def test_what_is_publicly_true_is_kept_and_a_small_variance_moves_less():
     size, identities = SHAPES["two-way"]
     rows = leaves_of(size, identities)
     numbers = (rows @ np.arange(rows.shape[1])).astype(np.int64)
     assert project(numbers, np.ones(size), Identities.of(identities)).numbers.tolist() == numbers.tolist()
-
-
-def test_a_public_total_is_kept_and_a_small_variance_moves_less():
     sums = Identities.of([(0, [1, 2])])
     assert project([50.0, 3.0, 4.0], [1.0, 1.0, 1.0], sums, [10, 0, 0], [10, 99, 99]).numbers[0] == 10
     assert project([20.0, 5.0, 5.0], [1e-3, 1.0, 1.0], sums).numbers.tolist() == [20, 10, 10]
@@ -224,6 +206,7 @@ def structures(draw):
     return values, variances, identities, np.array(lower), np.array(lower) + np.array(width)
 
 
+@pytest.mark.claim("range")
 @given(structures())
 @settings(deadline=None, max_examples=50)
 def test_any_identities_hold_or_there_is_no_result_whatever_the_answers(case):
@@ -237,70 +220,51 @@ def test_any_identities_hold_or_there_is_no_result_whatever_the_answers(case):
         assert found is not None
 
 
-def test_what_no_numbers_meet_has_no_result():
+def test_what_no_numbers_meet_has_no_result_and_what_is_no_number_is_refused():
     sums = Identities.of([(0, [1, 2])])
     assert project([0, 0, 0], [1, 1, 1], sums, [5, 0, 0], [5, 1, 1]) is None
     assert project([5, 2, 3], [1, 1, 1], sums, 0.2, 0.8) is None
     assert whole_point(2, Identities.of([(0, [1, 1])]), 1, 1) is None
-
-
-def test_arguments_that_are_not_numbers_are_refused():
-    sums = Identities.of([])
-    with pytest.raises(ValueError, match="values: must not contain NaN"):
-        project([np.nan], [1.0], sums)
-    with pytest.raises(ValueError, match="variances: must not be negative"):
-        project([1.0], [-1.0], sums)
-    with pytest.raises(ValueError, match="lower, upper: must not contain NaN"):
-        project([1.0], [1.0], sums, np.nan)
-
-
-def nothing(*_arguments):
-    return None
+    for numbers, words in (
+        (([np.nan], [1.0]), "values: must not contain NaN"),
+        (([1.0], [-1.0]), "variances: must not be negative"),
+        (([1.0], [1.0], np.nan), "lower, upper: must not contain NaN"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            project(*numbers[:2], Identities.of([]), *numbers[2:])
 
 
 def halves(cost, *_arguments):
     return np.full(len(cost), 0.5)
 
 
-def far(_facts, start, *_arguments):
-    return np.full(len(start), 1e9)
+SOLVERS = ("clarabel.DefaultSolver", "scipy.optimize.linprog", "scipy.optimize.milp")
+ERRORS = [Mock(side_effect=each("ill-conditioned")) for each in (ValueError, RuntimeError, FloatingPointError)]
 
 
 @pytest.mark.parametrize(
     ("broken", "near"),
     [
-        ({"_quadratic": nothing}, True),
-        ({"_quadratic": far}, True),
-        ({"_corner": nothing}, True),
+        ({"_quadratic": NOTHING}, True),
+        ({"_quadratic": lambda _facts, start, *_: np.full(len(start), 1e9)}, True),
+        ({"_corner": NOTHING}, True),
         ({"_corner": halves}, True),
         ({"_corner": lambda cost, *_: cost * np.nan}, True),
-        ({"_searched": nothing}, True),
-        ({"_corner": nothing, "_searched": nothing}, False),
+        ({"_searched": NOTHING}, True),
+        ({"_corner": NOTHING, "_searched": NOTHING}, False),
         ({"_corner": halves, "_searched": halves}, False),
+        *(({place: error}, None) for place in SOLVERS for error in ERRORS),
     ],
 )
 @pytest.mark.parametrize("shape", ["tree", "two-way", "series", "three-way margins"])
 def test_a_solver_that_fails_or_errs_never_shows_in_the_numbers(broken, near, shape, monkeypatch):
+    """Numbers are projected after the charge: an error would depend on what was drawn."""
     for name, each in broken.items():
-        monkeypatch.setattr(projection, name, each)
+        monkeypatch.setattr(name if "." in name else f"{projection.__name__}.{name}", each)
     size, identities = SHAPES[shape]
     found = project(np.random.default_rng(0).normal(3, 9, size), np.ones(size), Identities.of(identities))
     check(found.numbers, identities)
-    assert found.near is near
-
-
-@pytest.mark.parametrize("error", [ValueError, RuntimeError, FloatingPointError])
-@pytest.mark.parametrize("place", ["clarabel.DefaultSolver", "scipy.optimize.linprog", "scipy.optimize.milp"])
-def test_an_error_of_a_solver_is_not_one_of_the_projection(place, error, monkeypatch):
-    """Numbers are projected after the charge: an error would depend on what was drawn."""
-
-    def refuse(*_arguments, **_named):
-        raise error("the problem is ill-conditioned")
-
-    monkeypatch.setattr(place, refuse)
-    size, identities = SHAPES["two-way"]
-    found = project(np.random.default_rng(0).normal(3, 9, size), np.ones(size), Identities.of(identities))
-    check(found.numbers, identities)
+    assert near is None or found.near is near
 
 
 def test_control_an_identity_that_does_not_hold_is_seen():
@@ -314,29 +278,21 @@ def test_control_an_identity_that_does_not_hold_is_seen():
         assert not facts.true_of(moved)
 
 
-CASE = """
-import numpy as np
-from rangebound.release.noise.projection import Identities, project
-def numbers():
-    chance = np.random.default_rng(3)
-    groups = [(each, range(30 * each + 271, 30 * each + 301)) for each in range(1, 301)]
-    values, variances = chance.normal(1, 9, 9301), chance.uniform(1, 2, 9301)
-    return project(values, variances, Identities.of([(0, range(1, 301)), *groups])).numbers.tolist()
-"""
+def large():
+    chance, (size, identities) = np.random.default_rng(3), tree(300, 30)
+    return project(chance.normal(1, 9, size), chance.uniform(1, 2, size), Identities.of(identities)).numbers.tolist()
 
 
+@pytest.mark.slow
 def test_the_result_does_not_depend_on_threads():
     names = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    many = {**os.environ, **dict.fromkeys(names, "8")}
-    code = CASE + "print(numbers())"
-    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=many)
-    here = {}
-    exec(CASE, here)
-    first, second = here["numbers"](), here["numbers"]()
-    assert result.stdout.strip() == str(first)
-    assert str(first) == str(second)
+    code = f"from {__name__} import large\nprint(large())"
+    many = {"check": True, "capture_output": True, "text": True, "env": {**os.environ, **dict.fromkeys(names, "8")}}
+    result = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], **many)
+    assert result.stdout.strip() == str(large()) == str(large())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "seconds"),
     [(tree(10, 100, 100), 5.0), (tables(*[10] * 12), 3.0), (series(365, 10), 1.0)],

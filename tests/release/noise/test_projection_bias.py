@@ -1,5 +1,6 @@
 """How far the projection moves numbers on average: the bounds hold in simulations, and simpler ones do not."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -7,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from rangebound.release import make_plan
 from rangebound.release.noise.projection import Identities, project
 from rangebound.release.noise.projection_bias import (
     energy_drift,
@@ -19,28 +19,18 @@ from rangebound.release.noise.projection_bias import (
 from rangebound.release.noise.strategies.tree import Tree
 from rangebound.release.prepare import prepare
 from rangebound.sampling.entropy import secure_bits
+from tests.release.noise.strategies.test_tree_design import incidence
+from tests.release.noise.test_projection import leaves_of
 from tests.release.noise.test_workload_publisher import ACCOUNTS, PEOPLE, plan_of
+from tests.release.output.asked import asked
 from tests.thinning import crossed
 
 CHANCE = 6.0  # standard errors that a mean may be off by: 2e-9 a number
 
 
 def random_tree(random, leaves, middle):
-    """A tree of three levels whose leaves have one depth; every inner node has one."""
     parents = np.concatenate([np.arange(middle), random.integers(0, middle, leaves - middle)]) + 1
     return Tree(parents=(-1, *[0] * middle, *np.sort(parents).tolist()))
-
-
-def matrix_of(tree):
-    """Which leaves are below each node."""
-    found = np.zeros((len(tree), len(tree.leaves)))
-    for at, leaf in enumerate(tree.leaves.tolist()):
-        while True:
-            found[leaf, at] = 1.0
-            if leaf == 0:
-                break
-            leaf = tree.parents[leaf]
-    return found
 
 
 def nearest(matrix, weights, answers):
@@ -48,21 +38,6 @@ def nearest(matrix, weights, answers):
     roots = np.sqrt(weights)
     leaves, _ = optimize.nnls(roots[:, None] * matrix, roots * answers)
     return leaves
-
-
-def test_the_inverse_of_a_tree_has_the_signs_that_the_proof_needs():
-    random = np.random.default_rng(1)
-    for _ in range(20):
-        tree = random_tree(random, 12, 4)
-        matrix = matrix_of(tree)
-        weights = 10.0 ** random.uniform(-3, 0, len(tree))
-        inverse = np.linalg.inv(matrix.T @ (weights[:, None] * matrix))
-        off = inverse - np.diag(np.diag(inverse))
-        small = 1e-9 * np.abs(inverse).max()
-        assert off.max() <= small
-        assert inverse.sum(axis=1).min() > -small
-        for row, weight in zip(matrix, weights, strict=True):
-            assert row @ inverse @ row <= (1.0 + 1e-9) / weight
 
 
 def dual(matrix, weights, answers):
@@ -74,7 +49,7 @@ def test_leaves_are_never_raised_and_multipliers_fall_as_counts_rise():
     random = np.random.default_rng(2)
     for _ in range(100):
         tree = random_tree(random, 12, 4)
-        matrix, weights = matrix_of(tree), 10.0 ** random.uniform(-2, 0, len(tree))
+        matrix, weights = incidence(tree), 10.0 ** random.uniform(-2, 0, len(tree))
         noise, counts = random.normal(0, 5, 12), random.choice([0.0, 0.0, 3.0, 50.0], 12)
         leaves = nearest(matrix, weights, matrix @ (counts + noise))
         assert (leaves <= np.maximum(counts + noise, 0.0) + 1e-8).all()
@@ -97,7 +72,6 @@ def test_control_cells_of_a_two_way_table_are_raised():
 
 
 def truths(leaves):
-    """Empty, tiny, large, one large among empty ones, and all sizes."""
     yield np.zeros(leaves)
     yield np.arange(leaves) % 2.0
     yield np.full(leaves, 1000.0)
@@ -109,13 +83,12 @@ class Noise:
     """Noise of leaves that is independent but for its total, which is as small as if the root had been measured."""
 
     def __init__(self, tree, spreads, root):
-        self.matrix, self.spreads, self.root = matrix_of(tree), spreads, root
+        self.matrix, self.spreads, self.root = incidence(tree), spreads, root
         count = len(spreads)
         mixed = self.matrix @ (np.eye(count) - 1.0 / count)
         self.variances = mixed**2 @ spreads**2 + (self.matrix.sum(axis=1) / count * root) ** 2
 
     def published(self, counts, runs, random):
-        """What is published before rounding, in so many runs."""
         found, weights = [], np.ones(len(self.variances))
         for _ in range(runs):
             noise = random.normal(0.0, self.spreads)
@@ -124,6 +97,7 @@ class Noise:
         return np.array(found)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("leaves", "root"), [(8, 2.0), (8, 20.0), (120, 3.0), (120, 60.0)])
 def test_the_bounds_of_a_tree_hold_in_simulations(leaves, root):
     random = np.random.default_rng(4)
@@ -146,24 +120,10 @@ def test_control_the_bias_of_clamping_is_no_bound_for_what_adds_up():
     moved, error = 1000.0 - found.mean(), found.std() / np.sqrt(300)
     assert moved > free_drift(noise.variances).up[1] + CHANCE * error
     drift = tree_drift(tree, noise.variances, gaussian_moments())
-    assert moved < drift.down[1] < energy_drift(noise.variances, tree_sums(tree)).down[1]
+    assert moved < drift.down[1] < energy_drift(noise.variances, Identities.of([(0, range(1, 101))])).down[1]
 
 
-def tree_sums(tree):
-    children = {}
-    for at, parent in enumerate(tree.parents[1:], 1):
-        children.setdefault(parent, []).append(at)
-    return Identities.of(sorted(children.items()))
-
-
-def test_the_bound_of_a_tree_grows_with_the_logarithm_of_its_leaves():
-    small, large = (Tree(parents=(-1, *[0] * leaves)) for leaves in (100, 100_000))
-    bounds = [tree_drift(each, np.full(len(each), 25.0), gaussian_moments()) for each in (small, large)]
-    assert bounds[1].up[1] < 2.0 * bounds[0].up[1]
-    energy = energy_drift(np.full(len(large), 25.0), tree_sums(large)).up[1]
-    assert bounds[1].up[1] < energy / 20.0
-
-
+@pytest.mark.slow
 @crossed({"name": ["two columns", "no margins", "tree", "days of both"], "account": ACCOUNTS})
 def test_the_mean_of_what_is_published_is_within_the_bound(name, account):
     """The whole path from counts to published numbers, in whole numbers: empty, tiny and large cells."""
@@ -182,16 +142,9 @@ def test_the_mean_of_what_is_published_is_within_the_bound(name, account):
 
 
 def sums_of(measured, counts):
-    """All numbers of a workload whose finest ones are known, by its identities alone."""
-    found = np.full(len(measured.variances), np.nan)
-    order = np.argsort(np.isin(np.arange(len(found)), measured.sums.totals), kind="stable")
-    finest = np.sort(order[: len(found) - len(set(measured.sums.totals.tolist()))])
-    found[finest] = counts
-    starts = measured.sums.starts
-    while np.isnan(found).any():
-        for at, total in enumerate(measured.sums.totals.tolist()):
-            found[total] = found[measured.sums.parts[starts[at] : starts[at + 1]]].sum()
-    return found
+    sums = measured.sums
+    parts = [sums.parts[first:stop].tolist() for first, stop in itertools.pairwise(sums.starts)]
+    return leaves_of(len(measured.variances), list(zip(sums.totals.tolist(), parts, strict=True))) @ counts
 
 
 def test_no_bound_is_claimed_where_whole_numbers_may_be_far():
@@ -213,34 +166,16 @@ def test_numbers_that_were_clamped_are_projected_though_they_add_up_when_rounded
     assert abs(clamped[12] - exact[12]) > 3.0
 
 
-def test_bounds_grow_with_the_interval():
-    level = {"name": "l", "members": {"x": ["a", "b"]}}
-    plan = make_plan(
-        {
-            "budget": {"epsilon": 0.5},
-            "keys": {"k": ["a", "b"]},
-            "query": [{"name": "t", "kind": "hierarchy", "by": ["k"], "levels": [level]}],
-        }
-    )
-    publisher = prepare(plan).publishers[0]
-    bound = publisher.bias(np.zeros(4), np.full(4, 1e9), None, None, whole=True)
-    assert (bound > 0.5).all()
-    assert (publisher.bias(np.zeros(4), np.zeros(4), None, None, whole=True) <= bound).all()
-
-
 def test_a_hierarchy_with_nearly_no_noise_has_a_bound_of_its_bias():
     """Its higher moments are beyond the doubles, relative to so small a variance; the second one is not."""
     assert laplace_moments(9.0) == [math.factorial(order) * 4.5 ** (order / 2) for order in range(2, 25, 2)]
     assert laplace_moments(1e39)[0] == pytest.approx(1e39)
     assert laplace_moments(1e39)[-1] == math.inf
     levels = [{"name": "z", "members": {"x": ["a", "b"], "y": ["c"]}}]
-    plan = make_plan(
-        {
-            "budget": {"epsilon": 100.0},
-            "keys": {"k": ["a", "b", "c"]},
-            "query": [{"name": "q", "kind": "hierarchy", "by": ["k"], "levels": levels}],
-        }
-    )
-    drift = prepare(plan).publishers[0].measured.drift
-    assert (drift.up > 0.0).all()
-    assert (drift.up < 1e-3).all()
+    tree = {"kind": "hierarchy", "by": ["k"], "levels": levels}
+    none, much = (prepare(asked(tree, epsilon=each, keys={"k": list("abc")})).publishers[0] for each in (100.0, 0.5))
+    assert (none.measured.drift.up > 0.0).all()
+    assert (none.measured.drift.up < 1e-3).all()
+    near, far = (much.bias(np.zeros(6), np.full(6, each), None, None, whole=True) for each in (0.0, 1e9))
+    assert (near <= far).all()  # bounds grow with the interval
+    assert (far > 0.5).all()

@@ -13,25 +13,17 @@ def one_of(*words):
 
 
 def fields(required=(), **properties):
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "required": list(required),
-        "properties": properties,
-    }
+    return {"type": "object", "additionalProperties": False, "required": list(required), "properties": properties}
 
 
+def texts(*names):
+    return dict.fromkeys(names, TEXT)
+
+
+NEEDED = ("name", "description", "intended_use", "data_product_region")
 BASIC = fields(
-    (
-        "name",
-        "data_curators",
-        "description",
-        "intended_use",
-        "data_product_type",
-        "data_product_region",
-        "publication_date",
-    ),
-    name=TEXT,
+    (*NEEDED, "data_curators", "data_product_type", "publication_date"),
+    **texts(*NEEDED),
     data_curators={
         "type": "array",
         "minItems": 1,
@@ -41,8 +33,6 @@ BASIC = fields(
             data_curator_type=one_of("Government", "Industry", "Nonprofit"),
         ),
     },
-    description=TEXT,
-    intended_use=TEXT,
     data_product_type=one_of(
         "Summary statistics",
         "Machine learning model",
@@ -51,40 +41,30 @@ BASIC = fields(
         "Interactive API",
         "SQL queries",
     ),
-    data_product_region=TEXT,
     data_product_sector=one_of("Technology", "Healthcare", "Education", "Government", "Energy", "Finance"),
     publication_date={"type": "string", "format": "date"},
 )
 DP_VARIANT = fields(
     variant_name=one_of("Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom"),
-    data_domain=TEXT,
-    unprotected_quantities=TEXT,
+    **texts("data_domain", "unprotected_quantities"),
 )
 PRIVACY_LOSS = fields(
-    privacy_unit=TEXT,
-    privacy_unit_details=TEXT,
+    **texts("privacy_unit", "privacy_unit_details"),
     number_of_privacy_units={"type": "integer"},
     privacy_parameters=fields(epsilon=NUMBER, delta={"type": ["number", "string"]}, rho=NUMBER),
     privacy_parameters_details={},
 )
 DEPLOYMENT_MODEL = fields(
     model_name=one_of("Local", "Central", "Shuffle", "Federated", "Varies"),
-    model_name_details=TEXT,
+    release_type=one_of("One release", "Many releases"),
+    data_source_type=one_of("Static", "Dynamic"),
+    access_type=one_of("Interactive", "Non-interactive"),
+    **texts("model_name_details", "release_type_details", "data_source_type_details", "access_type_details"),
     trust_assumptions=TEXT,
     actors={},
-    release_type=one_of("One release", "Many releases"),
-    release_type_details=TEXT,
-    data_source_type=one_of("Static", "Dynamic"),
-    data_source_type_details=TEXT,
-    access_type=one_of("Interactive", "Non-interactive"),
-    access_type_details=TEXT,
 )
 IMPLEMENTATION = fields(
-    preprocessing_and_hyperparameter_tuning=TEXT,
-    mechanisms=TEXT,
-    composition=TEXT,
-    post_processing=TEXT,
-    justification=TEXT,
+    **texts("preprocessing_and_hyperparameter_tuning", "mechanisms", "composition", "post_processing", "justification"),
     utility={},
     additional_information={},
 )

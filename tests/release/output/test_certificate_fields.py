@@ -4,6 +4,7 @@ There is a plan of every shape. A change is refused, though whoever makes it wri
 the certificate; but for keys that were selected privately, which may be any texts.
 """
 
+import contextlib
 import copy
 import datetime
 import json
@@ -16,8 +17,9 @@ import pytest
 
 from rangebound.errors import ArgumentError, CertificateInvalid
 from rangebound.ledger.book import Ledger
-from rangebound.release import Release, check_certificate, check_entry, make_plan, release
+from rangebound.release import Release, check_certificate, check_entry, release
 from rangebound.release.output.table import plan_json, sha256
+from tests.release.output.asked import asked
 
 DAYS = [datetime.date(2025, 1, 30) + datetime.timedelta(days=at) for at in range(4)]
 NOON, HOUR = datetime.datetime(2025, 1, 31, 12, tzinfo=datetime.UTC), datetime.timedelta(hours=1)
@@ -26,212 +28,141 @@ LEVELS = [{"name": "region", "members": {"west": ["a", "c"], "east": ["b"]}}]
 PEOPLE = {"column": "person", "rows": 2, "groups": 6}
 X = {"column": "x", "range": [0, 10]}
 WEIGHTED = {"weighted_by": {"column": "person", "range": [0, 40]}}
-PURE, GAUSSIAN = {"epsilon": 1.0}, {"epsilon": 1.0, "delta": 0.01}
+HISTOGRAM = {"kind": "histogram", **X, "bins": 2}
+SHARE = {"kind": "share", "of": [{"column": "x", "is": ">", "value": 5}]}
+OWNERS = {"column": "person", "range": [0, 50]}
+OPTIMAL = {"mechanism": "optimal", "support": [0, 20]}
+TAKEN = {"on": {"person": "who", "day": "day"}, "columns": {"drug": "drug", "dose": "amount"}}
 CROSSTAB = {"kind": "crosstab", "by": ["sex", "city"]}
 HIERARCHY = {"kind": "hierarchy", "by": ["city"], "levels": LEVELS}
 SERIES = {"kind": "series", "by": ["day"]}
 COUNT = {"kind": "count", "by": ["sex"]}
-MARGINALS = [COUNT, {"kind": "count", "by": ["city"]}, {"kind": "count", "by": ["city", "sex"]}]
 MARGINALS = [{"kind": "count", "by": by} for by in ([], ["sex"], ["city"], ["city", "sex"])]
+
+
+def shape(*questions, **parts):
+    return questions, parts
+
+
 SHAPES = {
-    "a count": (PURE, {}, [{"kind": "count"}], {}),
-    "counts": (GAUSSIAN, PEOPLE, [{"kind": "count", "by": ["city"]}] * 3, {"objective": "relative"}),
-    "crosstab": (GAUSSIAN, PEOPLE, [CROSSTAB], {}),
-    "pure crosstab": (PURE, PEOPLE, [CROSSTAB], {}),
-    "hierarchy": (GAUSSIAN, PEOPLE, [HIERARCHY], {}),
-    "pure hierarchy": (PURE, PEOPLE, [HIERARCHY], {}),
-    "series": (GAUSSIAN, PEOPLE, [SERIES], {}),
-    "pure series": (PURE, PEOPLE, [SERIES], {}),
-    "workload": ({"epsilon": 1.0, "delta": 0.2}, {}, MARGINALS, {}),
-    "workload of listed rows": ({"epsilon": 1.0, "delta": 0.2}, {}, MARGINALS, {"only_listed": True}),
-    "keys by a threshold": (GAUSSIAN, {}, [{"kind": "count", "by": ["town"]}], {}),
-    "keys by units": (GAUSSIAN, {}, [{"kind": "mean", **X, "by": ["town"]}], {"selection": 2.0}),
-    "ranked keys": (GAUSSIAN, {}, [{"kind": "top k", "column": "town", "k": 2}], {}),
-    "ranked keys beside all": (
-        {"epsilon": 60.0, "delta": 0.01},
-        {},
-        [{"kind": "top k", "column": "town", "k": 1}, {"kind": "count", "by": ["town"]}],
-        {},
+    "a count": shape({"kind": "count"}),
+    "counts": shape(*[{"kind": "count", "by": ["city"]}] * 3, delta=0.01, unit=PEOPLE, objective="relative"),
+    "crosstab": shape(CROSSTAB, delta=0.01, unit=PEOPLE),
+    "pure crosstab": shape(CROSSTAB, unit=PEOPLE),
+    "hierarchy": shape(HIERARCHY, delta=0.01, unit=PEOPLE),
+    "pure hierarchy": shape(HIERARCHY, unit=PEOPLE),
+    "series": shape(SERIES, delta=0.01, unit=PEOPLE),
+    "pure series": shape(SERIES, unit=PEOPLE),
+    "workload": shape(*MARGINALS, delta=0.2),
+    "workload of listed rows": shape(*MARGINALS, delta=0.2, only_listed=True),
+    "keys by a threshold": shape({"kind": "count", "by": ["town"]}, delta=0.01),
+    "keys by units": shape({"kind": "mean", **X, "by": ["town"]}, delta=0.01, selection=2.0),
+    "ranked keys": shape({"kind": "top k", "column": "town", "k": 2}, delta=0.01),
+    "ranked keys beside all": shape(
+        {"kind": "top k", "column": "town", "k": 1}, {"kind": "count", "by": ["town"]}, epsilon=60.0, delta=0.01
     ),
-    "margins": (GAUSSIAN, PEOPLE, [{**COUNT, "margin": 500.0}, {"kind": "sum", **X}], {}),
-    "a crosstab's margin": (GAUSSIAN, {}, [{**CROSSTAB, "margin": 60.0}, COUNT], {}),
-    "marginals": (GAUSSIAN, {}, MARGINALS, {}),
-    "marginals of listed rows": (GAUSSIAN, {}, MARGINALS, {"only_listed": True}),
-    "joint": (PURE, {}, [COUNT, {"kind": "histogram", **X, "bins": 2}], {"joint": True}),
-    "signed": (PURE, {}, [{**COUNT, "signed": True}, {"kind": "sum", **X, "signed": True}], {}),
-    "unbiased": (
-        GAUSSIAN,
-        {},
-        [{**COUNT, "unbiased": True}, {"kind": "histogram", **X, "bins": 2, "unbiased": True}],
-        {},
+    "margins": shape({**COUNT, "margin": 500.0}, {"kind": "sum", **X}, delta=0.01, unit=PEOPLE),
+    "a crosstab's margin": shape({**CROSSTAB, "margin": 60.0}, COUNT, delta=0.01),
+    "marginals": shape(*MARGINALS, delta=0.01),
+    "marginals of listed rows": shape(*MARGINALS, delta=0.01, only_listed=True),
+    "joint": shape(COUNT, HISTOGRAM, joint=True),
+    "signed": shape({**COUNT, "signed": True}, {"kind": "sum", **X, "signed": True}),
+    "unbiased": shape({**COUNT, "unbiased": True}, {**HISTOGRAM, "unbiased": True}, delta=0.01),
+    "consistent": shape({"kind": "count"}, COUNT, {"kind": "median", **X, "step": 1.0}, CROSSTAB, consistent=True),
+    "replaced": shape(
+        COUNT, {"kind": "mean", **X}, SERIES, delta=0.01, unit={**PEOPLE, "neighbours": "replace", "size": 60}
     ),
-    "consistent": (PURE, {}, [{"kind": "count"}, COUNT, {"kind": "median", **X, "step": 1.0}], {"consistent": True}),
-    "replaced": (GAUSSIAN, {**PEOPLE, "neighbours": "replace", "size": 60}, [COUNT, {"kind": "mean", **X}, SERIES], {}),
-    "clipping": (
-        PURE,
-        PEOPLE,
-        [{"kind": "share", "of": [{"column": "x", "is": ">", "value": 5}]}, COUNT],
-        {"report_clipping": True},
+    "clipping": shape(SHARE, COUNT, unit=PEOPLE, report_clipping=True),
+    "keys by rule": shape(
+        COUNT,
+        {"kind": "count", "by": ["x", "day"]},
+        {"kind": "count", "by": ["city", "town"]},
+        {"kind": "histogram", "column": "x", "bins": [0, 1, 10], "bin_names": ["few", "many"]},
+        unit=PEOPLE,
+        keys={
+            "sex": {"fold": {"one": ["f"], "two": ["m"]}, "other": "x", "missing": "none"},
+            "x": {"bins": [0, 4, 10], "names": ["low", "high"], "other": "out"},
+            "day": {"weeks": [DAYS[0], DAYS[-1]]},
+        },
+        combinations=[{"columns": ["town", "city"], "keys": [["o", "a"], ["p", "b"]]}],
     ),
-    "keys by rule": (
-        PURE,
-        PEOPLE,
-        [
-            COUNT,
-            {"kind": "count", "by": ["x", "day"]},
-            {"kind": "count", "by": ["city", "town"]},
-            {"kind": "histogram", "column": "x", "bins": [0, 1, 10], "bin_names": ["few", "many"]},
-        ],
-        {
-            "keys": {
-                "sex": {"fold": {"one": ["f"], "two": ["m"]}, "other": "x", "missing": "none"},
-                "x": {"bins": [0, 4, 10], "names": ["low", "high"], "other": "out"},
-                "day": {"weeks": [DAYS[0], DAYS[-1]]},
-            },
-            "combinations": [{"columns": ["town", "city"], "keys": [["o", "a"], ["p", "b"]]}],
+    "several columns, one of them made": shape(
+        {"kind": "mean", "column": "half"},
+        {"kind": "count", "where": "half * 2 > 5 or missing(day)"},
+        {"kind": "mean", **X, **WEIGHTED},
+        {"kind": "line", "x": X, "y": OWNERS},
+        {"kind": "ratio", "numerator": X, "denominator": {"column": "person", "range": [1, 50]}},
+        {"kind": "distinct count", "column": "city", "values": 2},
+        unit=PEOPLE,
+        columns={"x": {"range": [0, 10]}, "half": "x / 2"},
+    ),
+    "local times and periods": shape(
+        {"kind": "count", "by": ["at"], "rows": 1},
+        {"kind": "count of units", "by": ["hour"], "groups": 3},
+        {"kind": "mean", "column": "hour", "by": ["sex"], "where": "date(at) >= date('2025-01-31')"},
+        unit={**PEOPLE, "period": {"column": "at", "each": "week", "range": [DAYS[0], DAYS[-1]]}},
+        zone="Europe/Paris",
+        columns={"hour": {"value": "hour(at)", "range": [0, 23]}},
+        keys={
+            "at": {"days": [DAYS[0], DAYS[1]], "other": "another day", "missing": "no day"},
+            "hour": {"numbers": [0, 3], "other": "later"},
+            "sex": ["f", "m"],
         },
     ),
-    "made columns": (
-        PURE,
-        PEOPLE,
-        [{"kind": "mean", "column": "half"}, {"kind": "count", "where": "half * 2 > 5 or missing(day)"}],
-        {"columns": {"x": {"range": [0, 10]}, "half": "x / 2"}},
-    ),
-    "a join and one row a unit": (
-        GAUSSIAN,
-        {"column": "person"},
-        [{"kind": "count", "by": ["place"]}, {"kind": "mean", "column": "most"}],
-        {
-            "join": [{"table": "cities", "public": True, "on": {"city": "code"}, "columns": ["name"]}],
-            "columns": {"x": {"range": [0, 10]}},
-            "per_unit": {"place": "first(name, day)", "most": {"value": "max(x)", "range": [1, 9]}},
-            "keys": {"place": ["A", "B"]},
-        },
-    ),
-    "several columns": (
-        PURE,
-        PEOPLE,
-        [
-            {"kind": "mean", **X, "weighted_by": {"column": "person", "range": [0, 40]}},
-            {"kind": "line", "x": X, "y": {"column": "person", "range": [0, 50]}},
-            {"kind": "ratio", "numerator": X, "denominator": {"column": "person", "range": [1, 50]}},
-            {"kind": "distinct count", "column": "city", "values": 2},
+    "joins with a private table and a public one": shape(
+        {"kind": "count", "by": ["drug"], "rows": 1},
+        {"kind": "sum", "column": "dose", "range": [0, 4], "by": ["name"], "groups": 1},
+        delta=0.01,
+        unit={"column": "person", "rows": 2, "groups": 2},
+        zone="Asia/Kathmandu",
+        join=[
+            {"table": "taken", "public": False, "how": "inner", "rows": 2, "own_rows": 3, **TAKEN},
+            {"table": "cities", "public": True, "on": {"city": "code"}, "columns": ["name"]},
         ],
-        {},
+        keys={"drug": ["p", "q"], "name": ["A", "B"]},
     ),
-    "local times and periods": (
-        PURE,
-        {**PEOPLE, "period": {"column": "at", "each": "week", "range": [DAYS[0], DAYS[-1]]}},
-        [
-            {"kind": "count", "by": ["at"], "rows": 1},
-            {"kind": "count of units", "by": ["hour"], "groups": 3},
-            {"kind": "mean", "column": "hour", "by": ["sex"], "where": "date(at) >= date('2025-01-31')"},
-        ],
-        {
-            "zone": "Europe/Paris",
-            "columns": {"hour": {"value": "hour(at)", "range": [0, 23]}},
-            "keys": {
-                "at": {"days": [DAYS[0], DAYS[1]], "other": "another day", "missing": "no day"},
-                "hour": {"numbers": [0, 3], "other": "later"},
-                "sex": ["f", "m"],
-            },
-        },
+    "one row a unit in local time": shape(
+        *({"kind": "count", "by": by} for by in (["began"], ["often"], ["began", "often"])),
+        {"kind": "median", "column": "most", "step": 1.0},
+        delta=0.2,
+        unit={"column": "person", "neighbours": "replace", "size": 45},
+        zone="America/New_York",
+        columns={"x": {"range": [0, 10]}},
+        per_unit={"began": "first(sex, at)", "often": "any(x > 5)", "most": {"value": "max(x)", "range": [1, 9]}},
+        keys={"began": {"fold": {"known": ["f", "m"]}, "other": "other", "missing": "none"}, "often": [True]},
     ),
-    "joins with a private table and a public one": (
-        GAUSSIAN,
-        {"column": "person", "rows": 2, "groups": 2},
-        [
-            {"kind": "count", "by": ["drug"], "rows": 1},
-            {"kind": "sum", "column": "dose", "range": [0, 4], "by": ["name"], "groups": 1},
-        ],
-        {
-            "zone": "Asia/Kathmandu",
-            "join": [
-                {
-                    "table": "taken",
-                    "public": False,
-                    "on": {"person": "who", "day": "day"},
-                    "columns": {"drug": "drug", "dose": "amount"},
-                    "rows": 2,
-                    "own_rows": 3,
-                    "how": "inner",
-                },
-                {"table": "cities", "public": True, "on": {"city": "code"}, "columns": ["name"]},
-            ],
-            "keys": {"drug": ["p", "q"], "name": ["A", "B"]},
-        },
+    "keys that are drawn": shape(
+        {"kind": "top k", "column": "city", "k": 3},
+        {"kind": "top k", "column": "sex", "k": 1, "by": ["city"]},
+        {"kind": "mode", "column": "sex"},
+        {"kind": "mode", **X, "bins": 3},
+        {"kind": "central range", **X, "step": 2.0, "share": 0.5},
+        {"kind": "bounds", "column": "x"},
+        epsilon=4.0,
+        unit=PEOPLE,
+        keys={"city": ["a", "b", "c"], "sex": {"values": ["f", "m"], "other": "x"}},
     ),
-    "one row a unit in local time": (
-        {"epsilon": 1.0, "delta": 0.2},
-        {"column": "person", "neighbours": "replace", "size": 45},
-        [
-            {"kind": "count", "by": ["began"]},
-            {"kind": "count", "by": ["often"]},
-            {"kind": "count", "by": ["began", "often"]},
-            {"kind": "median", "column": "most", "step": 1.0},
-        ],
-        {
-            "zone": "America/New_York",
-            "columns": {"x": {"range": [0, 10]}},
-            "per_unit": {
-                "began": "first(sex, at)",
-                "often": "any(x > 5)",
-                "most": {"value": "max(x)", "range": [1, 9]},
-            },
-            "keys": {"began": {"fold": {"known": ["f", "m"]}, "other": "other", "missing": "none"}, "often": [True]},
-        },
+    "weights": shape(
+        {**COUNT, **WEIGHTED},
+        {"kind": "sum", **X, **WEIGHTED, "rows": 1},
+        {**SHARE, **WEIGHTED},
+        delta=0.01,
+        unit=PEOPLE,
     ),
-    "keys that are drawn": (
-        {"epsilon": 4.0},
-        PEOPLE,
-        [
-            {"kind": "top k", "column": "city", "k": 3},
-            {"kind": "top k", "column": "sex", "k": 1, "by": ["city"]},
-            {"kind": "mode", "column": "sex"},
-            {"kind": "mode", **X, "bins": 3},
-            {"kind": "central range", **X, "step": 2.0, "share": 0.5},
-            {"kind": "bounds", "column": "x"},
-        ],
-        {"keys": {"city": ["a", "b", "c"], "sex": {"values": ["f", "m"], "other": "x"}}},
+    "moments by keys that are selected": shape(
+        {"kind": "correlation", "x": X, "y": OWNERS, "by": ["town"], "step": 0.1},
+        {"kind": "line", "x": X, "y": OWNERS, "slopes": [-3, 3], "by": ["town"]},
+        {"kind": "ratio", "numerator": X, "denominator": X, "support": [[0, 1], [2, 9]], "by": ["town"]},
+        {"kind": "distinct count", "column": "city", "by": ["town"]},
+        epsilon=60.0,
+        delta=0.01,
+        selection=9.0,
     ),
-    "weights": (
-        GAUSSIAN,
-        PEOPLE,
-        [
-            {"kind": "count", **WEIGHTED, "by": ["sex"]},
-            {"kind": "sum", **X, **WEIGHTED, "rows": 1},
-            {"kind": "share", "of": [{"column": "x", "is": ">", "value": 5}], **WEIGHTED},
-        ],
-        {},
-    ),
-    "moments by keys that are selected": (
-        {"epsilon": 60.0, "delta": 0.01},
-        {},
-        [
-            {"kind": "correlation", "x": X, "y": {"column": "person", "range": [0, 50]}, "by": ["town"], "step": 0.1},
-            {"kind": "line", "x": X, "y": {"column": "person", "range": [0, 50]}, "slopes": [-3, 3], "by": ["town"]},
-            {"kind": "ratio", "numerator": X, "denominator": X, "support": [[0, 1], [2, 9]], "by": ["town"]},
-            {"kind": "distinct count", "column": "city", "by": ["town"]},
-        ],
-        {"selection": 9.0},
-    ),
-    "tables": (
-        PURE,
-        {},
-        [
-            {**COUNT, "mechanism": "optimal", "support": [0, 20]},
-            {"kind": "sum", **X, "mechanism": "optimal", "support": [0, 20], "step": 5},
-        ],
-        {},
-    ),
-    "mechanisms": (
-        GAUSSIAN,
-        {},
-        [
-            {"kind": "count", "mechanism": "truncate Gaussian", "support": [0, 90]},
-            {"kind": "sum", **X, "mechanism": "rectify Laplace"},
-        ],
-        {},
+    "tables": shape({**COUNT, **OPTIMAL}, {"kind": "sum", **X, **OPTIMAL, "step": 5}),
+    "mechanisms": shape(
+        {"kind": "count", "mechanism": "truncate Gaussian", "support": [0, 90]},
+        {"kind": "sum", **X, "mechanism": "rectify Laplace"},
+        delta=0.01,
     ),
 }
 
@@ -265,12 +196,10 @@ TABLES = {
 
 
 def made(name, ledger=None, **other):
-    budget, unit, asked, more = SHAPES[name]
-    queries = [{"name": f"q{at}", **each} for at, each in enumerate(asked)]
-    used = {column for each in asked for column in each.get("by", [])}
+    questions, parts = SHAPES[name]
+    used = {column for each in questions for column in each.get("by", [])}
     keys = {column: own for column, own in KEYS.items() if column in used}
-    account = {"account": "people"} if ledger else {}
-    plan = make_plan({"unit": unit, "budget": {**budget, **other, **account}, "keys": keys, "query": queries, **more})
+    plan = asked(*questions, **{"keys": keys, **parts, **other})
     return release(plan, table(), ledger=ledger, request="one" if ledger else None, tables=TABLES)
 
 
@@ -279,24 +208,24 @@ plain = cache(made)
 
 
 def others(value):
-    """Other values for one: the doubles beside it, other numbers and texts, another type."""
     match value:
         case bool():
-            return [not value, int(value)]
+            return [not value, int(value), None]
         case int():
-            return [value + 1, value - 1, float(value), str(value)]
+            return [value + 1, value - 1, -1, float(value), str(value), None, True]
         case float():
-            near = [math.nextafter(value, math.inf), math.nextafter(value, -math.inf)]
-            return [*near, 2.0 * value + 1.0, -value if value else -0.0, str(value)]
+            near = [math.nextafter(value, math.inf), math.nextafter(value, -math.inf), value + 1e-6]
+            far = [2.0 * value + 1.0, -value if value else -0.0, math.nan, math.inf, -math.inf]
+            whole = int(value) if math.isfinite(value) else 0
+            return [*near, *far, whole, str(value), None, [value], True]
         case str():
-            return [value + "1", value.swapcase() if value.swapcase() != value else value + " ", ""] if value else ["1"]
+            return [value + "1", value + " ", value.swapcase(), "", 0, None, [value], {"": value}]
         case None:
             return ["f", 0, False]
-    return []
+    return [] if value else [0.0, 1, "", {}]
 
 
 def changes(data, place=()):
-    """Every changed copy of plain data, with where the change is and what stands there."""
     items = list(data.items()) if isinstance(data, dict) else list(enumerate(data)) if isinstance(data, list) else []
     for name, value in items:
         for new in others(value):
@@ -313,17 +242,20 @@ def changes(data, place=()):
 REMOVED, ADDED, SWAPPED = object(), object(), object()
 
 
+def at(data, place):
+    for name in place:
+        data = data[name]
+    return data
+
+
 def changed(data, place, new):
     """A copy with another value at a place, or without it, or in another order, or with one more behind the last."""
-    found = inner = copy.deepcopy(data)
+    found = copy.deepcopy(data)
     if new is ADDED:
-        for name in place:
-            inner = inner[name]
+        inner = at(found, place)
         inner.append(inner[-1] if inner else 0.0)
         return found
-    *above, last = place
-    for name in above:
-        inner = inner[name]
+    inner, last = at(found, place[:-1]), place[-1]
     if new is REMOVED:
         del inner[last]
     elif new is SWAPPED:
@@ -351,24 +283,14 @@ def is_possible(found, table, place, new):
     if place[0] != "cells" or len(place) < 2:
         return False
     cells, plan = table["cells"], found.plan
-    if "draws" in place and isinstance(new, float):
-        return abs(new - cells[place[1]]["draws"][place[3]]) > 1e-6
+    if "draws" in place[:-1] and isinstance(new, float):
+        return 1e-6 < abs(new - cells[place[1]]["draws"][place[3]]) < math.inf
     if new is REMOVED and len(place) == 2 and plan.query[cells[place[1]]["question"]].ranked:
         behind = cells[place[1] + 1 : place[1] + 2]
         return not behind or behind[0]["part"] != str(int(cells[place[1]]["part"]) + 1)
     alone = sum(each["key"] == cells[place[1]]["key"] for each in cells) == 1
     selected = alone and plan.private(plan.query[cells[place[1]]["question"]].by)
     return selected and (new is REMOVED if len(place) == 2 else place[2] == "key" and isinstance(new, str))
-
-
-def is_of_another_machine(certificate, place, new):
-    """Whether a change is a scale whose last bits another machine may have found; its claim is proved all the same."""
-    if "noise" not in place or not isinstance(new, float):
-        return False
-    old = certificate
-    for each in place:
-        old = old[each]
-    return math.isclose(new, old, rel_tol=1e-9)
 
 
 def is_refused(check):
@@ -379,32 +301,30 @@ def is_refused(check):
     return False
 
 
+def refuses(found, table):
+    """Whether another table is refused, with its hash in the certificate: nothing is signed, so anyone can write it."""
+    data = published(table)
+    text = said({**json.loads(found.certificate), "published": sha256(data)})
+    return is_refused(lambda: check_certificate(text, data))
+
+
 def walk(found, part):
-    """Try a part of all changes of the certificate and of the table; how many there were."""
     certificate, table = json.loads(found.certificate), json.loads(found.to_bytes())
     assert check_certificate(said(certificate), published(table)).numbers == len(found.cells)
     tried = 0
     for place, new in part(list(changes(certificate))):
         text = said(changed(certificate, place, new))
-        if place != ("ledger",) and text != said(certificate) and not is_of_another_machine(certificate, place, new):
+        if place[-2:] == ("noise", "scale") and isinstance(new, float):  # another machine may find other last bits
+            text = said(certificate) if math.isclose(new, at(certificate, place), rel_tol=1e-9) else text
+        if place != ("ledger",) and text != said(certificate):
             assert is_refused(lambda: check_certificate(text, published(table))), ("certificate", place, new)  # noqa: B023
             tried += 1
     for place, new in part(list(changes(table))):
-        data = published(changed(table, place, new))
-        text = said({**certificate, "published": sha256(data)})
-        if data != published(table) and not is_possible(found, table, place, new):
-            assert is_refused(lambda: check_certificate(text, data)), ("table", place, new)  # noqa: B023
+        other = changed(table, place, new)
+        if published(other) != published(table) and not is_possible(found, table, place, new):
+            assert refuses(found, other), ("table", place, new)
             tried += 1
     return tried
-
-
-def forged(certificate, data):
-    """The certificate with both hashes of a table that was made up; None where it has no valid plan."""
-    try:
-        plan = plan_json(Release.from_bytes(data).plan)
-    except ArgumentError:
-        return None
-    return said({**certificate, "published": sha256(data), "plan": sha256(plan.encode())})
 
 
 PROTECTING = {"epsilon", "delta", "neighbours", "rows", "own_rows", "period", "public", "how"}
@@ -415,7 +335,7 @@ def protects(place):
     return place == ("plan", "unit", "column") or not PROTECTING.isdisjoint(place)
 
 
-def accepted(found, wanted, part):
+def accepted(found, part, wanted=protects):
     """The places of the plan where a change passes, of those that are wanted, if both hashes are written anew.
 
     Others pass: the columns, conditions and joins of a plan say what its rows are, which no check without data sees.
@@ -423,68 +343,70 @@ def accepted(found, wanted, part):
     certificate, table = json.loads(found.certificate), json.loads(found.to_bytes())
     for place, new in part([each for each in changes(table["plan"], ("plan",)) if wanted(each[0])]):
         data = published(changed(table, place, new))
-        text = forged(certificate, data)
-        if text and data != published(table) and not is_refused(lambda: check_certificate(text, data)):  # noqa: B023
-            yield place, new
+        with contextlib.suppress(ArgumentError):  # of what is no valid plan
+            plan = plan_json(Release.from_bytes(data).plan)
+            text = said({**certificate, "published": sha256(data), "plan": sha256(plan.encode())})
+            if data != published(table) and not is_refused(lambda: check_certificate(text, data)):  # noqa: B023
+                yield place, new
 
 
-@pytest.mark.parametrize("name", SHAPES)
+HEAVY = {"replaced", "keys that are drawn", "joins with a private table and a public one"}
+HEAVY |= {"local times and periods", "one row a unit in local time"}
+SOME = [pytest.param(name, marks=[pytest.mark.slow] * (name in HEAVY)) for name in SHAPES]
+
+
+@pytest.mark.few(17)
+@pytest.mark.parametrize("name", SOME)
 def test_changes_of_some_fields_are_refused(name):
     chance = random.Random(name)
     assert walk(plain(name), lambda every: chance.sample(every, 6)) >= 7
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", SHAPES)
-def test_a_change_of_any_field_is_refused(name):
-    tried = walk(made(name), lambda every: every)
-    print(name, tried)
-    assert tried > 200
+def test_a_change_of_any_field_of_a_count_is_refused():
+    assert walk(plain("a count"), list) > 200
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("epsilon", [0.01, 90.0])
+@pytest.mark.parametrize(("other", "most"), [({}, 10**9), ({"epsilon": 0.01}, 150), ({"epsilon": 90.0}, 150)], ids=str)
 @pytest.mark.parametrize("name", SHAPES)
-def test_neither_with_much_noise_nor_with_hardly_any(name, epsilon):
+def test_a_change_of_any_field_is_refused_with_much_noise_and_with_hardly_any(name, other, most):
     chance = random.Random(name)
-    assert walk(made(name, epsilon=epsilon), lambda every: chance.sample(every, min(len(every), 150))) > 100
+    assert walk(made(name, **other), lambda every: chance.sample(every, min(len(every), most))) > 100
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", SOME)
 def test_nobody_who_writes_both_hashes_changes_who_is_protected_and_how_well(name):
     chance = random.Random(name)
-    assert not list(accepted(plain(name), protects, lambda every: chance.sample(every, min(len(every), 2))))
+    assert not list(accepted(plain(name), lambda every: chance.sample(every, min(len(every), 2))))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("epsilon", [0.01, 90.0])
 @pytest.mark.parametrize("name", SHAPES)
 def test_nor_at_other_budgets_and_any_field(name, epsilon):
-    assert not list(accepted(made(name, epsilon=epsilon), protects, lambda every: every))
+    assert not list(accepted(made(name, epsilon=epsilon), list))
 
 
 def test_control_what_no_check_can_see_may_be_changed():
-    places = [place for place, _ in accepted(made("a count"), lambda place: place == ("plan", "title"), list)]
-    assert places == [("plan", "title")]
+    places = {place for place, _ in accepted(made("a count"), list, lambda place: place == ("plan", "title"))}
+    assert places == {("plan", "title")}
 
 
 def test_a_change_of_the_ledger_s_entry_is_refused(tmp_path):
     ledger = Ledger.create(tmp_path / "ledger")
     ledger.open_account("people", epsilon=2.0, delta=0.1)
-    found = made("a count", ledger)
-    certificate = json.loads(found.certificate)
-    check_both(found.certificate, found.to_bytes(), ledger)
-    tried = 0
-    for place, new in changes(certificate):
-        if place[0] == "ledger":
-            text = said(changed(certificate, place, new))
-            assert is_refused(lambda: check_both(text, found.to_bytes(), ledger)), (place, new)  # noqa: B023
-            tried += 1
-    assert tried > 12
+    found = made("a count", ledger, budget={"epsilon": 1.0, "account": "people"})
+    data, certificate = found.to_bytes(), json.loads(found.certificate)
 
+    def check(text):
+        check_entry(check_certificate(text, data), data, ledger)
 
-def check_both(text, data, ledger):
-    check_entry(check_certificate(text, data), data, ledger)
+    check(found.certificate)
+    places = [each for each in changes(certificate) if each[0][0] == "ledger"]
+    assert len(places) > 12
+    for place, new in places:
+        text = said(changed(certificate, place, new))
+        assert text == said(certificate) or is_refused(lambda: check(text)), (place, new)  # noqa: B023
 
 
 def test_control_a_check_that_leaves_out_the_intervals_is_caught(monkeypatch):

@@ -7,12 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from rangebound.release import check_certificate, explain, make_plan, release
+from rangebound.release import check_certificate, explain
 from rangebound.release.noise.draw import Cell
-from rangebound.release.output.consistency import consistent, fit_order, fit_total, notes, obstacles
+from rangebound.release.output.consistency import consistent, fit_total, notes, obstacles
 from rangebound.release.output.report import report
 from rangebound.release.output.table_margins import fit_whole
+from tests.release.output.asked import asked, released
 
+COUNTS = [{"name": "all", "kind": "count"}, {"name": "by", "kind": "count", "by": ["g"]}]
 PARTS = st.lists(st.floats(0, 1000), min_size=1, max_size=8)
 
 
@@ -37,69 +39,39 @@ def test_no_other_parts_are_nearer():
     assert fitted == pytest.approx(found.x, abs=1e-4)
 
 
-@given(st.lists(st.integers(0, 1000).map(float), min_size=1, max_size=8), st.integers(0, 5000))
-def test_counts_stay_whole_and_add_up(parts, total):
+@given(st.lists(st.integers(-1000, 1000).map(float), min_size=1, max_size=8), st.integers(0, 5000))
+def test_counts_stay_whole_and_add_up_also_of_numbers_below_zero(parts, total):
     fitted = fit_whole(parts, total)
     assert sum(fitted) == total
     assert all(type(each) is int and each >= 0 for each in fitted)
     assert fitted == pytest.approx(fit_total(parts, float(total)), abs=1.001)
 
 
-@given(st.lists(st.floats(-10, 10), max_size=6))
-def test_order_keeps_the_numbers(values):
-    assert fit_order(values) == sorted(values)
-
-
 def cell(question, value, key=(), part="", lower=0.0, upper=100.0):
     return Cell(question=question, key=key, part=part, value=value, lower=lower, upper=upper, epsilon=1, delta=0)
 
 
+def counts(unit=None, **parts):
+    parts = {"consistent": True, "keys": {"g": ["a", "b"]}, "query": COUNTS, **parts}
+    return asked(delta=1e-6, unit=unit or {}, **parts)
+
+
 def test_a_whole_release_is_made_consistent_and_supports_are_kept():
-    of = [{"column": "x", "is": ">", "value": 1}]
-    plan = make_plan(
-        {
-            "budget": {"epsilon": 1.0},
-            "consistent": True,
-            "keys": {"g": ["a", "b"]},
-            "query": [
-                {"name": "all", "kind": "count"},
-                {"name": "by", "kind": "count", "by": ["g"]},
-                {"name": "q", "kind": "quantiles", "column": "x", "range": [0, 9], "levels": [0.1, 0.9]},
-                {"name": "s", "kind": "share", "of": of, "partition": "p"},
-                {"name": "t", "kind": "share", "of": of, "partition": "p"},
-                {"name": "u", "kind": "share", "of": of, "partition": "r", "support": [0.0, 0.4]},
-                {"name": "v", "kind": "share", "of": of, "partition": "r", "support": [0.0, 0.4]},
-            ],
-        }
-    )
-    cells = [
-        cell(0, 10.0),
-        cell(1, 7.0, ("a",)),
-        cell(1, 1.0, ("b",)),
-        cell(2, 5.0, part="0.1"),
-        cell(2, 4.0, part="0.9"),
-    ]
+    share = {"kind": "share", "of": [{"column": "x", "is": ">", "value": 1}]}
+    shares = [share | {"partition": "p"}] * 2 + [share | {"partition": "r", "support": [0.0, 0.4]}] * 2
+    quantiles = {"kind": "quantiles", "column": "x", "range": [0, 9], "levels": [0.1, 0.9]}
+    plan = counts(query=[{**each, "name": str(at)} for at, each in enumerate([*COUNTS, quantiles, *shares])])
+    low, high = {"part": "0.1", "lower": 3.0, "upper": 6.0}, {"part": "0.9", "lower": 2.0, "upper": 5.0}
+    cells = [cell(0, 10.0), cell(1, 7.0, ("a",)), cell(1, 1.0, ("b",)), cell(2, 5.0, **low), cell(2, 4.0, **high)]
     cells += [cell(3, 0.2), cell(4, 0.4), cell(5, 0.3), cell(6, 0.2)]
     result = consistent(plan, cells)
+    assert [(each.lower, each.upper) for each in result[3:5]] == [(2.0, 6.0), (2.0, 6.0)]
     fitted = [each.value for each in result]
     assert fitted[:5] == [10.0, 8.0, 2.0, 4.0, 5.0]
     assert fitted[5:7] == pytest.approx([0.4, 0.6])
     assert fitted[7:] == [0.3, 0.2]  # 0.55 and 0.45 would leave the support
     assert notes(plan, result) == (
         "shares of partition 'r' were left as drawn: fitted numbers would leave their support, step or interval",
-    )
-
-
-def counts(unit=None, **parts):
-    return make_plan(
-        {
-            "budget": {"epsilon": 1.0, "delta": 1e-6},
-            "unit": unit or {},
-            "consistent": True,
-            "keys": {"g": ["a", "b"]},
-            "query": [{"name": "all", "kind": "count"}, {"name": "by", "kind": "count", "by": ["g"]}],
-            **parts,
-        }
     )
 
 
@@ -112,21 +84,26 @@ def test_an_interval_is_widened_to_its_number():
     assert notes(counts(), result) == ()
     (note,) = notes(counts(), narrow)
     assert note.startswith("counts 'by' and 'all' were left apart: ")
+    assert notes(counts(consistent=False), narrow) == ()
 
 
-def test_counts_of_units_with_many_rows_are_not_forced_to_a_total_of_other_rows():
-    plan = counts({"column": "person", "rows": 2, "groups": 3})
+@pytest.mark.parametrize(
+    ("rows", "groups", "words"),
+    [
+        (2, 3, "with 2 rows at most in the total, but with 2 in each of 3 groups"),
+        (1, 1, "with 1 row at most in the total, but with 1 in one group alone"),
+    ],
+)
+def test_counts_of_units_with_many_rows_are_not_forced_to_a_total_of_other_rows(rows, groups, words):
+    plan = counts({"column": "person", "rows": rows, "groups": groups})
     cells = [cell(0, 10.0), cell(1, 7.0, ("a",)), cell(1, 1.0, ("b",))]
     assert consistent(plan, cells) == cells
-    reason = (
-        "counts 'by' are not fitted to 'all': "
-        "an owner counts with 2 rows at most in the total, but with 2 in each of 3 groups"
-    )
+    reason = f"counts 'by' are not fitted to 'all': an owner counts {words}"
     assert notes(plan, cells) == obstacles(plan) == (reason,)
     assert reason in explain(plan)
-    made = release(plan, pa.table({"person": [1, 2, 2], "g": ["a", "b", "a"]}), ledger=None)
+    made = released(plan, {"person": [1, 2, 2], "g": ["a", "b", "a"]})
     assert made.notes == (reason,)
-    assert "an owner counts with 2 rows" in report(made)
+    assert words in report(made)
 
 
 def test_counts_by_private_keys_and_shares_of_different_rows_are_not_fitted():
@@ -142,68 +119,31 @@ def test_counts_by_private_keys_and_shares_of_different_rows_are_not_fitted():
     assert notes(plan, cells) == ("shares of partition 'p' are not fitted: they are about different rows",)
 
 
-def test_numbers_on_a_step_stay_on_it():
-    queries = [{"name": "all", "kind": "count"}, {"name": "by", "kind": "count", "by": ["g"], "step": 5.0}]
-    plan = counts(query=queries)
-    cells = [cell(0, 12.0), cell(1, 5.0, ("a",)), cell(1, 5.0, ("b",))]
-    assert consistent(plan, cells) == cells
-    assert len(notes(plan, cells)) == 1
-
-
-@pytest.mark.parametrize(
-    ("rows", "groups", "words"),
-    [
-        (1, 1, "with 1 row at most in the total, but with 1 in one group alone"),
-        (1, 2, "with 1 row at most in the total, but with 1 in each of 2 groups"),
-        (3, 1, "with 3 rows at most in the total, but with 3 in one group alone"),
-    ],
-)
-def test_one_is_said_as_one(rows, groups, words):
-    plan = counts(unit={"column": "who", "rows": rows, "groups": groups})
-    assert words in obstacles(plan)[0]
-
-
-def test_numbers_that_are_not_asked_to_fit_are_not_noted():
-    assert notes(counts(consistent=False), [cell(0, 10.0), cell(1, 30.0, ("a",)), cell(1, 1.0, ("b",))]) == ()
-
-
-@pytest.mark.parametrize("asked", [{"unbiased": True}, {}])
-def test_a_total_that_nobody_asked_for_is_made_of_unclamped_numbers(asked):
+@pytest.mark.parametrize("more", [{"unbiased": True}, {}])
+def test_a_total_that_nobody_asked_for_is_made_of_unclamped_numbers(more):
     """1,000 and 1,500 empty cells at epsilon 0.05: their sum has a standard error of 894, and 10,000 if clamped."""
     keys = {"a": list(range(1000)), "b": list(range(1500))}
-    queries = [{"name": f"by {each}", "kind": "count", "by": [each], **asked} for each in keys]
-    plan = make_plan(
-        {"budget": {"epsilon": 0.1}, "objective": "total", "consistent": True, "keys": keys, "query": queries}
-    )
-    found = release(plan, pa.table({"a": pa.array([], pa.int64()), "b": pa.array([], pa.int64())}), ledger=None)
+    queries = [{"name": f"by {each}", "kind": "count", "by": [each], **more} for each in keys]
+    plan = asked(*queries, epsilon=0.1, objective="total", consistent=True, keys=keys)
+    found = released(plan, dict.fromkeys(keys, pa.array([], pa.int64())))
     totals = [sum(cell.value for cell in found.cells if cell.question == index) for index in (0, 1)]
     assert totals[0] == totals[1]
     assert min(cell.value for cell in found.cells) >= 0.0
     assert not found.notes
     errors = [cell.epsilon for cell in found.cells]
     spread = max((2 * sum(each.question == index for each in found.cells)) ** 0.5 / min(errors) for index in (0, 1))
-    assert (totals[0] < 5.5 * spread) is bool(asked)  # the control: clamped numbers add up to far more
+    assert (totals[0] < 5.5 * spread) is bool(more)  # the control: clamped numbers add up to far more
 
 
+@pytest.mark.slow
 def test_unclamped_numbers_are_fitted_in_a_gaussian_account_too():
     keys = {"a": list(range(40)), "b": list(range(30)), "c": list(range(20))}
-    queries = [{"name": f"by {each}", "kind": "count", "by": [each]} for each in keys]
-    others = [
-        {"name": f"n{at}", "kind": "count", "where": [{"column": "a", "is": "==", "value": at}]} for at in range(30)
-    ]
-    plan = make_plan(
-        {"budget": {"epsilon": 0.2, "delta": 1e-6}, "consistent": True, "keys": keys, "query": [*queries, *others]}
-    )
-    found = release(plan, pa.table({each: [1, 2, 3] for each in keys}), ledger=None)
+    queries = [{"kind": "count", "by": [each]} for each in keys]
+    queries += [{"kind": "count", "where": [{"column": "a", "is": "==", "value": at}]} for at in range(30)]
+    plan = asked(*queries, epsilon=0.2, delta=1e-6, consistent=True, keys=keys)
+    found = released(plan, {each: [1, 2, 3] for each in keys})
     check_certificate(found.certificate, found.to_bytes(), work=1e9)
     own = [[cell for cell in found.cells if cell.question == index] for index in range(3)]
     assert all(cell.mu for cells in own for cell in cells)
     assert len({sum(cell.value for cell in cells) for cells in own}) == 1
     assert min(cell.draws[0] for cells in own for cell in cells) < 0.0 <= min(c.value for cells in own for c in cells)
-
-
-@given(st.lists(st.integers(-1000, 50).map(float), min_size=1, max_size=8), st.integers(0, 5000))
-def test_numbers_below_zero_are_fitted_too(parts, total):
-    fitted = fit_whole(parts, total)
-    assert sum(fitted) == total
-    assert min(fitted) >= 0

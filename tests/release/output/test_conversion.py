@@ -1,23 +1,25 @@
 """A guarantee in the terms of several definitions, each of them true."""
 
 import math
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from scipy import stats
 
-from rangebound.release import check_certificate, explain, make_plan, release
+from rangebound.release import check_certificate, explain
 from rangebound.release.output.conversion import conversions, conversions_of
 from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.report import report
 from rangebound.release.prepare import allocations, prepare
+from tests.release.output.asked import asked, released
 
-TABLE = pa.table({"k": ["a", "b"] * 50})
+CROSSTAB = {"kind": "crosstab", "by": ["k", "l"]}
+TABLE = pa.table({"k": ["a", "b"] * 50, "l": ["x"] * 100})
 
 
-def plan(number=12, delta=1e-6, **fields):
-    query = [{"name": str(at), "kind": "count", **fields} for at in range(number)]
-    return make_plan({"budget": {"epsilon": 1.0, "delta": delta}, "query": query})
+def plan(number=12, delta=1e-6, keys=(), **fields):
+    return asked(*[{"kind": "count", **fields}] * number, delta=delta, keys=dict(keys))
 
 
 def profile(mu, epsilon):
@@ -36,8 +38,8 @@ def test_a_gaussian_account_by_scipy():
 
 def test_plain_sums_have_a_mu_of_their_own_parts():
     """Second route: discrete Laplace noise at epsilon 1/2 has mu 2 Phi^-1(1 / (1 + e^-1/2)), and two of them add up."""
-    asked = plan(2, delta=0.0)
-    found = conversions(asked, prepare(asked).allocation)
+    this = plan(2, delta=0.0)
+    found = conversions(this, prepare(this).allocation)
     assert not found.gaussian
     assert found.mu == pytest.approx(math.sqrt(2) * 2 * stats.norm.ppf(1 / (1 + math.exp(-0.5))))
     heads = 1 / (1 + math.exp(-0.5))  # two coins: only where both fall so is the loss 1, which is above 1/2
@@ -45,17 +47,21 @@ def test_plain_sums_have_a_mu_of_their_own_parts():
     assert found.deltas[0][1] < profile(found.mu, 0.5)  # a Gaussian of their mu would leak more
 
 
-@pytest.mark.parametrize(("number", "delta"), [(12, 1e-6), (2, 0.0)])
-def test_every_place_says_the_same(number, delta):
-    asked = plan(number, delta)
-    made = release(asked, TABLE, ledger=None)
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("number", "delta", "more"), [(12, 1e-6, {}), (2, 0.0, {}), (1, 1e-6, CROSSTAB), (1, 0.0, CROSSTAB)]
+)
+def test_every_place_says_the_same(number, delta, more):
+    this = plan(number, delta, keys={"k": ["a", "b"], "l": ["x", "y"]} if more else {}, **more)
+    made = released(this, TABLE)
     found = conversions_of(made)
-    assert found == conversions(asked, prepare(asked).allocation)
+    assert found == conversions(this, prepare(this).allocation)
     assert found == check_certificate(made.certificate, made.to_bytes()).terms
     assert str(found) in report(made)
-    assert (str(found) in explain(asked)) == found.gaussian
-    assert charges(asked, prepare(asked).allocation)[0].mu == pytest.approx(found.mu)
-    assert found.to_dict()["account"] == ("gaussian" if delta else "sums")
+    assert (str(found) in explain(this)) == found.gaussian
+    assert charges(this, prepare(this).allocation)[0].mu == pytest.approx(found.mu)
+    assert found.to_dict()["account"] == ("gaussian" if found.gaussian else "sums")
+    assert found.gaussian == (number == 12) or more
 
 
 def test_a_selection_adds_a_delta():
@@ -66,24 +72,10 @@ def test_a_selection_adds_a_delta():
 
 
 def test_a_table_of_other_shares_has_none():
-    asked = plan()
-    made = release(asked, TABLE, ledger=None)
+    this = plan()
+    made = released(this, TABLE)
 
-    class Other:
-        plan = asked
-
-        def rows(self):
-            return [row | {"mu": 0.5} for row in made.rows()]
-
-    assert conversions_of(Other()) is None
-    plain = conversions(asked, allocations(asked)[0])  # control: the other account has another mu
+    other = replace(made, cells=tuple(replace(each, mu=0.5) for each in made.cells))
+    assert conversions_of(other) is None
+    plain = conversions(this, allocations(this)[0])  # control: the other account has another mu
     assert plain.mu > 1.05 * conversions_of(made).mu
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_a_crosstab_says_the_same_too(delta):
-    keys = {"k": ["a", "b"], "l": ["x", "y"]}
-    query = [{"name": "cells", "kind": "crosstab", "by": ["k", "l"]}]
-    asked = make_plan({"budget": {"epsilon": 1.0, "delta": delta}, "keys": keys, "query": query})
-    made = release(asked, pa.table({"k": ["a", "b"] * 50, "l": ["x"] * 100}), ledger=None)
-    assert conversions_of(made) == conversions(asked, prepare(asked).allocation)

@@ -5,14 +5,14 @@ import datetime
 import pytest
 
 from rangebound.errors import PlanError
-from rangebound.release import explain, make_plan
+from rangebound.release import explain
+from tests.release.output.asked import asked
 
 FIRST, LAST = datetime.date(2025, 1, 6), datetime.date(2025, 3, 28)
 
 
 def plan(kind, **fields):
-    query = {"name": "day", "kind": kind, "column": "day", "range": [FIRST, LAST], **fields}
-    return make_plan({"unit": {"column": "who"}, "budget": {"epsilon": 1.0}, "query": [query]})
+    return asked({"kind": kind, "column": "day", "range": [FIRST, LAST], **fields}, unit={"column": "who"})
 
 
 def week(number):
@@ -26,14 +26,8 @@ def test_dates_are_said_as_dates_and_many_spans_by_their_ends():
     assert "published in [2025-01-06, 2025-01-10] or [2025-01-13, 2025-01-17], " in two
     many = explain(plan("median", support=[week(number) for number in range(12)]))
     assert "published in 12 spans from 2025-01-06 to 2025-03-28, " in many
-
-
-def test_a_spread_of_dates_is_a_number_of_days():
-    assert "published in [0.0395508, 40.5], " in explain(plan("standard deviation"))
-
-
-def test_one_is_not_said_as_many():
-    assert "at most 1 group and 1 row in each of them count" in explain(plan("median"))
+    assert "published in [0.0395508, 40.5], " in explain(plan("standard deviation"))  # of days
+    assert "at most 1 group and 1 row in each of them count" in many
 
 
 def test_a_support_that_sticks_out_is_refused_in_dates():

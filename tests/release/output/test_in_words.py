@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rangebound import Interval
-from rangebound.release import make_plan, release
 from rangebound.release.output.in_words import in_words, spoken
+from tests.release.output.asked import asked, released
 from tests.release.test_range import table
 
 NUMBER = st.floats(-1e12, 1e12, allow_subnormal=False).map(lambda x: 0.0 if abs(x) < 1e-9 else x)
@@ -45,11 +45,10 @@ def test_an_interval_that_was_rounded_to_the_nearest_would_be_too_short():
 @pytest.mark.parametrize("many", [3, 20])
 def test_every_number_of_a_short_question_is_told(many):
     keys = {"clinic": [f"c{at}" for at in range(many)]}
-    query = [{"name": "visits", "kind": "count", "by": ["clinic"]}, {"name": "all", "kind": "count"}]
-    found = release(make_plan({"budget": {"epsilon": 50.0}, "keys": keys, "query": query}), table(40), ledger=None)
-    told = dict(in_words(found))
-    assert len(told["all (count)"]) == 1
-    if many == 3:
-        assert [each.partition(":")[0] for each in told["visits (count)"]] == ["c0", "c1", "c2"]
-    else:
-        assert told["visits (count)"] == ["20 numbers, 20 of them unreliable; see the picture and the table"]
+    plan = asked({"name": "visits", "kind": "count", "by": ["clinic"]}, {"kind": "count"}, epsilon=50.0, keys=keys)
+    told = dict(in_words(released(plan, table(40))))
+    assert len(told["q1 (count)"]) == 1
+    short = [each.partition(":")[0] for each in told["visits (count)"]]
+    assert short == (
+        keys["clinic"] if many == 3 else ["20 numbers, 20 of them unreliable; see the picture and the table"]
+    )

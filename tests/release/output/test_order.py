@@ -1,18 +1,22 @@
 """Results come in the order of the plan: questions, public keys as listed, selected keys sorted, columns as in `by`."""
 
 import csv
+import datetime
 import io
+import itertools
 import random
 
 import pyarrow as pa
 import pytest
 
 from rangebound.errors import PlanError
-from rangebound.release import check_certificate, make_plan, parse_plan, release
+from rangebound.release import check_certificate, parse_plan
 from rangebound.release.output.order import grouping_columns, reading_order
 from rangebound.release.output.report import report
 from rangebound.release.output.table import Release, plan_json
+from rangebound.release.plan.groupings import public_keys
 from rangebound.release.plan.kinds.hierarchy import Level
+from tests.release.output.asked import asked, released
 
 ROWS = range(2000)
 TABLE = pa.table(
@@ -35,9 +39,8 @@ MIXED = [
 ]
 
 
-def released(queries, **parts):
-    plan = make_plan({"budget": {"epsilon": 90.0, "delta": 1e-3}, "query": queries, **parts})
-    return release(plan, TABLE, ledger=None)
+def made(*queries, **parts):
+    return released(asked(*queries, epsilon=90.0, delta=1e-3, **parts), TABLE)
 
 
 def forms(found):
@@ -50,17 +53,15 @@ def forms(found):
     ]
 
 
-def in_order(names):
-    return list(dict.fromkeys(names))
-
-
+PLACES = {"place": ["south", "north", "east"]}
+SORTED = {"place": ["east", "north", "south"], "floor": [2, 9, 10]}
+SIDES = {"b": ["south"], "a": ["north"]}
 ZONES = {"flat": ["south", "north"], "alps": ["east"]}
 
 
 def test_members_of_a_hierarchy_come_in_the_order_of_the_plan():
     levels = [{"name": "zone", "members": ZONES}, {"name": "side", "members": {"w": ["alps"], "e": ["flat"]}}]
-    asked = [{"name": "h", "kind": "hierarchy", "by": ["place"], "levels": levels}]
-    found = released(asked, keys={"place": ["south", "north", "east"]})
+    found = made({"kind": "hierarchy", "by": ["place"], "levels": levels}, keys=PLACES)
     listed = ["south", "north", "east", "flat", "alps", "w", "e"]
     for rows in forms(found):
         assert [row["place"] for row in rows][:-1] == listed  # the total has none
@@ -76,9 +77,8 @@ def test_members_in_the_order_of_their_letters_are_written_as_they_always_were()
     """Releases and certificates of earlier versions have their members sorted, as a table of canonical JSON."""
 
     def written(members):
-        asked = [{"name": "h", "kind": "hierarchy", "by": ["place"], "levels": [{"name": "zone", "members": members}]}]
-        keys = {"place": ["south", "north", "east"]}
-        return plan_json(make_plan({"budget": {"epsilon": 1.0}, "keys": keys, "query": asked}))
+        levels = [{"name": "zone", "members": members}]
+        return plan_json(asked({"kind": "hierarchy", "by": ["place"], "levels": levels}, keys=PLACES))
 
     assert '"members":{"alps":["east"],"flat":["south","north"]}' in written(dict(sorted(ZONES.items())))
     assert '"members":[["flat",["south","north"]],["alps",["east"]]]' in written(ZONES)
@@ -86,81 +86,53 @@ def test_members_in_the_order_of_their_letters_are_written_as_they_always_were()
         written([["flat", ["south"]], ["flat", ["north"]]])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("public", [True, False])
 @pytest.mark.parametrize("clipping", [True, False])
 def test_questions_come_in_the_order_of_the_plan(public, clipping):
     keys = {"place": ["north", "south", "east"], "floor": [2, 10, 9]} if public else {}
-    found = released(MIXED, keys=keys, report_clipping=clipping)
-    asked = [each.name for each in found.plan.query]
-    assert asked[: len(MIXED)] == [each["name"] for each in MIXED]
-    assert len(asked) > len(MIXED) or not clipping
+    found = made(*MIXED, keys=keys, report_clipping=clipping)
+    order = [each.name for each in found.plan.query]
+    assert order[: len(MIXED)] == [each["name"] for each in MIXED]
+    assert len(order) > len(MIXED) or not clipping
+    order_of_cells = reading_order(found.plan, found.cells)
+    assert sorted(order_of_cells) == list(range(len(found.cells)))
+    assert [row["value"] for row in found.rows()] == [found.cells[at].value for at in order_of_cells]
     for rows in forms(found):
-        names = [row["query"] for row in rows]
-        assert in_order(names) == asked
-        assert len(list(dict.fromkeys(names))) == sum(a != b for a, b in zip(["", *names], names, strict=False))
+        assert [name for name, _ in itertools.groupby(row["query"] for row in rows)] == order
         for name, column in (("z", "place"), ("by floor", "floor"), ("a", "place")):
             own = [str(row[column]) for row in rows if row["query"] == name]
-            wanted = (
-                [str(each) for each in keys[column]] if public else {"place": ["east", "north", "south"]}.get(column)
-            )
-            assert own == (wanted or ["2", "9", "10"])
+            assert own == [str(each) for each in (keys or SORTED)[column]]
     page = report(found).partition("<h2 id=pictures>")[2]
-    places = [page.index(f"<h3>{name}: ") for name in asked]
+    places = [page.index(f"<h3>{name}: ") for name in order]
     assert places == sorted(places)
 
 
-def test_the_cells_of_the_certified_bytes_are_the_same_numbers():
-    found = released(MIXED, keys={"place": ["north", "south", "east"], "floor": [2, 10, 9]})
-    order = reading_order(found.plan, found.cells)
-    assert sorted(order) == list(range(len(found.cells)))
-    assert order != sorted(order)  # blocks are drawn together, and are apart in the plan
-    assert [row["value"] for row in found.rows()] == [found.cells[at].value for at in order]
-    assert [row["lower"] for row in found.rows()] == [found.cells[at].lower for at in order]
-
-
 def test_selected_keys_beside_listed_ones_go_by_the_list():
-    found = released(
-        [{"name": "n", "kind": "count", "by": ["place", "floor"]}], keys={"place": ["south", "north", "east"]}
-    )
+    found = made({"kind": "count", "by": ["place", "floor"]}, keys=PLACES)
     assert [(row["place"], row["floor"]) for row in found.rows()] == [("south", "10"), ("north", "9"), ("east", "2")]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "question",
     [
         {"kind": "crosstab", "by": ["floor", "place"]},
         {"kind": "series", "by": ["place", "day"]},
-        {
-            "kind": "hierarchy",
-            "by": ["place"],
-            "levels": [{"name": "side", "members": {"b": ["south"], "a": ["north"]}}],
-        },
+        {"kind": "hierarchy", "by": ["place"], "levels": [{"name": "side", "members": SIDES}]},
         {"kind": "histogram", "by": ["place"], "column": "x", "range": [0, 10], "bins": 3},
         {"kind": "quantiles", "by": ["place"], "column": "x", "range": [0, 10], "levels": [0.2, 0.9]},
     ],
 )
 def test_the_groups_and_parts_of_every_kind_come_in_its_own_order(question):
-    keys = {"floor": [10, 9], "place": ["south", "north"], "day": {"days": [pa.scalar(0, pa.date32()).as_py()] * 2}}
-    keys["day"]["days"][1] = pa.scalar(9, pa.date32()).as_py()
-    plan = make_plan(
-        {
-            "budget": {"epsilon": 9.0, "delta": 1e-3},
-            "keys": {name: keys[name] for name in question["by"]},
-            "query": [{"name": "q", **question}],
-        }
-    )
-    days = pa.array([at % 10 for at in ROWS], pa.int32()).cast(pa.date32())
-    found = release(plan, TABLE.append_column("day", days), ledger=None)
-    labels = [label for group in plan.query[0].labels(_public(plan)) for label in group]
+    days = [datetime.date(1970, 1, 1 + at) for at in range(10)]
+    keys = {"floor": [10, 9], "place": ["south", "north"], "day": {"days": [days[0], days[9]]}}
+    plan = asked(question, epsilon=9.0, delta=1e-3, keys={name: keys[name] for name in question["by"]})
+    found = released(plan, TABLE.append_column("day", [days * 200]))
+    labels = [label for group in plan.query[0].labels(public_keys(plan, plan.query[0].by)) for label in group]
     rows = [(tuple(row[column] for column in question["by"]), row["part"]) for row in found.rows()]
     assert rows == labels
     assert found.columns[2 : 2 + len(question["by"])] == tuple(question["by"])
-
-
-def _public(plan):
-    from rangebound.release.plan.groupings import public_keys
-
-    return public_keys(plan, plan.query[0].by)
 
 
 def test_columns_have_the_order_of_each_by_where_there_is_one():
@@ -173,8 +145,4 @@ def test_columns_have_the_order_of_each_by_where_there_is_one():
         assert set(found) == {each for part in some for each in part}
         for part in some:
             assert [each for each in found if each in part] == part
-    found = released(
-        [{"name": "n", "kind": "count", "by": ["place"]}, {"name": "m", "kind": "count", "by": ["floor", "place"]}]
-    )
-    assert found.columns[2:4] == ("floor", "place")
     assert grouping_columns([["x", "y"], ["y", "x"], []]) == ("x", "y")

@@ -8,33 +8,30 @@ import pytest
 from rangebound.errors import PlanError
 from rangebound.ledger import book as ledger_module
 from rangebound.ledger.book import Ledger
-from rangebound.release import check_certificate, make_plan, release
+from rangebound.release import check_certificate, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output import size
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import write_certificate
 from rangebound.release.prepare import prepare
+from tests.release.output.asked import asked
 from tests.release.plans import SUPPORTED
 
 COUNT = {"kind": "count", "mechanism": "rectify Laplace"}
-LONG = [f"{letter}{at:03d}" + "x" * 56 for letter in "a" for at in range(100)]
-
-
-def large(questions):
-    keys = {"a": LONG, "b": [each.replace("a", "b") for each in LONG]}
-    asked = [{"name": f"q{at}", "by": ["a", "b"], **COUNT} for at in range(questions)]
-    return make_plan({"budget": {"epsilon": 1.0, "account": "people"}, "keys": keys, "query": asked})
+LONG = [f"a{at:03d}" + "x" * 56 for at in range(100)]
 
 
 def test_a_table_over_the_limit_of_the_ledger_is_refused_before_the_charge(tmp_path, monkeypatch):
     monkeypatch.setattr("rangebound.release.run.aggregate", lambda *_: pytest.fail("the table was read"))
+    keys = {"a": LONG, "b": [each.replace("a", "b") for each in LONG]}
+    large = asked(*[{"by": ["a", "b"], **COUNT}] * 110, budget={"epsilon": 1.0, "account": "people"}, keys=keys)
     table = pa.table({"a": LONG[:1], "b": LONG[:1]})
     with Ledger.create(tmp_path / "l.ledger") as ledger, DuckDB(table) as engine:
         ledger.open_account("people", epsilon=1)
         for _ in range(2):
             with pytest.raises(PlanError, match=r"query: the table may have \d+ bytes, and a ledger keeps at most"):
-                release(large(110), engine, ledger=ledger, request="r")
+                release(large, engine, ledger=ledger, request="r")
         assert str(ledger.account("people").remaining) == "epsilon 1"
         assert not [each for each in ledger.history() if each.request == "r"]
 
@@ -50,21 +47,16 @@ def worst(plan, keys):
     return cells
 
 
-def random_plan(chance, keys):
-    asked = [{**chance.choice(SUPPORTED), "name": str(at)} for at in range(chance.randint(1, 4))]
-    asked = [{**each, "by": chance.choice([[], ["g"]])} for each in asked]
-    used = any(each["by"] for each in asked)
-    unit = {"column": "person", "rows": 2}
-    data = {"unit": unit, "budget": {"epsilon": 1.0, "delta": 1e-6, "account": "people"}, "query": asked}
-    return make_plan({**data, "keys": {"g": keys} if used else {}})
-
-
-@pytest.mark.parametrize("plans", [6, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.few(1)
+@pytest.mark.parametrize("plans", [1, 6, pytest.param(60, marks=pytest.mark.long)])
 def test_the_bound_holds_and_is_near(plans):
     chance = random.Random(5)
     for _ in range(plans):
         keys = sorted({"".join(chance.choices('ab"\\\n\u00e9\u4e2d\U0001f600', k=9)) for _ in range(4)})
-        plan = random_plan(chance, keys)
+        query = [{**chance.choice(SUPPORTED), "by": chance.choice([[], ["g"]])} for _ in range(chance.randint(1, 4))]
+        used = {"g": keys} if any(each["by"] for each in query) else {}
+        budget = {"epsilon": 1.0, "delta": 1e-6, "account": "people"}
+        plan = asked(*query, unit={"column": "person", "rows": 2}, budget=budget, keys=used)
         cells, ready = worst(plan, [(each,) for each in keys]), prepare(plan)
         made = Release(plan=plan, cells=tuple(cells), mechanisms=ready.mechanisms)
         bound = size.PAYLOAD_LIMIT - size.check_size(ready)
@@ -73,19 +65,8 @@ def test_the_bound_holds_and_is_near(plans):
         assert slack <= len(made.cells) + 60 * len(made.cells)
 
 
-def test_real_tables_stay_below_their_bound(tmp_path):
-    chance = random.Random(6)
-    rows = pa.table({"person": range(20), "g": ["x", "y"] * 10, "wait": [1.5] * 20, "age": [30] * 20})
-    for _ in range(6):
-        plan = random_plan(chance, ["x", "y"])
-        made = release(plan, rows, ledger=None)
-        assert len(made.to_bytes()) <= size.PAYLOAD_LIMIT - size.check_size(prepare(plan))
-
-
 def test_keys_without_room_are_left_out_and_the_table_is_stored(tmp_path, monkeypatch):
-    asked = [{"name": "n", "by": ["g"], **COUNT}, {"name": "all", **COUNT}]
-    budget = {"epsilon": 50.0, "delta": 0.4, "account": "people"}
-    plan = make_plan({"budget": budget, "query": asked})
+    plan = asked({"by": ["g"], **COUNT}, COUNT, budget={"epsilon": 50.0, "delta": 0.4, "account": "people"})
     table = pa.table({"g": [f"{at:03d}" for at in range(100) for _ in range(30)]})
     whole = release(plan, table, ledger=None)
     assert len(whole.cells) == 101
@@ -103,8 +84,7 @@ def test_keys_without_room_are_left_out_and_the_table_is_stored(tmp_path, monkey
 
 
 def test_keys_are_not_ranked_that_are_left_out_elsewhere():
-    asked = [{"name": "n", "by": ["g"], **COUNT}, {"name": "most", "kind": "top k", "column": "g", "k": 20}]
-    plan = make_plan({"budget": {"epsilon": 50.0, "delta": 0.4}, "query": asked})
+    plan = asked({"by": ["g"], **COUNT}, {"kind": "top k", "column": "g", "k": 20}, epsilon=50.0, delta=0.4)
     ready = prepare(plan)
     table = pa.table({"g": [f"{at:03d}" for at in range(50) for _ in range(30 + (17 * at) % 50)]})
     whole = release(plan, table, ledger=None)

@@ -14,6 +14,7 @@ from rangebound.release.output.stated_promise import stated_promise
 
 PLAN = 'budget = {epsilon = 0.5, account = "people"}\nquery = [{name = "visits", kind = "count"}]'
 TABLE = pa.table({"age": [41, 27]})
+REMOVED = object()
 WORDS = (
     "The budget of account 'people' is for each quarter (UTC): all releases charged in one quarter together are "
     "(1, 0)-private. Over k quarters they are k times that, (k * 1, k * 0)-private, and no number bounds what the "
@@ -48,24 +49,22 @@ def test_control_a_budget_for_good_says_nothing_of_it(book, tmp_path):
     check_entry(check_certificate(made.certificate, made.to_bytes()), made.to_bytes(), book)
 
 
-@pytest.mark.parametrize("said", [None, "The budget is for good.", WORDS.replace("quarter", "year"), "", 3])
-def test_a_certificate_that_states_another_promise_is_refused(book, said):
-    made = rb.release_table(parse_plan(PLAN), TABLE, ledger=book, request="1")
+@pytest.mark.parametrize(
+    ("account", "said"),
+    [
+        *(("people", each) for each in (REMOVED, "The budget is for good.", WORDS.replace("quarter", "year"), "", 3)),
+        ("once", None),
+    ],
+)
+def test_a_certificate_that_states_another_promise_is_refused(book, account, said):
+    made = rb.release_table(parse_plan(PLAN.replace("people", account)), TABLE, ledger=book, request="1")
     data = json.loads(made.certificate)
     data["ledger"]["promise"] = said
-    if said is None:
+    if said is REMOVED:
         del data["ledger"]["promise"]
     forged = json.dumps(data, indent=1, sort_keys=True)
     with pytest.raises(CertificateInvalid):
         check_entry(check_certificate(forged, made.to_bytes()), made.to_bytes(), book)
-
-
-def test_a_certificate_may_not_name_a_promise_that_is_null(book):
-    made = rb.release_table(parse_plan(PLAN.replace("people", "once")), TABLE, ledger=book, request="1")
-    data = json.loads(made.certificate)
-    data["ledger"]["promise"] = None
-    with pytest.raises(CertificateInvalid):
-        check_certificate(json.dumps(data, indent=1, sort_keys=True), made.to_bytes())
 
 
 def test_explanation_and_dry_run_state_it_where_the_account_is_at_hand(book):

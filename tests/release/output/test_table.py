@@ -3,24 +3,20 @@
 import csv
 import io
 
-import pyarrow as pa
 import pytest
 
-from rangebound.release import explain, make_plan, release
-from rangebound.release.output.pictures import ticks as round_ticks
+from rangebound.release import explain
 from rangebound.release.output.rendering import FACTS, shown
 from rangebound.release.output.report import report
-
-MANY = {"budget": {"epsilon": 50.0}}
+from tests.release.output.asked import asked, released
 
 
 def counted(column, keys, **parts):
-    """A count by one column, from a table with a row a key."""
-    query = {"name": "n", "kind": "count", "by": [column], **parts}
-    plan = make_plan({**MANY, "keys": {column: keys}, "query": [query]})
-    return release(plan, pa.table({column: keys}), ledger=None)
+    plan = asked({"kind": "count", "by": [column], **parts}, epsilon=50.0, keys={column: keys})
+    return released(plan, {column: keys})
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("column", sorted(FACTS))
 def test_a_grouping_column_named_like_one_of_the_table_s_own_keeps_its_keys(column):
     found = counted(column, ["north", "south"])
@@ -33,15 +29,14 @@ def test_a_grouping_column_named_like_one_of_the_table_s_own_keeps_its_keys(colu
     for rows in forms:
         assert [row[f"{column}_"] for row in rows] == ["north", "south"]
         assert [float(row["value"]) for row in rows] == [cell.value for cell in found.cells]
-        assert [row["query"] for row in rows] == ["n", "n"]
+        assert [row["query"] for row in rows] == ["q0", "q0"]
     assert "north" in report(found)
 
 
 def test_no_two_columns_share_a_name():
     by = ["date", "date_", "value__"]
     keys = {column: ["x"] for column in by}
-    plan = make_plan({**MANY, "keys": keys, "query": [{"name": "n", "kind": "count", "by": by}]})
-    found = release(plan, pa.table(keys), ledger=None)
+    found = released(asked({"kind": "count", "by": by}, keys=keys), keys)
     assert found.columns[2:5] == ("date_", "date__", "value__")
     assert tuple(found.rows()[0]) == found.columns
 
@@ -58,10 +53,7 @@ def test_a_spreadsheet_runs_nothing_and_sees_numbers():
 
 
 def test_a_table_without_rows_has_its_columns():
-    plan = make_plan(
-        {"budget": {"epsilon": 0.1, "delta": 1e-9}, "query": [{"name": "n", "kind": "count", "by": ["t"]}]}
-    )
-    found = release(plan, pa.table({"t": ["alone"]}), ledger=None)
+    found = released(asked({"kind": "count", "by": ["t"]}, epsilon=0.1, delta=1e-9), {"t": ["alone"]})
     assert not found.cells
     full = counted("t", ["a"])
     assert list(found.to_pandas().columns) == found.to_polars().columns == found.to_arrow().column_names
@@ -90,20 +82,9 @@ def test_numbers_keep_all_their_digits_before_the_point(value, text):
     assert shown("value", value) == text
 
 
-@pytest.mark.parametrize(
-    ("left", "right"), [(0.0, 1.0), (719.0, 800.0), (-3e-9, 2e-9), (1e12, 1e12 + 7), (20094, 20175)]
-)
-def test_a_scale_has_a_few_round_numbers_inside_its_ends(left, right):
-    ticks = round_ticks(left, right, least=0.0)
-    assert 2 <= len(ticks) <= 7
-    assert all(left <= tick <= right for tick in ticks)
-    assert all(tick == round(tick) for tick in round_ticks(left, right, least=1.0)) or right - left < 1
-    assert round_ticks(left, left, least=0.0) == [left]
-
-
 def test_a_cost_is_never_shown_below_what_it_is():
-    plan = make_plan({"budget": {"epsilon": 1.0000004}, "query": [{"name": "n", "kind": "count"}]})
-    found = release(plan, pa.table({"x": [1]}), ledger=None)
+    plan = asked({"kind": "count"}, epsilon=1.0000004)
+    found = released(plan, {"x": [1]})
     for text in (repr(found), str(found), found._repr_html_(), report(found), explain(plan)):
         assert "1.00001" in text
     assert "Spent: epsilon 1.00001." in report(found)
@@ -115,9 +96,7 @@ def test_long_keys_are_cut_as_text_and_not_as_html():
 
 
 def test_a_column_of_zeros_is_shown_and_an_empty_one_is_not():
-    unit = {"neighbours": "replace", "size": 2}
-    plan = make_plan({**MANY, "unit": unit, "query": [{"name": "n", "kind": "count"}]})
-    found = release(plan, pa.table({"x": [1, 2]}), ledger=None)
+    found = released(asked({"kind": "count"}, unit={"neighbours": "replace", "size": 2}), {"x": [1, 2]})
     assert str(found).splitlines()[0].split()[-1] == "epsilon"
     assert ">bias</th>" in found._repr_html_()
     assert "rank_error" not in found._repr_html_()

@@ -8,7 +8,6 @@ import rangebound as rb
 
 
 def sparse(delta=0.0, **more):
-    """A table of 400 cells, most of them empty, and its true counts."""
     chance = np.random.default_rng(6)
     true = np.where(chance.random(400) < 0.7, 0, chance.geometric(0.2, 400))
     rows = pd.DataFrame({"cell": np.repeat(np.arange(400), true)})
@@ -20,6 +19,7 @@ def sparse(delta=0.0, **more):
     return rb.release_table(plan, rows, ledger=None), {str(key): count for key, count in enumerate(true.tolist())}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("delta", "more"),
     [(0.0, {}), (0.0, {"unbiased": True}), (1e-6, {"mechanism": "rectify Gaussian", "support": [0, 500]})],

@@ -22,7 +22,6 @@ GROUPINGS = [each for size in range(4) for each in itertools.combinations("abc",
 
 
 def make(asked, **parts_of_plan):
-    """A consistent plan of counts (or more), each by some columns."""
     queries = [{"name": str(at), "kind": "count", **each} for at, each in enumerate(asked)]
     used = {column for each in queries for column in each.get("by", ())}
     keys = {name: each for name, each in KEYS.items() if name in used}
@@ -30,7 +29,6 @@ def make(asked, **parts_of_plan):
 
 
 def drawn(plan, truth, chance, noise=6):
-    """Cells as a release would draw them: whole numbers around the true counts, not below zero."""
     cells = []
     for index, question in enumerate(plan.query):
         for key in itertools.product(*(KEYS[column] for column in question.by)):
@@ -53,25 +51,20 @@ def truths(chance):
     return Counter({row: chance.choice([0, 0, 1, 7, 40]) for row in rows})
 
 
-def margin_of(plan, cells, index, columns, binned):
-    """A margin by adding up, in another way than the package does."""
-    found = Counter()
-    for cell in cells:
-        if cell.question == index:
-            key = dict(zip(plan.query[index].by, cell.key, strict=True))
-            found[(*(key[each] for each in columns), cell.part if binned else "")] += cell.value
-    return found
-
-
 def apart(plan, cells):
-    """The pairs of questions whose margins do not agree."""
+    """The pairs of questions whose margins do not agree, by adding up in another way than the package does."""
     found = set()
-    for one, two in itertools.combinations(range(len(plan.query)), 2):
-        columns = sorted(set(plan.query[one].by) & set(plan.query[two].by))
-        binned = {plan.query[at].kind for at in (one, two)} == {"histogram"}
-        sums = [margin_of(plan, cells, at, columns, binned) for at in (one, two)]
-        if sums[0] != sums[1]:
-            found.add((str(one), str(two)))
+    for pair in itertools.combinations(range(len(plan.query)), 2):
+        columns = set.intersection(*(set(plan.query[at].by) for at in pair))
+        binned = {plan.query[at].kind for at in pair} == {"histogram"}
+        sums = {at: Counter() for at in pair}
+        for cell in cells:
+            if cell.question in pair:
+                named = sorted(zip(plan.query[cell.question].by, cell.key, strict=True))
+                key = [value for name, value in named if name in columns]
+                sums[cell.question][*key, cell.part if binned else ""] += cell.value
+        if sums[pair[0]] != sums[pair[1]]:
+            found.add(tuple(map(str, pair)))
     return found
 
 
@@ -84,14 +77,7 @@ def said(plan, cells):
     }
 
 
-def check_numbers(plan, cells):
-    for cell in cells:
-        hull = plan.query[cell.question].allowed.hull
-        assert cell.value == int(cell.value)
-        assert hull.lower <= cell.value <= hull.upper
-        assert cell.lower <= cell.value <= cell.upper
-
-
+@pytest.mark.few(8)
 @pytest.mark.parametrize("seed", some(range(60), of=3))
 def test_random_plans_agree_or_say_which_do_not(seed):
     chance = random.Random(seed)
@@ -100,7 +86,11 @@ def test_random_plans_agree_or_say_which_do_not(seed):
     plan = make(asked)
     cells = drawn(plan, truths(chance), chance)
     result = consistent(plan, cells)
-    check_numbers(plan, result)
+    for new, old in zip(result, cells, strict=True):
+        hull = plan.query[new.question].allowed.hull
+        assert new.value == int(new.value)
+        assert max(hull.lower, new.lower) <= new.value <= min(hull.upper, new.upper)
+        assert old.key or old.part or new == old  # a total that is asked for stays as it was drawn
     left = apart(plan, result)
     assert said(plan, result) == left
     assert left or consistent(plan, result) == result
@@ -110,53 +100,13 @@ def test_random_plans_agree_or_say_which_do_not(seed):
     assert not left or beside  # only margins that form a circle may stay apart
 
 
-def test_three_tables_and_a_histogram_agree_in_a_release(tmp_path):
-    chance = random.Random(7)
-    rows = [(*(chance.choice(each) for each in KEYS.values()), chance.random() * 10) for _ in range(500)]
-    table = pa.table({name: [row[at] for row in rows] for at, name in enumerate(("a", "b", "c", "v"))})
-    asked = [{}, {"by": ["a"]}, {"by": ["b"]}, {"by": ["a", "b"]}, {**HISTOGRAM, "by": ["b"]}, HISTOGRAM]
-    plan = make(asked, budget={"epsilon": 2.0})
-    for _ in range(3):
-        made = release(plan, table, ledger=None)
-        assert made.notes == ()
-        assert apart(plan, made.cells) == set()
-        check_numbers(plan, made.cells)
-        check_certificate(made.certificate, made.to_bytes())
-
-
-def test_without_a_total_tables_agree_all_the_same():
-    chance = random.Random(1)
-    plan = make([{"by": ["a"]}, {"by": ["b"]}, {"by": ["a", "c"]}, {"by": ["b", "c"]}])
-    result = consistent(plan, drawn(plan, truths(chance), chance))
-    assert apart(plan, result) == set()
-    assert notes(plan, result) == ()
-
-
-def test_the_total_stays_as_drawn_and_others_move_no_more_than_the_noise():
-    chance = random.Random(2)
-    plan = make([{}, {"by": ["a"]}, {"by": ["b"]}, {"by": ["a", "b"]}])
-    worst = [0.0, 0.0]
-    for _ in range(40):
-        truth = truths(chance)
-        cells = drawn(plan, truth, chance)
-        exact = [each.value for each in drawn(plan, truth, chance, noise=0)]
-        result = consistent(plan, cells)
-        assert result[0].value == cells[0].value
-        for at, shown in enumerate((cells, result)):
-            worst[at] += sum((one.value - other) ** 2 for one, other in zip(shown, exact, strict=True))
-    assert worst[1] < worst[0]  # numbers that agree are nearer to the true ones on the whole
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [{"step": 5.0}, {"support": [[0, 3], [1000, 2000]]}, {"support": [0, 4]}],
-    ids=["step", "gap", "bound"],
-)
+@pytest.mark.parametrize("odd", [{"step": 5.0}, {"support": [[0, 3], [1000, 2000]]}, {"support": [0, 4]}], ids=str)
 def test_what_cannot_agree_stays_as_drawn_and_is_named(odd):
     chance = random.Random(3)
     plan = make([{}, {"by": ["a"], **odd}, {"by": ["b"]}])
     cells = drawn(plan, truths(chance), chance)
     cells = [each if each.question != 1 else Cell(**{**vars(each), "value": 0.0, "lower": 0.0}) for each in cells]
+    assert apart(plan, cells) == said(plan, cells) != set()  # control: as they are drawn they do not agree
     result = consistent(plan, cells)
     assert [each for each in result if each.question == 1] == [each for each in cells if each.question == 1]
     assert apart(plan, result) == said(plan, result) == {("0", "1"), ("1", "2")}
@@ -171,13 +121,6 @@ def test_histograms_that_leave_rows_out_are_named():
         "histogram '2' is not fitted to '0'",
     ]
     assert ("1", "2") not in apart(plan, result)  # which are of the same rows
-
-
-def test_control_tables_as_drawn_do_not_agree():
-    chance = random.Random(5)
-    plan = make([{}, {"by": ["a"]}, {"by": ["b"]}])
-    cells = drawn(plan, truths(chance), chance)
-    assert apart(plan, cells) == said(plan, cells) != set()
 
 
 SUMS = st.lists(st.integers(0, 60), min_size=1, max_size=5)
@@ -206,22 +149,6 @@ def test_a_matrix_has_the_sums_that_it_is_given_and_is_the_nearest(rows, sides, 
             if found[i, k] and found[j, m]:
                 off = (found - matrix)[[i, i, j, j], [k, m, k, m]]
                 assert (off**2).sum() <= ((off + np.array([-1, 1, 1, -1])) ** 2).sum()
-
-
-def test_the_first_margins_of_a_circle_that_cannot_be_are_kept():
-    """By a and b, b and c, a and c: such sums without a table, of which the first two are met."""
-    pairs = list(itertools.product("01", repeat=2))
-    ones = {pair: int(pair[0] == pair[1]) for pair in pairs}
-    margins = {frozenset("ab"): ones, frozenset("bc"): ones, frozenset("ac"): {pair: 1 - ones[pair] for pair in pairs}}
-    start = dict.fromkeys(itertools.product("01", repeat=3), 0)
-    found = _moved_to(start, frozenset("abc"), margins)
-    assert min(found.values()) >= 0
-    sums = [Counter(), Counter(), Counter()]
-    for (a, b, c), count in found.items():
-        for at, pair in enumerate(((a, b), (a, c), (b, c))):
-            sums[at][pair] += count
-    met = [dict(each) == margins[frozenset(names)] for each, names in zip(sums, ("ab", "ac", "bc"), strict=True)]
-    assert met == [True, True, False]
 
 
 def test_tables_that_share_very_many_sums_stay_as_drawn_and_it_is_said(within):

@@ -1,35 +1,30 @@
 """How much was cut: the numbers of `report_clipping` against a count by hand, their sensitivity, and their cost."""
 
 import datetime
-import json
 import random
 from collections import Counter, defaultdict
 from fractions import Fraction
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 
-from rangebound.errors import CertificateInvalid, PlanError
-from rangebound.ledger.book import Ledger
-from rangebound.release import check_certificate, explain, make_plan, parse_plan, plan_schema, release
+from rangebound.errors import PlanError
+from rangebound.release import check_certificate, explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.engine.spark import Spark
 from rangebound.release.noise.allocation import spent
-from rangebound.release.output.table import Release, plan_from_json, plan_json
 from rangebound.release.plan.kinds.clipped import Clipped
 from rangebound.release.plan.model import Source
 from rangebound.release.prepare import allocate
-from rangebound.release.sql.aggregate import aggregate
 from tests.release import reference
+from tests.release.engine.test_engines import found as found_by
 from tests.release.plans import SALT
-from tests.thinning import crossed, some_pairs
+from tests.thinning import some_pairs
 
 CLINICS = ["a", "b", "c"]
-COLUMNS = [("who", pa.int64(), "bigint"), ("clinic", pa.string(), "string"), ("wait", pa.float64(), "double")]
-COLUMNS = [*COLUMNS, ("age", pa.int64(), "bigint")]
+COLUMNS = {"who": pa.int64(), "clinic": pa.string(), "wait": pa.float64(), "age": pa.int64()}
 ADULT = [{"column": "age", "is": ">=", "value": 18}]
 WAIT = {"column": "wait", "range": [0, 100]}
+MEAN = {"name": "waits", "kind": "mean", **WAIT}
 SURE = {"budget": {"epsilon": 100.0}, "level": 1 - 1e-9}  # so that an interval misses once in a thousand million tables
 QUERIES = [
     {"name": "n", "kind": "count", "by": ["clinic"]},
@@ -53,9 +48,9 @@ UNITS = [
     {"column": "who", "rows": 2, "groups": 2},
     {"column": "who", "rows": 3, "groups": 1},
     {"column": "who", "rows": 1, "groups": 5},
-    {"column": "who", "rows": 2, "groups": 2, "neighbours": "replace", "size": 50},
-    {"neighbours": "replace", "size": 200},
     {},
+    {"neighbours": "replace", "size": 200},
+    {"column": "who", "rows": 2, "groups": 2, "neighbours": "replace", "size": 50},
 ]
 
 
@@ -121,16 +116,14 @@ def exact(plan, rows, salt=SALT, *, cap=10):
 
 
 def arrow(rows):
-    return pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind, _ in COLUMNS})
+    return pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in COLUMNS.items()})
 
 
 def by_engine(plan, engine):
-    blocks = aggregate(plan, engine, SALT)
-    answers = {index: each[()] for block in blocks for index, each in block.answers.items() if plan.query[index].made}
-    assert answers
-    return answers
+    return {index: each[()] for index, each in found_by(plan, engine)[0].items() if plan.query[index].made}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("unit", "public"), some_pairs(UNITS, [True, False], of=2), ids=str)
 def test_the_engine_counts_what_was_cut_as_the_words_say(unit, public):
     plan = plan_for(unit, public=public)
@@ -139,24 +132,6 @@ def test_the_engine_counts_what_was_cut_as_the_words_say(unit, public):
         assert by_engine(plan, engine) == exact(plan, rows)
     with DuckDB(arrow([])) as engine:
         assert set(by_engine(plan, engine).values()) == {(0, 0)}
-
-
-@pytest.mark.parametrize(
-    ("unit", "public"),
-    [
-        (UNITS[0], True),  # truncated by rows and groups, and keys of its own
-        pytest.param({}, False, marks=pytest.mark.long),
-        pytest.param(UNITS[0], False, marks=pytest.mark.long),
-        pytest.param({}, True, marks=pytest.mark.long),
-    ],
-    ids=str,
-)
-def test_spark_counts_the_same(unit, public, spark):
-    rows = some_rows(random.Random(7), [None, *range(12)])
-    schema = ", ".join(f"{name} {kind}" for name, _, kind in COLUMNS)
-    frame = spark.createDataFrame([tuple(row.values()) for row in rows], schema)
-    plan = plan_for(unit, public=public)
-    assert by_engine(plan, Spark(frame)) == exact(plan, rows)
 
 
 def farthest(plan, worlds, *, cap=10):
@@ -178,6 +153,7 @@ def declared(plan):
     return allocate(plan).sensitivities
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 def test_no_unit_moves_what_was_cut_by_more_than_its_sensitivity(unit):
     plan = plan_for(unit)
@@ -208,49 +184,30 @@ def test_what_would_be_the_same_is_asked_once():
     ]
     rows = plan_for({})
     assert {each.kind for each in rows.query if each.made} == {"share clipped"}
+    with pytest.raises(PlanError, match="give that one another name"):
+        plan_for(UNITS[0], [QUERIES[0], {**QUERIES[0], "name": "n: rows dropped"}])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("share", [0.05, 0.2])
 def test_the_share_of_the_budget_is_what_the_plan_says(share):
     for unit in (UNITS[0], {}):
-        plan = plan_for(unit, clipping_share=share)
+        plan = plan_for(unit, QUERIES[:4], clipping_share=share)
         allocation = allocate(plan)
         total = spent(allocation)[0]
-        own = sum(
-            Fraction(each.epsilon) * each.groups * each.parts
-            for index, each in allocation.questions.items()
-            if plan.query[index].made
-        )
+        cuts = [each for index, each in allocation.questions.items() if plan.query[index].made]
+        own = sum(Fraction(each.epsilon) * each.groups * each.parts for each in cuts)
         assert total <= Fraction(plan.budget.epsilon)
         assert float(own / total) == pytest.approx(share, rel=1e-9)
-        assert f"Of this, {100 * share:g} % of epsilon goes into how much is cut" in explain(plan)
+    assert f"Of this, {100 * share:g} % of epsilon goes into how much is cut" in explain(plan)
 
 
-def test_a_limit_follows_from_the_bounds():
-    plan = plan_for({"column": "who", "rows": 3, "groups": 7})
-    limits = {each.name: each.looked_at(plan.unit, plan.groups(each.over)) for each in plan.query if each.made}
-    assert limits["n: rows dropped"] == 10 * 3 * 3  # there are three clinics
-    assert limits["mean: values clipped"] == 3 * 3
-    assert limits["all: rows dropped"] == 10 * 3
-    for each in plan.query:
-        if each.made:
-            found = each.sensitivity(plan.unit, plan.groups(each.over))
-            assert found.cell == limits[each.name]
-            assert "looked at up to 90" in explain(plan)
-
-
-def test_the_table_says_how_much_was_cut_and_the_certificate_covers_it(tmp_path):
-    rows = [{"who": at % 50, "clinic": "a", "wait": 150.0 if at % 4 == 0 else 50.0, "age": 30} for at in range(1000)]
-    queries = [{"name": "waits", "kind": "mean", **WAIT}]
-    unit = {"column": "who", "rows": 5}
-    budget = {"epsilon": 100.0, "account": "people"}
-    plan = plan_for(unit, queries, public=False, clipping_share=0.5, **{**SURE, "budget": budget})
-    with Ledger.create(tmp_path / "book") as ledger:
-        ledger.open_account("people", epsilon=100)
-        made = release(plan, arrow(rows), ledger=ledger, request="r")
-        assert str(ledger.account("people").remaining) == "epsilon 0"
-        again = release(plan, arrow(rows[:1]), ledger=ledger, request="r")
-        assert again.to_bytes() == made.to_bytes()
+def test_the_table_says_how_much_was_cut_and_the_certificate_covers_it():
+    """Of 20 rows of each person 5 count; a quarter of the waits lie outside; rows without a wait are not dropped."""
+    waits = [150.0, 50.0, 50.0, 50.0, None]
+    rows = [{"who": at % 50, "clinic": "a", "wait": waits[at // 50 % 5], "age": 30} for at in range(1250)]
+    plan = plan_for({"column": "who", "rows": 5}, [MEAN], public=False, clipping_share=0.5, **SURE)
+    made = release(plan, arrow(rows), ledger=None)
     found = {row["query"]: row for row in made.rows()}
     dropped, clipped = found["waits: rows dropped"], found["waits: values clipped"]
     for row, true in ((dropped, 0.75), (clipped, 0.25)):
@@ -258,120 +215,27 @@ def test_the_table_says_how_much_was_cut_and_the_certificate_covers_it(tmp_path)
         assert row["value"] == pytest.approx(true, abs=0.15)
     assert dropped["scope"].startswith("rows dropped by the contribution bounds for 'waits', rows per 'who' looked at")
     assert clipped["scope"] == "values outside 0 to 100 among the rows that count for 'waits'"
-    assert "waits: values clipped" in made.to_csv()
-    checked = check_certificate(made.certificate, made.to_bytes())
-    assert checked.numbers == 3
-    forged = json.loads(made.to_bytes())
-    forged["cells"][-1]["value"] = 2.0
-    data = json.dumps(forged, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    with pytest.raises(CertificateInvalid):
-        check_certificate(made.certificate, data)
-
-
-REPLACE = {"neighbours": "replace", "size": 200}
-
-
-@crossed(
-    {
-        "filler, said": [({}, "rows without a value left out"), ({"missing": 0}, "up to")],
-        "rows": [1, 2, 100],
-        "neighbours": [{}, REPLACE],
-    },
-    ids=str,
-)
-def test_rows_without_a_value_are_not_dropped(filler, said, rows, neighbours):
-    wait = [None, float("nan"), None, float("inf"), 50.0, 60.0]  # a third of the rows have a value, two of each person
-    table = [{"who": at // 6, "clinic": "a", "wait": wait[at % 6], "age": 30} for at in range(1200)]
-    queries = [{"name": "waits", "kind": "mean", **WAIT, **filler}]
-    plan = plan_for({"column": "who", "rows": rows, **neighbours}, queries, public=False, clipping_share=0.5, **SURE)
-    frame = pd.DataFrame(table)
-    asked = frame if filler else frame[frame["wait"].between(-1e300, 1e300)]
-    kept = asked.groupby("who").head(rows)
-    with DuckDB(arrow(table)) as engine:  # exact, as if epsilon had no end
-        counted, dropped = by_engine(plan, engine)[1]
-    assert (counted, dropped) == (len(kept), len(asked) - len(kept))
-    row = next(row for row in release(plan, arrow(table), ledger=None).rows() if row["kind"] == "share dropped")
-    assert row["lower"] <= 1 - len(kept) / len(asked) <= row["upper"]
-    assert said in row["scope"]
+    assert check_certificate(made.certificate, made.to_bytes()).numbers == 3
 
 
 def test_a_column_that_is_empty_in_part_and_of_which_nothing_was_cut_says_so():
     table = [{"who": at // 5, "clinic": "a", "wait": None if at % 5 else 50.0, "age": 30} for at in range(50_000)]
-    plan = plan_for({"column": "who"}, [{"name": "waits", "kind": "mean", **WAIT}], public=False, **SURE)
+    plan = plan_for({"column": "who"}, [MEAN], public=False, **SURE)
     row = next(row for row in release(plan, arrow(table), ledger=None).rows() if row["kind"] == "share dropped")
     assert row["value"] <= 0.01  # 0.8 before, of a column of which 80 % are missing
     assert row["lower"] == 0.0
 
 
 def test_rows_whose_text_is_not_a_date_are_not_dropped(tmp_path):
-    table = tmp_path / "table.csv"
     days = ["2025-01-31", "none", "2025-02-30", "3"]
-    table.write_text("who,day\n" + "".join(f"{at // 4},{days[at % 4]}\n" for at in range(400)))
-    dates = {"column": "day", "range": [datetime.date(2025, 1, 1), datetime.date(2026, 1, 1)]}
-    queries = [
-        {"name": "days", "kind": "median", **dates},
-        {"name": "x", "kind": "mean", "column": "day", "range": [0, 9]},
-    ]
+    (tmp_path / "t.csv").write_text("who,day\n" + "".join(f"{at // 4},{days[at % 4]}\n" for at in range(400)))
+    year = [datetime.date(2025, 1, 1), datetime.date(2026, 1, 1)]
+    queries = [{"name": "days", "kind": "median", "column": "day", "range": year}]
+    queries += [{"name": "x", "kind": "mean", "column": "day", "range": [0, 9]}]
     plan = plan_for({"column": "who", "rows": 4}, queries, public=False)
-    with DuckDB(Source(path=str(table))) as engine:
+    with DuckDB(Source(path=str(tmp_path / "t.csv"))) as engine:
         found = {plan.query[at].name: each for at, each in by_engine(plan, engine).items()}
     assert found["days: rows dropped"] == found["x: rows dropped"] == (100, 0)  # one date and one number each
-    assert plan_from_json(json.loads(plan_json(plan))) == plan
-
-
-@pytest.mark.parametrize("unit", [{}, {"neighbours": "replace", "size": 1000}], ids=str)
-def test_the_share_of_clipped_values_is_right_where_the_unit_is_the_row(unit):
-    rows = [{"who": at, "clinic": "a", "wait": 150.0 if at % 5 == 0 else 50.0, "age": 30} for at in range(1000)]
-    plan = plan_for(unit, [{"name": "waits", "kind": "mean", **WAIT}], public=False, **SURE)
-    made = release(plan, arrow(rows), ledger=None)
-    (row,) = (each for each in made.rows() if each["kind"] == "share clipped")
-    assert row["value"] == pytest.approx(0.2, abs=0.02)
-    assert row["lower"] <= 0.2 <= row["upper"]
-
-
-def test_a_plan_is_the_same_after_it_was_written():
-    plan = plan_for(UNITS[0])
-    assert plan_from_json(json.loads(plan_json(plan))) == plan
-    made = Release.from_bytes(release(plan, arrow([]), ledger=None).to_bytes())
-    assert made.plan == plan
-
-
-COUNT = {"name": "n", "kind": "count"}
-
-
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        ({"report_clipping": True, "query": [COUNT]}, "report_clipping: nothing is cut"),
-        ({"query": [{"name": "x", "kind": "share dropped", "about": ["n"]}]}, "made by report_clipping = true alone"),
-        (
-            {"report_clipping": True, "clipping_share": 0.0, "query": [COUNT]},
-            "clipping_share=0.0: must be greater than",
-        ),
-        ({"report_clipping": True, "clipping_share": 0.6, "query": [COUNT]}, "clipping_share=0.6: must be less than"),
-        (
-            {
-                "report_clipping": True,
-                "unit": {"column": "who"},
-                "query": [COUNT, {"name": "n: rows dropped", "kind": "count"}],
-            },
-            "give that one another name",
-        ),
-    ],
-)
-def test_what_makes_no_sense_is_refused(data, words):
-    with pytest.raises(PlanError, match=words):
-        make_plan({"budget": {"epsilon": 1.0}, **data})
-
-
-def test_the_fields_stand_in_the_schema_and_in_a_file():
-    fields = plan_schema()["properties"]
-    assert {"report_clipping", "clipping_share"} <= fields.keys()
-    plan = parse_plan(
-        'report_clipping = true\nunit = {column = "who"}\nbudget = {epsilon = 1.0}\n'
-        'query = [{name = "n", kind = "count"}]'
-    )
-    assert [each.name for each in plan.query] == ["n", "n: rows dropped"]
 
 
 def test_what_a_distinct_count_drops_is_named_as_not_counted():

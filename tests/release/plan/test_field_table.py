@@ -12,11 +12,8 @@ PAGE = Path(__file__).parents[3] / "docs" / "plan-fields.md"
 
 
 def test_the_page_is_what_the_code_writes(capsys):
-    assert PAGE.read_text(encoding="utf-8") == field_table(), (
-        "write it by: rangebound plan fields > docs/plan-fields.md"
-    )
     assert run(["plan", "fields"]) == 0
-    assert capsys.readouterr().out == field_table()
+    assert PAGE.read_text(encoding="utf-8") == capsys.readouterr().out, "write it by: rangebound plan fields"
 
 
 def test_every_field_has_an_effect_and_every_effect_a_field():
@@ -35,13 +32,8 @@ def test_the_fields_are_those_of_the_schema():
         return set(re.findall(r"^\| `(\w+)` \|", sections[title], re.MULTILINE))
 
     assert fields("Top level") == set(schema["properties"])
-    for title, name in (
-        ("`[source]`", "Source"),
-        ("`[unit]`", "Unit"),
-        ("`[budget]`", "Budget"),
-        ("`[[join]]`", "Join"),
-    ):
-        assert fields(title) == set(schema["$defs"][name]["properties"])
+    for title in ("[source]", "[unit]", "[budget]", "[[join]]"):
+        assert fields(f"`{title}`") == set(schema["$defs"][title.strip("[]").capitalize()]["properties"])
     shared = fields("`[[query]]`: fields of every kind")
     kinds = {
         each["properties"]["kind"]["const"]: each
@@ -52,11 +44,3 @@ def test_the_fields_are_those_of_the_schema():
     for kind, facts in kinds.items():
         assert shared | fields(f"Kind `{kind}`") == set(facts["properties"]), kind
     assert fields("`[unit]`") != shared  # the comparison can fail
-
-
-def test_types_and_defaults_are_in_words():
-    page = field_table()
-    assert "| `epsilon` | number above 0, at most 100 | required |" in page
-    assert '| `neighbours` | `"add or remove"`, `"replace"` | `"add or remove"` |' in page
-    assert "| `level` | number above 0, below 1 | `0.95` |" in page
-    assert "inf" not in re.sub(r"[a-z]*inf[a-z]+", "", page)

@@ -1,15 +1,13 @@
 """Keys by rule as a plan writes them: what they stand for, how they are written down again, what is refused and how."""
 
-import datetime
 import json
 
 import pyarrow as pa
 import pytest
 
 from rangebound.errors import PlanError
-from rangebound.release import check_certificate, explain, make_plan, parse_plan, read_plan, release
+from rangebound.release import check_certificate, make_plan, parse_plan, read_plan, release
 from rangebound.release.output.table import plan_from_json, plan_json
-from rangebound.release.plan.model import plan_schema
 
 HEAD = "budget = {epsilon = 1.0, delta = 1e-6}\n"
 ASKED = '[[query]]\nname = "n"\nkind = "count"\nby = ["x"]\n'
@@ -36,6 +34,8 @@ def with_keys(rule):
         ("{bins = [0, 18, 65], names = ['young', 'old'], missing = 'old'}", ["young", "old"]),
         ("{bins = [2025-01-01, 2025-07-01, 2025-12-31]}", ["[2025-01-01, 2025-07-01)", "[2025-07-01, 2025-12-31]"]),
         ("{missing = 'unknown'}", []),
+        ("{days = [2024-02-28, 2024-03-01]}", ["2024-02-28", "2024-02-29", "2024-03-01"]),
+        ("{numbers = [-1, 2]}", ["-1", "0", "1", "2"]),
     ],
 )
 def test_a_rule_stands_for_its_keys_and_survives_being_written(rule, labels):
@@ -46,7 +46,6 @@ def test_a_rule_stands_for_its_keys_and_survives_being_written(rule, labels):
     assert again == plan
     assert again.columns(("x",)) == plan.columns(("x",))
     assert parse_plan(plan.to_toml()) == plan
-    assert "Keys of 'x': " in explain(plan)
 
 
 def test_weeks_and_months_are_named_as_a_series_names_them():
@@ -75,84 +74,85 @@ query = [{{name = "n", kind = "count", by = ["odd name"]}}]""")
         assert caught.value.field == "keys.odd name"
 
 
-def test_keys_that_are_only_listed_are_written_as_a_list_as_before():
-    plan = with_keys("{values = ['a', 'b']}")
-    assert json.loads(plan_json(plan))["keys"] == {"x": ["a", "b"]}
-    assert plan == with_keys("['a', 'b']")
-    assert "combinations" not in plan_json(plan)
+WRONG_RULES = [
+    ("{weeks = [2025-01-02, 2025-01-01]}", ".weeks", "the first day must not be after the last"),
+    ("{weeks = [1, 2]}", ".weeks", "must be the first and the last day, two dates"),
+    ("{months = [2025-01-01T00:00:00, 2025-01-02]}", ".months", "two dates"),
+    ("{weeks = [0001-01-01, 9999-12-31]}", "", "must be at most 100000 keys"),
+    ("{bins = [0]}", ".bins", "must be a list of 2 to 1001 edges"),
+    ("{bins = 3}", ".bins", "must be a list, in square brackets"),
+    ("{bins = [0, 2, 1]}", ".bins", "the edges must rise"),
+    ("{bins = [0, 2025-01-01]}", ".bins", "all numbers, or all dates"),
+    ("{bins = [0, 'x']}", ".bins[1]", "must be a number"),
+    ("{bins = [0, inf]}", ".bins[1]", "finite"),
+    ("{bins = [0, 1, 2], names = ['a']}", ".names", "must be 2, one for each bin"),
+    ("{bins = [0, 1, 2], names = ['a', 'a']}", ".names", "two bins have the same name"),
+    ("{values = ['a'], names = ['a']}", ".names", "goes with bins"),
+    ("{values = ['a', 'a'], other = 'b'}", "", "a key is listed twice: 'a'"),
+    ("{fold = {n = ['a'], s = ['b', 'a']}}", "", "a key is listed twice"),
+    ("{fold = {n = [1.5]}}", ".fold.n[0]", "must be a text, a whole number, a date"),
+    ("{fold = {n = []}}", ".fold.n", "must not be empty"),
+    ("{values = ['a'], bins = [0, 1]}", "", "must have one of values, days"),
+    ("{other = 'b'}", "", "must have one of values, days"),
+    ("{missing = 'a', other = 'b'}", ".other", "goes with listed keys"),
+    ("{values = ['a'], missing = ''}", ".missing", "must not be empty"),
+    ("{values = ['a'], missing = 1}", ".missing", "must be a text"),
+    ("{values = ['a'], misssing = 'x'}", ".misssing", "did you mean 'missing'?"),
+    ("{values = {fold = {n = ['a']}}}", ".values", "must be a list, or one of days, numbers"),
+    ("{values = ['a'], column = 'b'}", ".column", "goes with file"),
+    ("{file = 'keys.csv'}", ".file", "goes with the name of a column"),
+    ("{file = 'no such.csv', column = 'b'}", ".file", "cannot be read (No such file or directory)"),
+    ("{file = 'keys.txt', column = 'b'}", ".file", "must end in .csv, .tsv or .parquet"),
+    ("{file = 3, column = 'b'}", ".file", "must be the path of a file"),
+    ("{days = [2025-01-01]}", "", "days must be the first and the last of them, two dates"),
+    ("{numbers = [1.0, 2.0]}", "", "must be the first and the last of them, two whole numbers"),
+    ("{numbers = [true, false]}", "", "must be the first and the last of them, two whole numbers"),
+    ("{numbers = [5, 4]}", "", "numbers must be in order, and at most 100000 of them"),
+    ("{numbers = [0, 100000]}", "", "numbers must be in order, and at most 100000 of them"),
+    ("{weekdays = [1, 2]}", ".weekdays", "unknown field; did you mean 'weeks'?"),
+    ("{days = [2025-01-01, 2025-01-02], numbers = [1, 2]}", "", "must have one of values, days, numbers, weeks"),
+    ("{}", "", "must have one of values, days, numbers, weeks, months, file, fold, bins; or `missing` alone"),
+    ("'a'", "", "must be a list of keys, or a table with one of values, days"),
+    ("{days = [2025-01-01T00:00:00, 2025-01-02]}", "", "the first and the last of them, two dates"),
+]
+WRONG_COMBINATIONS = [
+    ('{columns = ["x"], keys = [["a"]]}', ".columns", "must not be empty"),
+    ('{columns = ["x", "x"], keys = [["a", "b"]]}', ".columns", "one of them is named twice"),
+    ('{columns = ["x", "y"], keys = [["a"]]}', ".keys[0]", "one key for each of 2 columns"),
+    ('{columns = ["x", "y"], keys = [["a", 1], ["a", 1]]}', ".keys", "listed twice"),
+    ('{columns = ["x", "y"], keys = []}', ".keys", "must not be empty"),
+    ('{columns = ["x", "y"], keys = [["a", 1.5]]}', ".keys[0][1]", "a whole number"),
+    ('{columns = ["x", "y"], keys = {path = "a.csv"}}', ".keys", "or {file"),
+    ('{columns = ["x", "z"], keys = [["a", 1]]}', "", "no query is grouped by 'x', 'z'"),
+    ('{columns = ["x", "w"], keys = [["b", 1]]}', "", "'b' is not among the keys of 'x'"),
+]
 
 
 @pytest.mark.parametrize(
-    ("rule", "field", "words"),
+    ("parts", "field", "words"),
     [
-        ("{weeks = [2025-01-02, 2025-01-01]}", ".weeks", "the first day must not be after the last"),
-        ("{weeks = [1, 2]}", ".weeks", "must be the first and the last day, two dates"),
-        ("{months = [2025-01-01T00:00:00, 2025-01-02]}", ".months", "two dates"),
-        ("{weeks = [0001-01-01, 9999-12-31]}", "", "must be at most 100000 keys"),
-        ("{bins = [0]}", ".bins", "must be a list of 2 to 1001 edges"),
-        ("{bins = 3}", ".bins", "must be a list, in square brackets"),
-        ("{bins = [0, 2, 1]}", ".bins", "the edges must rise"),
-        ("{bins = [0, 2025-01-01]}", ".bins", "all numbers, or all dates"),
-        ("{bins = [0, 'x']}", ".bins[1]", "must be a number"),
-        ("{bins = [0, inf]}", ".bins[1]", "finite"),
-        ("{bins = [0, 1, 2], names = ['a']}", ".names", "must be 2, one for each bin"),
-        ("{bins = [0, 1, 2], names = ['a', 'a']}", ".names", "two bins have the same name"),
-        ("{values = ['a'], names = ['a']}", ".names", "goes with bins"),
-        ("{values = ['a', 'a'], other = 'b'}", "", "a key is listed twice: 'a'"),
-        ("{fold = {n = ['a'], s = ['b', 'a']}}", "", "a key is listed twice"),
-        ("{fold = {n = [1.5]}}", ".fold.n[0]", "must be a text, a whole number, a date"),
-        ("{fold = {}}", ".fold", "must not be empty"),
-        ("{fold = {n = []}}", ".fold.n", "must not be empty"),
-        ("{values = ['a'], bins = [0, 1]}", "", "must have one of values, days"),
-        ("{other = 'b'}", "", "must have one of values, days"),
-        ("{missing = 'a', other = 'b'}", ".other", "goes with listed keys"),
-        ("{values = ['a'], missing = ''}", ".missing", "must not be empty"),
-        ("{values = ['a'], missing = 1}", ".missing", "must be a text"),
-        ("{values = ['a'], misssing = 'x'}", ".misssing", "did you mean 'missing'?"),
-        ("{values = {fold = {n = ['a']}}}", ".values", "must be a list, or one of days, numbers"),
-        ("{values = ['a'], column = 'b'}", ".column", "goes with file"),
-        ("{file = 'keys.csv'}", ".file", "goes with the name of a column"),
-        ("{file = 'no such.csv', column = 'b'}", ".file", "cannot be read (No such file or directory)"),
-        ("{file = 'keys.txt', column = 'b'}", ".file", "must end in .csv, .tsv or .parquet"),
-        ("{file = 3, column = 'b'}", ".file", "must be the path of a file"),
+        *((f"[keys]\nx = {rule}", f"keys.x{field}", words) for rule, field, words in WRONG_RULES),
+        *(
+            (f'keys.x = ["a"]\ncombinations = [{each}]', f"combinations[0]{field}", words)
+            for each, field, words in WRONG_COMBINATIONS
+        ),
     ],
 )
-def test_a_wrong_rule_is_refused_with_its_field_and_line(rule, field, words):
+def test_a_wrong_rule_or_list_of_combinations_is_refused_with_its_field_and_line(parts, field, words):
     with pytest.raises(PlanError) as caught:
-        with_keys(rule)
+        parse_plan(f"{HEAD}{parts}\n{ASKED}")
     assert words in str(caught.value)
-    assert caught.value.field == f"keys.x{field}"
-    assert caught.value.line == 3
+    assert (caught.value.field, caught.value.line) == (field, 3)
 
 
-@pytest.mark.parametrize(
-    ("combination", "field", "words"),
-    [
-        ('{columns = ["x"], keys = [["a"]]}', "combinations[0].columns", "must not be empty"),
-        ('{columns = ["x", "x"], keys = [["a", "b"]]}', "combinations[0].columns", "one of them is named twice"),
-        ('{columns = ["x", "y"], keys = [["a"]]}', "combinations[0].keys[0]", "one key for each of 2 columns"),
-        ('{columns = ["x", "y"], keys = [["a", 1], ["a", 1]]}', "combinations[0].keys", "listed twice"),
-        ('{columns = ["x", "y"], keys = []}', "combinations[0].keys", "must not be empty"),
-        ('{columns = ["x", "y"], keys = [["a", 1.5]]}', "combinations[0].keys[0][1]", "a whole number"),
-        ('{columns = ["x", "y"], keys = {path = "a.csv"}}', "combinations[0].keys", "or {file"),
-        ('{columns = ["x", "z"], keys = [["a", 1]]}', "combinations[0]", "no query is grouped by 'x', 'z'"),
-        ('{columns = ["x", "w"], keys = [["b", 1]]}', "combinations[0]", "'b' is not among the keys of 'x'"),
-    ],
-)
-def test_a_wrong_list_of_combinations_is_refused_with_its_field(combination, field, words):
-    text = f'{HEAD}keys = {{x = ["a"]}}\ncombinations = [{combination}]\n{ASKED.replace("x", "x")}'
-    with pytest.raises(PlanError) as caught:
-        parse_plan(text)
-    assert words in str(caught.value)
-    assert caught.value.field == field
-    assert caught.value.line == 3
-
-
-def test_a_column_is_in_one_combination_alone():
+def test_combinations_share_no_column_and_keys_that_are_listed_are_written_as_a_list():
     pairs = [{"columns": ["x", "y"], "keys": [["a", "b"]]}, {"columns": ["y", "z"], "keys": [["b", "c"]]}]
     query = [{"name": "n", "kind": "count", "by": ["x", "y", "z"]}]
     with pytest.raises(PlanError, match="'y' is in another combination too"):
         make_plan({"budget": {"epsilon": 1.0}, "combinations": pairs, "query": query})
+    plan = with_keys("{values = ['a', 'b']}")
+    assert json.loads(plan_json(plan))["keys"] == {"x": ["a", "b"]}
+    assert plan == with_keys("['a', 'b']")
 
 
 def test_too_many_groups_are_counted_by_their_combinations():
@@ -202,49 +202,13 @@ def test_a_certificate_reads_no_file(tmp_path, monkeypatch):
         plan_from_json(data)
 
 
-def test_the_schema_of_plans_knows_the_rules():
-    schema = plan_schema()["properties"]
-    (_, table) = schema["keys"]["additionalProperties"]["anyOf"]
-    assert {"weeks", "months", "bins", "names", "fold", "file", "missing", "other"} <= set(table["properties"])
-    assert "combinations" in schema
-
-
-def test_days_in_a_plan_of_python_are_dates():
-    first, last = datetime.date(2025, 1, 1), datetime.date(2025, 1, 31)
-    query = [{"name": "n", "kind": "count", "by": ["x"]}]
-    plan = make_plan({"budget": {"epsilon": 1.0}, "keys": {"x": {"months": (first, last)}}, "query": query})
-    assert plan.columns(("x",)) == (("2025-01-01",),)
-
-
-def test_an_explanation_says_what_named_bins_are():
-    question = (
-        '[[query]]\nname = "h"\nkind = "histogram"\ncolumn = "y"\nbins = [0, 1, 9.5]\nbin_names = ["few", "many"]'
-    )
-    plan = parse_plan(
-        f"{HEAD}[keys]\nx = {{bins = [0, 18, 65], names = ['young', 'old'], other = '?'}}\n{ASKED}{question}"
-    )
-    said = explain(plan)
-    assert "Keys of 'x': bins 'young' [0, 18), 'old' [18, 65], and '?' for all others." in said
-    assert "h: histogram of 'y', which lies in [0, 9.5], in bins 'few' 0 to 1, 'many' 1 to 9.5." in said
-
-
-def test_the_names_of_a_fold_come_in_the_order_of_the_plan(tmp_path):
-    plan = make_plan(
-        {
-            "budget": {"epsilon": 50.0, "account": "people"},
-            "keys": {"region": {"fold": {"West": ["w"], "East": ["e", "f"]}, "other": "Abroad"}},
-            "query": [
-                {"name": "n", "kind": "count", "by": ["region"]},
-                {"name": "most", "kind": "mode", "column": "region"},
-            ],
-        }
-    )
+def test_the_names_of_a_fold_come_in_the_order_of_the_plan():
+    data = {"budget": {"epsilon": 50.0}, "query": [{"name": "n", "kind": "count", "by": ["region"]}]}
+    fold = {"fold": {"West": ["w"], "East": ["e", "f"]}, "other": "Abroad"}
     table = pa.table({"region": ["w"] * 40 + ["e"] * 9 + ["f", "x"]})
-    made = release(plan, table, ledger=None)
-    found = [(row["region"], row["value"]) for row in made.rows()]
-    assert found == [("West", 40.0), ("East", 10.0), ("Abroad", 1.0), ("West", 1.0)]
-    assert made.plan == plan
-    assert check_certificate(made.certificate, made.to_bytes()).numbers == 4
+    made = release(make_plan({**data, "keys": {"region": fold}}), table, ledger=None)
+    assert [(row["region"], row["value"]) for row in made.rows()] == [("West", 40.0), ("East", 10.0), ("Abroad", 1.0)]
+    assert check_certificate(made.certificate, made.to_bytes()).numbers == 3
     for wrong in ([["a"]], [["a", ["x"]], ["a", ["y"]]], ["ab"], [[1, ["x"]]]):
         with pytest.raises(PlanError, match=r"keys.region.fold=.*: must be a table of names"):
-            make_plan({**plan.model_dump(exclude_none=True, by_alias=True), "keys": {"region": {"fold": wrong}}})
+            make_plan({**data, "keys": {"region": {"fold": wrong}}})

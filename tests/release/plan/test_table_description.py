@@ -9,6 +9,7 @@ import datetime
 import io
 import json
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,7 @@ def table(*columns, **others):
 def test_the_description_of_the_demo_is_what_the_table_is():
     found, rows = read_description(VISITS), list(csv.DictReader(io.StringIO(demo.table())))
     assert list(found.schema) == list(rows[0])
-    owners = [row["person_id"] for row in rows]
-    assert (found.unit, found.rows) == ("person_id", max(map(owners.count, set(owners))))
+    assert (found.unit, found.rows) == ("person_id", max(Counter(row["person_id"] for row in rows).values()))
     assert found.length == len(rows)
     assert set(found.keys["clinic"]) == {row["clinic"] for row in rows}
     for column in ("age", "waiting", "satisfaction"):
@@ -62,16 +62,6 @@ def test_a_description_becomes_a_plan_that_holds():
     assert hazards(plan) == ()
 
 
-def test_what_is_missing_is_asked_for_as_without_a_description():
-    text = table({"name": "who"}, {"name": "age", "datatype": "integer", "minimum": 0}, {"name": "sex"})
-    found = read_description(text)
-    drafted = draft(found.schema, Source(path="visits.parquet"), description=found)
-    assert 'column = "?"' in drafted
-    assert "# range = [LOWER, UPPER]" in drafted
-    assert '# sex = ["...", "..."]' in drafted or '# who = ["...", "..."]' in drafted
-    assert len(parse_plan(drafted).query) == 1
-
-
 def test_terms_may_have_prefixes_and_bounds_may_be_in_the_datatype_or_the_partitions():
     text = table(
         {"name": "who", "csvw-eo:privacyId": True},
@@ -96,7 +86,6 @@ def test_terms_may_have_prefixes_and_bounds_may_be_in_the_datatype_or_the_partit
     "text",
     [
         "",
-        "[]",
         "{}",
         "[" * 100_000,
         table(),
@@ -106,15 +95,12 @@ def test_terms_may_have_prefixes_and_bounds_may_be_in_the_datatype_or_the_partit
         table({"name": "a"}, privacyUnit="b"),
         table({"name": "a"}, privacyUnit=["a"]),
         table({"name": "a"}, maxContributions=0),
-        table({"name": "a"}, maxContributions="3"),
         table({"name": "a"}, maxContributions=True),
         table({"name": "a", "datatype": "double", "minimum": 2, "maximum": 1}),
         table({"name": "a", "datatype": "double", "minimum": "x", "maximum": 1}),
-        table({"name": "a", "datatype": "double", "minimum": [], "maximum": 1}),
         '{"tableSchema": {"columns": [{"name": "a", "datatype": "double", "minimum": -Infinity, "maximum": 1}]}}',
         table({"name": "a", "datatype": "date", "minimum": 3, "maximum": "2025-01-01"}),
         table({"name": "a", "maxGroupsPerUnit": -1}),
-        '{"tables": []}',
         '{"tables": [{}, {}]}',
         '{"tables": [3]}',
     ],
@@ -135,6 +121,7 @@ def test_whatever_columns_and_keys_are_called_the_draft_has_them_as_they_are(nam
     assert len({each["name"] for each in read["query"]}) == len(read["query"]) == 1 + len(names)
 
 
+@pytest.mark.slow
 def test_the_command_reads_a_description_and_never_opens_the_table(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "meta.json").write_text(VISITS)

@@ -14,12 +14,9 @@ def test_an_unknown_zone_is_refused_with_a_similar_one():
     assert make_plan(COUNT).zone is None
     with pytest.raises(PlanError, match=r"zone='Europe/Pari': .* did you mean 'Europe/Paris'\?"):
         make_plan({**COUNT, "zone": "Europe/Pari"})
-
-
-@pytest.mark.parametrize("name", ["localtime", "../../etc/passwd", "right/UTC", "+02:00", ""])
-def test_what_is_not_the_same_zone_everywhere_is_refused(name):
-    with pytest.raises(PlanError, match="zone"):
-        make_plan({**COUNT, "zone": name})
+    for other in ("localtime", "../../etc/passwd", "right/UTC", "+02:00", ""):  # not the same zone everywhere
+        with pytest.raises(PlanError, match="zone"):
+            make_plan({**COUNT, "zone": other})
 
 
 def test_a_machine_without_the_database_says_what_to_install(monkeypatch):

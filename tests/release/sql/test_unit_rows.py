@@ -9,11 +9,10 @@ import numpy as np
 import pandas
 import pyarrow
 import pytest
-from pyarrow import parquet
 from sqlglot import exp
 
 from rangebound.errors import PlanError
-from rangebound.release import Source, check_certificate, make_plan, release
+from rangebound.release import Source, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.sql.view import view
@@ -39,17 +38,9 @@ PER_UNIT = {
 }
 
 
-def plan_with(per_unit=None, *, query=None, **parts):
-    return make_plan(
-        {
-            "unit": {"column": "who"},
-            "budget": {"epsilon": 90.0},
-            "columns": COLUMNS if per_unit is None else {},
-            "per_unit": per_unit or PER_UNIT,
-            "query": query or [{"name": "n", "kind": "count"}],
-            **parts,
-        }
-    )
+def plan_with(per_unit=None, **parts):
+    base = {"unit": {"column": "who"}, "budget": {"epsilon": 90.0}, "query": [{"name": "n", "kind": "count"}]}
+    return make_plan({**base, "columns": {} if per_unit else COLUMNS, "per_unit": per_unit or PER_UNIT, **parts})
 
 
 def some_rows(chance, count):
@@ -141,6 +132,7 @@ def test_the_bits_do_not_depend_on_the_order_of_rows_or_the_number_of_threads():
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.slow
 def test_names_that_spark_would_change_are_refused(spark):
     data = some_rows(random.Random(9), 1)
     kinds = "who bigint, person_number bigint, clinic string, cost double, nights bigint, day date"
@@ -149,25 +141,18 @@ def test_names_that_spark_would_change_are_refused(spark):
         view(plan_with({"a ${x}": "count()"}), engine)
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_files_give_the_same_rows(kind, tmp_path):
+def test_a_csv_file_gives_the_same_rows(tmp_path):
     data = some_rows(random.Random(11), 120)
-    data["clinic"] = data["clinic"].replace("", "b")  # of a CSV file, an empty field is missing
+    data["clinic"] = data["clinic"].replace("", "b")  # an empty field is missing
+    data.to_csv(tmp_path / "t.csv", index=False)
     expected = expected_rows(data)
-    if kind == "csv":
-        data.to_csv(tmp_path / "t.csv", index=False)
-    else:
-        parquet.write_table(pyarrow.Table.from_pandas(data), tmp_path / "t.parquet")
-    with DuckDB(Source(path=str(tmp_path / f"t.{kind}"))) as engine:
-        plan = plan_with({**PER_UNIT, "person": "max(number(person_number))"}, columns=COLUMNS)
-        found = seen(plan, engine)
+    with DuckDB(Source(path=str(tmp_path / "t.csv"))) as engine:
+        found = seen(plan_with({**PER_UNIT, "person": "max(number(person_number))"}, columns=COLUMNS), engine)
     assert len(found) == len(expected)
     for row in found:
-        row["end"] = None if row["end"] is None else int(row["end"])  # of a CSV file a text, as it stands
-        if kind == "parquet" or row["end"] is None:
-            same(row, expected[int(row["person"])])
-        else:
-            same({**row, "end": 0}, {**expected[int(row["person"])], "end": 0})
+        wanted = expected[int(row["person"])]
+        same({**row, "end": None}, {**wanted, "end": None})
+        assert (row["end"] is None) == (wanted["end"] is None)  # a text, as it stands
 
 
 @pytest.mark.parametrize(
@@ -194,19 +179,6 @@ def test_whole_numbers_are_added_as_such():
     plan = plan_with({"total": "sum(x)"}, columns={"x": {"range": [0, 2**52]}})
     with DuckDB(pyarrow.table({"who": [1, 1, 2, 2, 2, 3], "x": [2**51, 1, 2**52, 2**52, 2**52, -5]})) as engine:
         assert [row["total"] for row in seen(plan, engine)] == [0, 2**51 + 1, 2**53]
-
-
-def test_numbers_of_people_are_published_and_can_be_checked_again():
-    rows = [(person, day) for person in range(30) for day in range(person % 4 + 1)]
-    data = pyarrow.table({"who": [person for person, _ in rows], "day": [DAYS[day] for _, day in rows]})
-    query = [
-        {"name": "people", "kind": "count", "by": ["visits"]},
-        {"name": "mean", "kind": "mean", "column": "visits", "range": [0, 10]},
-    ]
-    plan = plan_with({"visits": "count()"}, query=query, keys={"visits": [1, 2, 3, 4]})
-    made = release(plan, data, ledger=None)
-    assert [row["value"] for row in made.rows()][:4] == [8, 8, 7, 7]
-    assert check_certificate(made.certificate, made.to_bytes()).numbers == 5
 
 
 WRONG = [

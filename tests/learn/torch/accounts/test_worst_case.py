@@ -1,7 +1,5 @@
 """The account of training against quadrature: every factor of the bound, and both directions of a Poisson sample."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -10,13 +8,11 @@ import pytest
 from scipy.stats import norm
 
 import rangebound as rb
+from rangebound.learn.torch.accounts import worst_case
 from tests.thinning import crossed
 
-pytest.importorskip("torch")
-
-from rangebound.learn.torch.accounts import worst_case
-
 CLIP = 1.0
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(400)
 LINE = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=CLIP)
 SHORT = rb.Query(range=rb.Interval(-2.0, 2.0), sensitivity=CLIP)
 
@@ -77,8 +73,7 @@ def test_control_one_direction_alone_would_promise_too_much() -> None:
 
 def products(mechanism: rb.Mechanism, rate: float, at: float, epsilon: float) -> tuple[float, float]:
     """The same of two truncated coordinates that move together from `at`, by quadrature in the plane."""
-    x, weight = np.polynomial.legendre.leggauss(400)
-    x, weight = 2.0 * x, 2.0 * weight
+    x, weight = 2.0 * NODES, 2.0 * WEIGHTS
     one, other = (np.exp(mechanism.law(place).log_pdf(x)) for place in (at, at + CLIP))
     without, there = np.outer(one, one), np.outer(other, other)
     mixed, plane = (1.0 - rate) * without + rate * there, np.outer(weight, weight)
@@ -88,6 +83,7 @@ def products(mechanism: rb.Mechanism, rate: float, at: float, epsilon: float) ->
     )
 
 
+@pytest.mark.claim("privacy")
 @pytest.mark.parametrize("rate", [0.2, 0.9])
 def test_a_sampled_truncated_step_keeps_its_epsilon_in_both_directions(rate: float) -> None:
     delta = 1e-3

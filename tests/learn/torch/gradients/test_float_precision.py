@@ -1,15 +1,12 @@
 """With how many bits floats are multiplied: both sets of torch's settings, which contradict each other in places."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from rangebound.learn.torch.gradients.float_precision import float_precision, full_precision  # noqa: E402
+from rangebound.learn.torch.gradients.float_precision import float_precision, full_precision
 
 CUDNN, CUDA, MKLDNN = torch.backends.cudnn, torch.backends.cuda, torch.backends.mkldnn
 NEWER = [CUDNN.conv, CUDNN.rnn, CUDA.matmul, MKLDNN.matmul] if hasattr(CUDNN, "conv") else []

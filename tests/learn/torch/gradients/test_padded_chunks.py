@@ -1,26 +1,22 @@
 """An example's clipped gradient is the same to the last bit, whichever others there are and wherever it stands."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-import torch.nn.functional as F  # noqa: E402
-from torch import nn  # noqa: E402
-
-import rangebound as rb  # noqa: E402
-from benchmarks import train_models  # noqa: E402
-from rangebound.learn.torch import Adaptive, Elementwise, Euclidean  # noqa: E402
-from rangebound.learn.torch.adaptive_clipping import tallied_sum  # noqa: E402
-from rangebound.learn.torch.gradients import per_example  # noqa: E402
-from rangebound.learn.torch.gradients.one_pass import one_pass  # noqa: E402
-from rangebound.learn.torch.gradients.per_example import clipped_sum, measured_sum, shrink  # noqa: E402
-from rangebound.learn.torch.gradients.survey import SteadyChunk  # noqa: E402
-from tests.learn.torch.models import NoNoise, data, linear, private  # noqa: E402
+from benchmarks import train_models
+from rangebound.learn.torch import Adaptive, Elementwise, Euclidean
+from rangebound.learn.torch.adaptive_clipping import tallied_sum
+from rangebound.learn.torch.gradients import per_example
+from rangebound.learn.torch.gradients.one_pass import one_pass
+from rangebound.learn.torch.gradients.per_example import clipped_sum, measured_sum, shrink
+from rangebound.learn.torch.gradients.survey import SteadyChunk
+from tests.learn.torch.models import data, deciding, linear, simple, train
 
 MEMORY = 2**30
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -39,23 +35,31 @@ def small(name: str, device: str) -> nn.Module:
     return made
 
 
-def moved(name: str, clip: Any, device: str, *, full: int | None, count: int = 6) -> float:
-    """How far the gradient of one example moves with its place and with the number and the values of the others.
+def company(name: str, device: str, count: int) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """One example at several places among others, and what a sum takes before the clip.
 
     The others have the class that the criterion ignores, so that the sum is the gradient of the one.
     """
     module, (x, y) = small(name, device), train_models.batch(name, device, count)
-    sums = []
     for place, others in ((0, 1), (0, count), (count - 1, count), (1, 3), (2, count - 1)):
         rows, classes = x.roll(place + 1, 0)[:others].clone(), torch.full_like(y[:others], -100)
         rows[place], classes[place] = x[3], y[3]
-        found, losses = clipped_sum(module, F.cross_entropy, rows, classes, clip, MEMORY, full)
-        assert losses.isnan().tolist() == [i != place for i in range(others)]
+        yield place, (module, F.cross_entropy, rows, classes)
+
+
+def moved(name: str, clip: Any, device: str, *, full: int | None, count: int = 6) -> float:
+    """How far the gradient of one example moves with its place and with the number and the values of the others."""
+    sums = []
+    for place, given in company(name, device, count):
+        found, losses = clipped_sum(*given, clip, MEMORY, full)
+        assert losses.isnan().tolist() == [i != place for i in range(len(losses))]
         sums.append(torch.cat([each.flatten() for each in found.values()]))
     assert float(sums[0].abs().max()) > 0.0
     return max(float((each - sums[0]).abs().max()) for each in sums[1:])
 
 
+@pytest.mark.few(3)
+@pytest.mark.claim("gradient")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("clip", [Elementwise(clip=1e-3), Euclidean(clip=0.1)], ids=["elementwise", "Euclidean"])
 @pytest.mark.parametrize("name", train_models.MODELS)
@@ -67,13 +71,10 @@ def tally_alone(name: str, device: str, *, full: int | None) -> tuple[float, int
     """The largest difference of an example's squared norm with its place and its company, and how often a tally with
     the clipping norm at the smallest of these norms is another than that of the example alone.
     """
-    module, (x, y) = small(name, device), train_models.batch(name, device, 6)
-    runs = []
-    for place, others in ((0, 1), (0, 6), (5, 6), (1, 3), (2, 5)):
-        rows, classes = x.roll(place + 1, 0)[:others].clone(), torch.full_like(y[:others], -100)
-        rows[place], classes[place] = x[3], y[3]
-        given = module, F.cross_entropy, rows, classes
-        runs.append((given, float(measured_sum(*given, Euclidean(clip=0.1), MEMORY, full)[2][1][place])))
+    runs = [
+        (given, float(measured_sum(*given, Euclidean(clip=0.1), MEMORY, full)[2][1][place]))
+        for place, given in company(name, device, 6)
+    ]
     least = min(square for _, square in runs)
     clip = Euclidean(clip=math.sqrt(least) / (1.0 - 2.0**-16))
     while float(shrink(torch.tensor(least, dtype=torch.float64), clip)) < 1.0:
@@ -82,6 +83,8 @@ def tally_alone(name: str, device: str, *, full: int | None) -> tuple[float, int
     return max(square for _, square in runs) - least, sum(each != tallies[0] for each in tallies)
 
 
+@pytest.mark.few(1)
+@pytest.mark.claim("gradient")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", train_models.MODELS)
 def test_whether_a_gradient_is_below_the_norm_does_not_depend_on_others(name: str, device: str) -> None:
@@ -104,7 +107,9 @@ def test_places_in_chunks_of_real_sizes_do_not_matter(
         assert moved(model, clip, "cuda", full=count, count=count) > 0.0
 
 
-@pytest.mark.parametrize("name", [name for name in train_models.MODELS if name.startswith(("MLP", "CNN"))])
+@pytest.mark.claim("gradient")
+@pytest.mark.few(1)
+@pytest.mark.parametrize("name", [name for name in train_models.MODELS if name.startswith(("CNN", "MLP"))])
 def test_without_chunks_of_one_size_it_moves(name: str) -> None:
     """The control: whole quanta, and the last bits of a Euclidean clip."""
     assert moved(name, Elementwise(clip=1e-3), "cpu", full=None) >= 1.0
@@ -114,22 +119,11 @@ def test_without_chunks_of_one_size_it_moves(name: str) -> None:
     assert flipped > 0
 
 
-class Deciding(nn.Module):
-    """A module that vmap cannot run, and one that has rows for the whole of it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.one = nn.Linear(6, 3)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.one(x) if x.sum() > 0.0 else self.one(2.0 * x)
-
-
 def sloped() -> nn.Module:
     return nn.Sequential(nn.Linear(6, 4), nn.PReLU(), nn.Linear(4, 3))
 
 
-@pytest.mark.parametrize("make", [linear, Deciding, sloped])
+@pytest.mark.parametrize("make", [linear, deciding, sloped])
 @pytest.mark.parametrize("clip", [Elementwise(clip=0.01), Euclidean(clip=0.05)], ids=["elementwise", "Euclidean"])
 def test_what_fills_a_chunk_does_not_count(make: Any, clip: Any) -> None:
     """Elementwise sums in chunks are those of each example by itself, exactly; five examples, chunks of two to nine."""
@@ -145,26 +139,13 @@ def test_what_fills_a_chunk_does_not_count(make: Any, clip: Any) -> None:
 
 
 def test_steps_use_chunks_of_the_expected_batch() -> None:
-    x, y = data((6,), count=40)
-    _, _, loader = private(linear(), x, y, rate=0.25, expected_batch=10)
-    assert loader.chunk == 19  # 10 and three deviations of 2.7
-    _, _, loader = private(linear(), x, y)
-    assert loader.chunk == 40  # every example is in every batch
-    seen: list[torch.Tensor] = []
-    module = linear()
-    _, optimizer, loader = private(module, x, y, noise=NoNoise(seen=seen), chunk_size=7)
-    for a, b in loader:
-        optimizer.backward(a, b)
-        optimizer.step()
-    with pytest.raises(rb.errors.RangeboundError, match="chunk_size"):
-        private(linear(), x, y, chunk_size=0)
-    assert len(seen) == 1
+    assert simple(40, rate=0.25, expected_batch=10)[2].chunk == 19  # 10 and three deviations of 2.7
+    assert simple(40)[2].chunk == 40  # every example is in every batch
 
 
 @pytest.mark.parametrize("clipping", [Elementwise(clip=1.0), Euclidean(clip=1.0), Adaptive(clip=1.0)], ids=str)
 def test_a_pass_has_as_many_examples_as_a_chunk(clipping: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y = data((6,), count=40)
-    _, optimizer, loader = private(linear(), x, y, clipping=clipping, chunk_size=7)
+    _, optimizer, loader = simple(40, clipping=clipping, chunk_size=7)
     seen: list[int] = []
 
     def pass_of(module: Any, parameters: Any, criterion: Any, some: torch.Tensor, *more: Any, **options: Any) -> Any:
@@ -172,7 +153,5 @@ def test_a_pass_has_as_many_examples_as_a_chunk(clipping: Any, monkeypatch: pyte
         return one_pass(module, parameters, criterion, some, *more, **options)
 
     monkeypatch.setattr(per_example, "one_pass", pass_of)
-    for a, b in loader:
-        optimizer.backward(a, b)
-        optimizer.step()
+    train(optimizer, loader, 1)
     assert seen == [7] * 7  # the first with made-up examples

@@ -1,27 +1,21 @@
 """Chunks in which an example's gradient has the same bits at every place, found by trying."""
 
-from __future__ import annotations
-
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
 
-torch = pytest.importorskip("torch")
-
-import torch.nn.functional as F  # noqa: E402
-from torch import nn  # noqa: E402
-
-from rangebound.learn.torch import Elementwise, Euclidean  # noqa: E402
-from rangebound.learn.torch.gradients import example_rows, steady_chunks  # noqa: E402
-from rangebound.learn.torch.gradients.example_rows import ExampleRows  # noqa: E402
-from rangebound.learn.torch.gradients.float_precision import float_precision  # noqa: E402
-from rangebound.learn.torch.gradients.per_example import clipped_sum  # noqa: E402
-from rangebound.learn.torch.gradients.steady_chunks import steady_chunk  # noqa: E402
-from rangebound.learn.torch.gradients.survey import Route, SteadyChunk, survey  # noqa: E402
-from tests.learn.torch.models import data, linear, private  # noqa: E402
+from rangebound.learn.torch import Elementwise, Euclidean
+from rangebound.learn.torch.gradients import example_rows, steady_chunks
+from rangebound.learn.torch.gradients.example_rows import ExampleRows
+from rangebound.learn.torch.gradients.per_example import clipped_sum
+from rangebound.learn.torch.gradients.steady_chunks import steady_chunk
+from rangebound.learn.torch.gradients.survey import Route, SteadyChunk, survey
+from tests.learn.torch.models import Built, data, linear
 
 CLIPS = [Elementwise(clip=1.0), Euclidean(clip=1.0)]
 
@@ -59,9 +53,7 @@ def chunk(moves: Any, size: int, most: int, clip: Any, threads: int = 1) -> Any:
     ],
 )
 def test_a_chunk_grows_and_then_threads_are_fewer(moves, size, most, threads, expected, clip):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = chunk(moves, size, most, clip, threads)
+    found = chunk(moves, size, most, clip, threads)
     assert (found.size, found.threads, found.why) == (*expected, "")
 
 
@@ -74,20 +66,6 @@ def test_on_a_gpu_smaller_chunks_come_before_full_precision(chunk, most):
         assert [each.size for each in found] == [128, 128, 96, 64, 64, 128]
 
 
-def test_full_precision_is_for_the_chunk_alone():
-    before = float_precision()
-    torch.set_float32_matmul_precision("high")
-    try:
-        set_before = float_precision()
-        with steady_chunks.computed_as(SteadyChunk(size=1, threads=1, exact=True)):
-            assert not torch.backends.cudnn.allow_tf32
-            assert torch.get_float32_matmul_precision() == "highest"
-        assert float_precision() == set_before
-    finally:
-        torch.set_float32_matmul_precision("highest")
-    assert before[:2] == float_precision()[:2]
-
-
 @pytest.mark.parametrize("clip", CLIPS, ids=["elementwise", "Euclidean"])
 def test_where_nothing_helps_it_is_said(clip):
     with pytest.warns(UserWarning, match="which no account covers"):
@@ -96,30 +74,19 @@ def test_where_nothing_helps_it_is_said(clip):
     assert "no account covers" in found.explain()
 
 
-class Noisy(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.one = nn.Linear(6, 3)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.one(x + torch.randn_like(x))
-
-
-def route_of(module: nn.Module, clip: Any = CLIPS[1]) -> Route:
+def route_of(module: nn.Module, clip: Any = CLIPS[1], made: Any = torch.clone) -> Route:
     x, y = data((6,), count=5)
+    x = made(x)
     clipped_sum(module, F.cross_entropy, x, y, clip, 2**30, 7)
     return survey(module, dict(module.named_parameters()), F.cross_entropy, x, y)
 
 
-def test_dropout_does_not_count_as_a_move():
+def test_dropout_does_not_count_as_a_move_and_a_module_that_is_random_cannot_be_tried():
     module = nn.Sequential(nn.Linear(6, 40), nn.Dropout(0.5), nn.Linear(40, 3))
     (found,) = route_of(module).chunks.values()
     assert not found.why
     assert [each.training for each in module.modules()] == [True] * 4
-
-
-def test_a_module_that_is_random_cannot_be_tried():
-    (found,) = route_of(Noisy()).chunks.values()
+    (found,) = route_of(Built(lambda m, x: m.one(x + torch.randn_like(x)), one=nn.Linear(6, 3))).chunks.values()
     assert "not tried" in found.why
 
 
@@ -191,23 +158,14 @@ def test_gradients_that_are_no_numbers_or_zero_tell_nothing(factor):
     assert "not tried" in found.why
 
 
-class Positive(nn.Module):
+def test_a_module_that_takes_only_some_numbers_is_tried_with_those():
     """Python code that takes images from 0 to 1, and that vmap cannot run."""
 
-    def __init__(self, least: float) -> None:
-        super().__init__()
-        self.one, self.least = nn.Linear(6, 3), least
+    def positive(module: Any, x: torch.Tensor) -> torch.Tensor:
+        assert float(x.min()) >= 0.0
+        return module.one(x)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        assert float(x.min()) >= self.least
-        return self.one(x)
-
-
-def test_a_module_that_takes_only_some_numbers_is_tried_with_those():
-    module = Positive(0.0)
-    x, y = data((6,), count=5)
-    clipped_sum(module, F.cross_entropy, x.abs(), y, CLIPS[1], 2**30, 7)
-    (found,) = survey(module, dict(module.named_parameters()), F.cross_entropy, x, y).chunks.values()
+    (found,) = route_of(Built(positive, one=nn.Linear(6, 3)), made=torch.abs).chunks.values()
     assert not found.why
 
 
@@ -251,17 +209,6 @@ def test_it_is_tried_again_when_the_arithmetic_may_be_another():
     assert (chunks(), chunks()) == (4, 4)
 
 
-def test_the_engine_says_what_was_found():
-    x, y = data((6,), count=40)
-    engine_module = linear()
-    _, optimizer, loader = private(engine_module, x, y, rate=0.25, expected_batch=10)
-    for a, b in loader:
-        optimizer.backward(a, b)
-        optimizer.step()
-        break
-    assert "gradients: the same bits at every place" in optimizer.explain()
-
-
 def test_all_rows_are_made_in_one_shape(monkeypatch):
     monkeypatch.setitem(example_rows._AT_ONCE, "cpu", 12)
     seen, table = [], torch.arange(28.0).reshape(7, 4)
@@ -275,10 +222,6 @@ def test_all_rows_are_made_in_one_shape(monkeypatch):
     assert [part[:2] for part in parts] == [(0, 3), (3, 6), (6, 7)]
     assert torch.equal(torch.cat([part[2] for part in parts]), table)
     assert seen == [3, 3, 3]
-    monkeypatch.setitem(example_rows._AT_ONCE, "cpu", 16)
-    seen.clear()
-    assert torch.equal(torch.cat([part[2] for part in rows.pieces()]), table[:7])
-    assert seen == [4, 4]
     total, good = rows.clamped(Elementwise(clip=100.0))
     assert torch.equal(total * Elementwise(clip=100.0).quantum, table.double().sum(0))
     assert good.tolist() == [True] * 7

@@ -1,15 +1,14 @@
 """Norms by pairs of positions and sums by one product, beside the gradients themselves."""
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from rangebound.learn.torch.clipping_norm import Elementwise, Euclidean  # noqa: E402
-from rangebound.learn.torch.gradients import summed_products  # noqa: E402
-from rangebound.learn.torch.gradients.example_rows import ExampleRows  # noqa: E402
-from rangebound.learn.torch.gradients.outer_products import outer  # noqa: E402
-from rangebound.learn.torch.gradients.rules import convolution_rule  # noqa: E402
-from rangebound.learn.torch.gradients.summed_products import SummedProducts, are_cheaper  # noqa: E402
+from rangebound.learn.torch.clipping_norm import Elementwise, Euclidean
+from rangebound.learn.torch.gradients import summed_products
+from rangebound.learn.torch.gradients.example_rows import ExampleRows
+from rangebound.learn.torch.gradients.outer_products import outer
+from rangebound.learn.torch.gradients.rules import convolution_rule
+from rangebound.learn.torch.gradients.summed_products import SummedProducts, are_cheaper
 
 
 def factors(count=6, positions=3, inputs=90, outputs=80, seed=0):

@@ -37,9 +37,6 @@ def test_variance_is_the_sum_over_the_lattice_rounded_up(scale):
         ratio = mp.exp(-1 / mp.mpf(scale))
         exact = 2 * ratio / (1 - ratio) ** 2
         assert exact <= noise.variance <= exact * (1 + mp.mpf(2) ** -50)
-    terms = np.arange(1, int(60 * scale) + 800, dtype=np.float64)
-    weights = np.exp(-terms / scale)
-    assert noise.variance == pytest.approx(2 * (weights * terms**2).sum() / (1 + 2 * weights.sum()), rel=1e-9)
     gaussian = LatticeNoise(account=NoiseAccount.GAUSSIAN, scale=scale)
     assert scale**2 < gaussian.variance < scale**2 * (1 + 1e-8)
 
@@ -63,13 +60,10 @@ def test_published_numbers_come_back_and_others_are_refused():
             in_steps([wrong], 0.25)
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, 1e200])
-def test_scales_are_positive_and_not_absurd(scale):
-    with pytest.raises(ArgumentError, match="scale"):
-        LatticeNoise(account=NoiseAccount.GAUSSIAN, scale=scale)
-
-
-def test_what_is_not_a_whole_number_is_refused_and_not_shown():
+def test_what_is_no_scale_and_no_whole_number_is_refused_and_not_shown():
+    for scale in (0.0, -1.0, 1e200):
+        with pytest.raises(ArgumentError, match="scale"):
+            LatticeNoise(account=NoiseAccount.GAUSSIAN, scale=scale)
     for wrong in ([1.5], [math.nan], [math.inf], np.array([1, 2.25], dtype=object), np.array([None])):
         with pytest.raises(ArgumentError, match=r"counts: must be whole numbers") as caught:
             wholes(wrong)

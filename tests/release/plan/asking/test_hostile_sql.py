@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlglot import exp
 
 from rangebound.errors import PlanError
 from rangebound.release import parse_plan
@@ -16,7 +17,10 @@ from rangebound.release.plan.expressions import columns_of, read
 from rangebound.release.plan.expressions.functions import FUNCTIONS
 from rangebound.release.plan.expressions.nodes import Call
 from rangebound.release.plan.questions import written_kinds
+from rangebound.release.plan.table_schema import Family
+from rangebound.release.sql.statements import statements
 from tests.release.plan.asking.test_translation import BASE, CONDITIONS, MADE, QUESTIONS, REFUSED
+from tests.release.plans import SALT
 
 PIECES = [
     *["SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "WITH p AS", "UNION ALL", "JOIN", "ON"],
@@ -88,12 +92,6 @@ def check(text):
     return True
 
 
-def test_the_valid_ones_are_plans_and_the_refused_ones_are_not():
-    found = [check(each) for each in VALID]
-    assert sum(found) >= len(QUESTIONS) + len(MADE) + len(CONDITIONS)
-    assert not any(check(each[0]) for each in REFUSED)
-
-
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map(" ".join))
 def test_random_pieces_are_refused_or_become_plans(text):
@@ -102,6 +100,7 @@ def test_random_pieces_are_refused_or_become_plans(text):
     check(f"SELECT {text} FROM visits")
 
 
+@pytest.mark.claim("neighbours")
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=80))
 def test_random_texts_are_refused_or_become_plans(text):
@@ -152,13 +151,8 @@ def test_long_and_deep_texts_end_soon(text):
 
 def test_no_text_of_a_select_is_in_a_statement():
     """What the engine runs follows from the plan: the same in other words gives the same statements."""
-    from rangebound.release.plan.table_schema import Family
-    from rangebound.release.sql.statements import statements
-    from tests.release.plans import SALT
 
     def run(text):
-        from sqlglot import exp
-
         plan = translate(text, BASE).plan
         schema = dict.fromkeys(("clinic", "person"), Family.TEXT) | {"waiting": Family.NUMBER, "age": Family.INTEGER}
         found = statements(plan, schema, SALT, source=exp.to_table("s"), dialect=DUCKDB, also=())

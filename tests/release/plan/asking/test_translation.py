@@ -38,7 +38,6 @@ def plan_of(*queries, **parts):
 CLIPPED = "LEAST(GREATEST(x, 0), 10)"
 QUESTIONS = [
     ("COUNT(*)", {"kind": "count"}),
-    ("count(1)", {"kind": "count"}),
     ("COUNT(waiting)", {"kind": "count", "where": "not missing(waiting)"}),
     ("COUNT(DISTINCT person)", {"kind": "count of units"}),
     ("COUNT(*) FILTER (WHERE age >= 18)", {"kind": "count", "where": "age >= 18"}),
@@ -55,7 +54,6 @@ QUESTIONS = [
         {"kind": "mean", "column": "waiting", "where": "clinic == 'north'"},
     ),
     ("AVG(CASE WHEN age >= 18 THEN 1 ELSE 0 END)", {"kind": "share", "of": "age >= 18"}),
-    ("AVG(CASE WHEN age >= 18 THEN 1.0 ELSE 0.0 END)", {"kind": "share", "of": "age >= 18"}),
     ("1.0 * COUNT(*) FILTER (WHERE age >= 18) / COUNT(*)", {"kind": "share", "of": "age >= 18"}),
     ("CAST(COUNT(*) FILTER (WHERE age >= 18) AS DOUBLE) / COUNT(*)", {"kind": "share", "of": "age >= 18"}),
     ("COUNT(waiting) / COUNT(*)", {"kind": "share", "of": "not missing(waiting)"}),
@@ -77,38 +75,23 @@ QUESTIONS = [
     ("MAX(waiting)", {"kind": "maximum", "column": "waiting"}),
 ]
 MADE = [
-    ("SUM(waiting / 60)", "sum", "waiting / 60"),
-    ("AVG(waiting - cost * 2)", "mean", "waiting - cost * 2"),
-    ("AVG(COALESCE(waiting, 0))", "mean", "coalesce(waiting, 0)"),
-    ("AVG(NULLIF(waiting, 0))", "mean", "case(waiting != 0, waiting)"),
     ("SUM(CASE WHEN age < 18 THEN cost ELSE 0 END)", "sum", "case(age < 18, cost, 0)"),
     (
         "SUM(CASE clinic WHEN 'north' THEN cost WHEN 'south' THEN 2 END)",
         "sum",
         "case(clinic == 'north', cost, clinic == 'south', 2)",
     ),
-    ("AVG(ABS(cost))", "mean", "abs(cost)"),
     ("AVG(CAST(age >= 18 AS INT))", "mean", "number(age >= 18)"),
     ("AVG(age >= 18)", "mean", "number(age >= 18)"),
     ("MEDIAN(EXTRACT(YEAR FROM day))", "median", "year(day)"),
     ("MEDIAN(MONTH(day))", "median", "month(day)"),
-    ("AVG(FLOOR(waiting / 10))", "mean", "floor(waiting / 10)"),
     ("AVG(ROUND(waiting))", "mean", "round(waiting)"),
-    ("AVG(-waiting)", "mean", "-waiting"),
     ("MAX(LEAST(waiting, cost))", "maximum", "min(waiting, cost)"),
     ("AVG(IF(age > 3, waiting, cost))", "mean", "case(age > 3, waiting, cost)"),
 ]
 CONDITIONS = [
-    ("age >= 18", "age >= 18"),
     ("18 <= age", "18 <= age"),
     ("age = 18", "age == 18"),
-    ("clinic <> 'north'", "clinic != 'north'"),
-    ("clinic IN ('north', 'south')", "clinic in ['north', 'south']"),
-    ("clinic NOT IN ('north')", "not (clinic in ['north'])"),
-    ("age BETWEEN 3 AND 5", "age >= 3 and age <= 5"),
-    ("age IS NULL", "missing(age)"),
-    ("age IS NOT NULL", "not missing(age)"),
-    ("clinic LIKE 'no%'", "starts(clinic, 'no')"),
     ("clinic LIKE '%th'", "ends(clinic, 'th')"),
     ("clinic LIKE '%or%'", "contains(clinic, 'or')"),
     ("clinic LIKE 'north'", "clinic == 'north'"),
@@ -116,7 +99,6 @@ CONDITIONS = [
     ("day >= DATE '2025-02-01'", "day >= date('2025-02-01')"),
     ("day >= '2025-02-01'", "day >= date('2025-02-01')"),
     ("day < CAST('2025-02-01' AS DATE)", "day < date('2025-02-01')"),
-    ("ill", "ill"),
     ("ill = TRUE AND age * 2 > cost", "ill == true and age * 2 > cost"),
     ('"odd name" = 3', "column('odd name') == 3"),
     ("clinic = 'it''s \"x\" -- y'", "clinic == 'it\\'s \"x\" -- y'"),
@@ -209,22 +191,12 @@ def test_texts_are_equal_to_keys_and_days_have_an_order():
         assert found.having == Operation(">=", (KeyOf(0), Fixed("2025-03-01")))
 
 
-def test_one_question_is_asked_once():
-    found = asked("SELECT COUNT(*) AS a, COUNT(*) AS b, COUNT(*) + 1, 100.0 * COUNT(*) FROM visits")
-    assert len(found.plan.query) == 1
-
-
 def test_what_is_not_quite_what_sql_says_is_noted():
-    notes = asked("SELECT MIN(waiting), MAX(cost) FROM visits").notes
-    assert notes[0] == "MIN(waiting) is published as the 0.01 quantile: a single row must not decide it"
-    assert "0.99 quantile" in notes[1]
-    assert any("rows without a key" in each for each in asked("SELECT clinic, COUNT(*) FROM t GROUP BY 1").notes)
-    assert any("SQL:2023" in each for each in asked(f"SELECT SUM({CLIPPED}) FROM t").notes)
-    query = [{"name": "n", "kind": "count"}]
-    assert (
-        "the questions of the base plan are not asked"
-        in asked("SELECT COUNT(*) FROM t", {**BASE, "query": query}).notes
-    )
+    base = {**BASE, "query": [{"name": "n", "kind": "count"}]}
+    notes = asked(f"SELECT clinic, MIN(waiting), MAX(cost), SUM({CLIPPED}) FROM visits GROUP BY 1", base).notes
+    assert "MIN(waiting) is published as the 0.01 quantile: a single row must not decide it" in notes
+    assert "the questions of the base plan are not asked" in notes
+    assert all(any(words in each for each in notes) for words in ("0.99 quantile", "rows without a key", "SQL:2023"))
 
 
 def test_the_base_is_a_dict_or_a_plan_and_what_it_has_stays():
@@ -253,10 +225,7 @@ def test_names_are_those_of_the_table_whatever_their_case():
 REFUSED = [
     ("", "1:1", "must be one SELECT"),
     ("DROP TABLE visits", "1:1", "must be one SELECT"),
-    ("INSERT INTO visits SELECT 1", "1:1", "must be one SELECT"),
     ("ATTACH 'x.db'", "1:1", "must be one SELECT"),
-    ("COPY visits TO 'x.csv'", "1:1", "must be one SELECT"),
-    ("PRAGMA database_list", "1:1", "must be one SELECT"),
     ("SELECT COUNT(*) FROM visits; DROP TABLE visits", "1:1", "statement of its own"),
     ("SELECT COUNT(*) FROM visits UNION SELECT COUNT(*) FROM t", "1:1", "statement of its own"),
     ("SELECT COUNT(* FROM visits", "1:", "not valid SQL"),
@@ -269,10 +238,8 @@ REFUSED = [
     ("SELECT COUNT(*) OVER () FROM visits", "1:8", "a window would see single rows"),
     ("SELECT ROW_NUMBER() OVER (ORDER BY age) FROM visits", "1:", "not"),
     ("SELECT STDDEV(waiting) FROM visits", "1:8", "VAR_POP and STDDEV_POP are published"),
-    ("SELECT VARIANCE(waiting) FROM visits", "1:8", "VAR_POP and STDDEV_POP are published"),
     ("SELECT SUM(DISTINCT waiting) FROM visits", "1:8", "DISTINCT stands in COUNT"),
     ("SELECT ARRAY_AGG(waiting) FROM visits", "1:8", "values of single rows"),
-    ("SELECT STRING_AGG(clinic, ',') FROM visits", "1:", "values of single rows"),
     ("SELECT ANY_VALUE(clinic) FROM visits", "1:8", "single rows"),
     ("SELECT APPROX_COUNT_DISTINCT(clinic) FROM visits", "1:8", "COUNT(DISTINCT x) is published"),
     ("SELECT BIT_XOR(age) FROM visits", "1:8", "not in the subset"),
@@ -298,11 +265,9 @@ REFUSED = [
     ("SELECT COUNT(*) FROM visits WHERE visit.age = 3", "1:35", "no table 'visit'"),
     ("SELECT COUNT(*) FROM visits HAVING SUM(cost) > 3", "1:36", "is not in SELECT"),
     ("SELECT COUNT(*) AS n FROM visits HAVING n > '10'", "1:41", "texts have no order here; write a number without"),
-    ("SELECT COUNT(*) AS n FROM visits HAVING n BETWEEN 1 AND '10'", "1:41", "texts have no order here"),
     ("SELECT COUNT(*) AS n FROM visits HAVING n = '10'", "1:41", "compares a number with a text"),
     ("SELECT COUNT(*) AS n FROM visits HAVING n / 2 IN (1, '10')", "1:", "compares a number with a text"),
     ("SELECT MONTH(day) AS m, COUNT(*) FROM visits GROUP BY m HAVING m > '10'", "1:64", "texts have no order here"),
-    ("SELECT MODE(clinic) AS m FROM visits HAVING m >= 'n'", "1:45", "texts have no order here"),
     (
         "SELECT clinic, band, COUNT(*) FROM visits GROUP BY clinic, band HAVING clinic < band",
         "1:72",
@@ -389,32 +354,21 @@ JOINED = {
 }
 
 
+VARIANTS = ["area = code", "code = area", "v.area = code", "code = v.area", "r.code = area", "v.area = r.code"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "SELECT r.name, COUNT(*) AS n FROM visits v LEFT JOIN regions r ON v.area = r.code GROUP BY r.name",
         "SELECT label, COUNT(*) AS n FROM visits GROUP BY label",
+        *(f"SELECT label, COUNT(*) FROM visits v LEFT OUTER JOIN regions r ON {on} GROUP BY label" for on in VARIANTS),
     ],
 )
-def test_a_join_is_the_one_that_the_base_declares(text):
-    found = asked(text, JOINED).plan
-    assert found.query[0].by == ("label",)
-    assert found.join[0].table == "regions"
-
-
-@pytest.mark.parametrize("on", ["area = code", "code = area", "v.area = code", "code = v.area", "r.code = area"])
 @pytest.mark.parametrize("columns", [(), ("area", "person", "cost", "waiting", "age", "day")])
-def test_columns_of_a_join_need_not_say_their_table_where_only_one_has_them(on, columns):
-    text = f"SELECT label, COUNT(*) AS n FROM visits v LEFT OUTER JOIN regions r ON {on} GROUP BY label"
+def test_a_join_is_the_one_that_the_base_declares(text, columns):
     found = asked(text, JOINED, columns=columns).plan
-    assert (found.join[0].on, found.query[0].by) == ({"area": "code"}, ("label",))
-
-
-@pytest.mark.parametrize("on", ["area = code", "code = area", "code = r.code", "area = area", "code = code"])
-def test_columns_that_both_tables_have_are_not_guessed(on):
-    text = f"SELECT COUNT(*) AS n FROM visits LEFT JOIN regions r ON {on}"
-    with pytest.raises(PlanError, match="joins this table on area = code"):
-        asked(text, JOINED, columns=["area", "code", "person"])
+    assert (found.join[0].table, found.join[0].on, found.query[0].by) == ("regions", {"area": "code"}, ("label",))
 
 
 def test_a_join_that_is_neither_named_nor_used_is_left_out():
@@ -433,11 +387,15 @@ def test_a_join_that_is_neither_named_nor_used_is_left_out():
         ("CROSS JOIN regions r", 'how = "left"'),
         ("FULL JOIN regions r ON v.area = r.code", 'how = "left"'),
         ("LEFT JOIN prices r ON v.area = r.code", "the base plan joins no table 'prices'"),
+        *(
+            (f"LEFT JOIN regions r ON {on}", "joins this table on area = code")  # both have them: not guessed
+            for on in ("area = code", "code = area", "code = r.code", "area = area", "code = code")
+        ),
     ],
 )
 def test_other_joins_are_refused(join, words):
     with pytest.raises(PlanError) as error:
-        asked(f"SELECT COUNT(*) FROM visits v {join}", JOINED)
+        asked(f"SELECT COUNT(*) FROM visits v {join}", JOINED, columns=["area", "code", "person"])
     assert words in str(error.value)
     with pytest.raises(PlanError, match="join has no column 'price'"):
         asked("SELECT r.price, COUNT(*) FROM visits v LEFT JOIN regions r ON v.area = r.code GROUP BY 1", JOINED)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from rangebound.release.plan.expressions import Known, ValueType, read, typed
-from rangebound.release.plan.expressions.functions import FUNCTIONS, Signature, function_table
+from rangebound.release.plan.expressions.functions import function_table
 from rangebound.release.plan.expressions.typed import column_uses
 
 NUMBER, TEXT, TRUTH, DATE, COLUMN = ValueType
@@ -21,12 +21,9 @@ KNOWN = {
     ("text", "kind", "uses"),
     [
         ("a + 1", NUMBER, {"a": NUMBER}),
-        ("a - b", NUMBER, {"a": NUMBER, "b": NUMBER}),
         ("a - b < c", TRUTH, {"a": NUMBER, "b": NUMBER, "c": NUMBER}),
-        ("a + 30", NUMBER, {"a": NUMBER}),
         ('a + 30 > date("2025-01-01")', TRUTH, {"a": DATE}),
         ('a - date("2025-01-01")', NUMBER, {"a": DATE}),
-        ("a - day", NUMBER, {"a": DATE, "day": DATE}),
         ("day + a", DATE, {"day": DATE, "a": NUMBER}),
         ("a == 'x'", TRUTH, {"a": TEXT}),
         ("a == late", TRUTH, {"a": TRUTH, "late": TRUTH}),
@@ -34,7 +31,6 @@ KNOWN = {
         ("coalesce(a, 0)", NUMBER, {"a": NUMBER}),
         ("coalesce(a, b, band)", TEXT, {"a": TEXT, "b": TEXT, "band": TEXT}),
         ("case(a, b, 1)", NUMBER, {"a": TRUTH, "b": NUMBER}),
-        ("case(a, 'x')", TEXT, {"a": TRUTH}),
         ("min(a, b)", NUMBER, {"a": NUMBER, "b": NUMBER}),
         ("min(a, day)", DATE, {"a": DATE, "day": DATE}),
         ("year(a)", NUMBER, {"a": DATE}),
@@ -65,7 +61,6 @@ def test_a_type_that_does_not_follow_is_asked_for(text):
     [
         ("band + 1", "band is a text"),
         ("band < 'x'", "texts have no order"),
-        ("late + 1", "late is true or false"),
         ("age == 'x'", "age is a number"),
         ("age and late", "age is a number"),
         ("case(age, 1, 2)", "age is a number"),
@@ -80,7 +75,6 @@ def test_a_type_that_does_not_follow_is_asked_for(text):
         ("day * 2", "day is a date"),
         ("1 + 'a' > b", '"a" is a text'),
         ("case()", "takes case"),
-        ("missing()", "takes missing"),
     ],
 )
 def test_types_that_do_not_fit_are_named(text, words):
@@ -124,19 +118,6 @@ def test_types_that_do_not_fit_are_named(text, words):
 )
 def test_public_ranges_follow_from_the_parts(text, found):
     assert typed(read(text), KNOWN).range == found
-
-
-def test_a_column_is_compared_as_it_stands_and_clipped_where_it_is_computed_with():
-    compared = typed(read("age > 130"), KNOWN).parts[0]
-    assert (compared.clipped, compared.range) == (None, (-math.inf, math.inf))
-    assert typed(read("age + 0 > 130"), KNOWN).parts[0].parts[0].clipped == (0.0, 120.0)
-
-
-def test_every_function_says_what_it_takes():
-    for name, each in FUNCTIONS.items():
-        assert each.written
-        assert each.means
-        assert all(isinstance(one, Signature) and one.types(len(one.takes)) for one in each.signatures), name
 
 
 def test_the_page_has_the_table_of_functions():

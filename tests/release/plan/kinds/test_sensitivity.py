@@ -15,49 +15,13 @@ from fractions import Fraction
 import pytest
 
 from rangebound.release.noise.allocation import Sensitivity
-from rangebound.release.plan.kinds.bounds import Bounds
-from rangebound.release.plan.kinds.central_range import CentralRange
-from rangebound.release.plan.kinds.clipped import Clipped
-from rangebound.release.plan.kinds.correlation import Correlation
-from rangebound.release.plan.kinds.count import Count
-from rangebound.release.plan.kinds.count_of_units import CountOfUnits
-from rangebound.release.plan.kinds.crosstab import Crosstab
-from rangebound.release.plan.kinds.distinct_count import DistinctCount
+from rangebound.release.plan import measure as m
 from rangebound.release.plan.kinds.dropped import Dropped
-from rangebound.release.plan.kinds.hierarchy import Hierarchy
-from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import KINDS
-from rangebound.release.plan.kinds.line import Line
-from rangebound.release.plan.kinds.maximum import Maximum
-from rangebound.release.plan.kinds.mean import Mean
-from rangebound.release.plan.kinds.median import Median
-from rangebound.release.plan.kinds.minimum import Minimum
-from rangebound.release.plan.kinds.mode import Mode
 from rangebound.release.plan.kinds.moments_kind import MomentsKind
-from rangebound.release.plan.kinds.quantiles import Quantiles
-from rangebound.release.plan.kinds.ratio import Ratio
 from rangebound.release.plan.kinds.selection_kind import SelectionKind
-from rangebound.release.plan.kinds.series import Series
-from rangebound.release.plan.kinds.share import Share
-from rangebound.release.plan.kinds.standard_deviation import StandardDeviation
 from rangebound.release.plan.kinds.sum import Sum
 from rangebound.release.plan.kinds.top_k import TopK
-from rangebound.release.plan.kinds.variance import Variance
-from rangebound.release.plan.measure import (
-    ONE,
-    Counted,
-    DistinctValues,
-    EdgeCounts,
-    KeyCounts,
-    Met,
-    Outside,
-    Owned,
-    Places,
-    Product,
-    Square,
-    Totals,
-    Value,
-)
 from rangebound.release.plan.unit import Unit
 
 RANGES = [(0.0, 4.0), (-20.0, 100.0), (-100.0, 20.0), (-5.0, 5.0), (3.0, 7.0), (-7.0, -3.0)]
@@ -65,101 +29,94 @@ PARTS = [Fraction(0), Fraction(1, 5), Fraction(1, 3), Fraction(1)]
 """Values as parts of the range, among them those at which the coordinates of two variances are farthest apart."""
 PAIRS = [*itertools.product((Fraction(0), Fraction(1)), repeat=2), (Fraction(1, 3), Fraction(2, 3))]
 """Values of two columns, for questions that read two."""
-FINE = 40 * ONE
-"""Coordinates are multiples of 1 / ONE, or of these times twentieths, or half of them."""
+FINE = 40 * m.ONE
+"""Coordinates are multiples of 1 / m.ONE, or of these times twentieths, or half of them."""
 UNITS = {
     "add": Unit(column="u", rows=2, groups=2),
     "add to many groups": Unit(column="u", rows=1, groups=5),
     "replace": Unit(column="u", rows=2, groups=1, neighbours="replace", size=9),
     "replace in two": Unit(column="u", rows=1, groups=2, neighbours="replace", size=9),
 }
+POSITIVE = ({"column": "x", "is": ">", "value": 0.0},)
 SIZE_KNOWN = Unit(neighbours="replace", size=9)
+
+
+def ask(kind, **fields):
+    return KINDS[kind](name="q", **fields)
 
 
 def kinds(ends):
     """One question of each kind, over one range."""
-    column = {"name": "q", "column": "x", "range": ends}
-    step = {"step": (ends[1] - ends[0]) / 3}
+    column = {"column": "x", "range": ends}
+    step = {**column, "step": (ends[1] - ends[0]) / 3}
     return [
-        Count(name="q"),
-        CountOfUnits(name="q"),
-        Crosstab(name="q", by=("k", "l")),
-        Hierarchy(name="q", by=("k",), levels=({"name": "l", "members": {"all": ["a"]}},)),
-        Series(name="q", by=("k",)),
-        Sum(**column),
-        Mean(**column),
-        Variance(**column),
-        StandardDeviation(**column),
-        Share(name="q", of=({"column": "x", "is": ">", "value": 0.0},)),
-        Histogram(**column, bins=3),
-        Median(**column, **step),
-        Quantiles(**column, **step, levels=(0.25, 0.75)),
-        Minimum(**column, **step),
-        Maximum(**column, **step),
-        CentralRange(**column, **step),
-        Bounds(name="q", column="x"),
+        *(ask(each) for each in ("count", "count of units")),
+        ask("crosstab", by=("k", "l")),
+        ask("hierarchy", by=("k",), levels=({"name": "l", "members": {"all": ["a"]}},)),
+        ask("series", by=("k",)),
+        *(ask(each, **column) for each in ("sum", "mean", "variance", "standard deviation")),
+        ask("share", of=POSITIVE),
+        *(ask(each, **column, bins=3) for each in ("histogram", "mode")),
+        *(ask(each, **step) for each in ("median", "minimum", "maximum", "central range")),
+        ask("quantiles", **step, levels=(0.25, 0.75)),
+        ask("bounds", column="x"),
         TopK(name="q", column="x", k=2).with_keys({"x": ("a", "b", "c")}),
         TopK(name="q", column="x", k=2).with_keys({}),
-        Mode(name="q", column="x", range=ends, bins=3),
-        Dropped(name="q", about=("a",), over=("k",)),
-        Dropped(name="q", about=("a",), over=("k",), units=True),
-        Clipped(name="q", about=("a",), over=("k",), valued="x", within=ends),
-        *two_columns(ends),
-        DistinctCount(name="q", column="x", values=1),
+        ask("share dropped", about=("a",), over=("k",)),
+        ask("share dropped", about=("a",), over=("k",), units=True),
+        ask("share clipped", about=("a",), over=("k",), valued="x", within=ends),
+        *two_columns(column),
+        ask("distinct count", column="x", values=1),
     ]
 
 
-def two_columns(ends):
+def two_columns(column):
     """Questions that read a second column."""
-    column = {"name": "q", "column": "x", "range": ends}
-    weights = {"weighted_by": {"column": "y", "range": (0.0, 4.0)}}
+    y = {"column": "y", "range": (0.0, 4.0)}
     ranged, own = {"column": "x", "range": (-4.0, 4.0)}, {"column": "x", "range": (0.0, 2.0)}
     return [
-        Count(name="q", **weights),
-        Sum(**column, **weights),
-        Mean(**column, **weights),
-        Share(name="q", of=({"column": "x", "is": ">", "value": 0.0},), **weights),
-        Ratio(name="q", numerator=ranged, denominator={"column": "y", "range": (0.0, 4.0)}, support=(0.0, 1.0)),
-        Ratio(name="q", numerator=own, denominator={"column": "y", "range": (0.0, 4.0)}, support=(0.0, 1.0)),
-        Correlation(name="q", x=ranged, y=weights["weighted_by"]),
-        Line(name="q", x=ranged, y=weights["weighted_by"]),
+        ask("count", weighted_by=y),
+        *(ask(each, **column, weighted_by=y) for each in ("sum", "mean")),
+        ask("share", of=POSITIVE, weighted_by=y),
+        *(ask("ratio", numerator=each, denominator=y, support=(0.0, 1.0)) for each in (ranged, own)),
+        *(ask(each, x=ranged, y=y) for each in ("correlation", "line")),
     ]
 
 
 def added(measure, rows):
     """What some rows of a unit add to the sum of a measure, by the words of the vocabulary."""
-    return min(len(rows), 1) if isinstance(measure, Owned) else sum(measured(measure, row) for row in rows)
+    return min(len(rows), 1) if isinstance(measure, m.Owned) else sum(measured(measure, row) for row in rows)
 
 
 def measured(measure, row):
     """What a row adds; it has a value in the column x, as a part of its range, and one in all others."""
     match measure:
-        case Counted():
+        case m.Counted():
             return 1
-        case Value(of=values):
-            return math.floor(row[values.column != "x"] * ONE + Fraction(1, 2))
-        case Square(of=values):
-            return measured(Value(of=values), row) ** 2 // ONE
-        case Product(of=(first, second)):
-            return measured(first, row) * measured(second, row) // ONE
-        case Met() | Outside():  # any row may meet a condition, or lie outside its range
-            return ONE if row[0] > Fraction(1, 4) else 0
+        case m.Value(of=values):
+            return math.floor(row[values.column != "x"] * m.ONE + Fraction(1, 2))
+        case m.Square(of=values):
+            return measured(m.Value(of=values), row) ** 2 // m.ONE
+        case m.Product(of=(first, second)):
+            return measured(first, row) * measured(second, row) // m.ONE
+        case m.Met() | m.Outside():  # any row may meet a condition, or lie outside its range
+            return m.ONE if row[0] > Fraction(1, 4) else 0
     raise AssertionError(measure)
 
 
 def found(question, asked, rows):
     """What the engine finds in a group that holds some rows of one unit alone; `rows` are parts of the range."""
-    if isinstance(asked, EdgeCounts):
+    if isinstance(asked, m.EdgeCounts):
         places = [int(4 * each) for each, _ in rows]
-        return {at: ONE * places.count(at) // len(places) for at in places}
-    if isinstance(asked, KeyCounts):
-        return dict.fromkeys({min(int(4 * each), 2) for each, _ in rows}, ONE)
-    if isinstance(asked, Places):
+        return {at: m.ONE * places.count(at) // len(places) for at in places}
+    if isinstance(asked, m.KeyCounts):
+        return dict.fromkeys({min(int(4 * each), 2) for each, _ in rows}, m.ONE)
+    if isinstance(asked, m.Places):
         ends = question.natural if isinstance(question, SelectionKind) else question.bounds
         width = ends.upper - ends.lower
         places = [sum(border <= ends.lower + float(each) * width for border in asked.borders) for each, _ in rows]
-        return {at: ONE * (1 if asked.once else places.count(at)) for at in places}
-    if isinstance(asked, DistinctValues):
+        return {at: m.ONE * (1 if asked.once else places.count(at)) for at in places}
+    if isinstance(asked, m.DistinctValues):
         return {"n": min(len({each for each, _ in rows}), asked.most)}
     return {name: added(each, rows) for name, each in asked.of.items()}
 
@@ -171,10 +128,10 @@ def contributions(question, unit, groups):
     """
     own, asked = min(unit.groups, groups), question.measures(unit, groups)
     values = PAIRS if question.reads_also else [(each, each) for each in PARTS]
-    most = 3 if isinstance(asked, KeyCounts) or getattr(asked, "once", False) else unit.rows  # at each of 3 keys once
+    most = 3 if isinstance(asked, m.KeyCounts) or getattr(asked, "once", False) else unit.rows  # at each of 3 keys once
     least = 1 if unit.column is None else 0  # a row that is a unit is there, whatever it holds
     cells = [each for size in range(least, most + 1) for each in itertools.combinations_with_replacement(values, size)]
-    if isinstance(asked, Totals):
+    if isinstance(asked, m.Totals):
         return sorted(totals(question, asked, unit, cells, own))
     made, empty = set(), question.coordinates(found(question, asked, ()), unit)
     own_cells = {question.coordinates(found(question, asked, rows), unit) for rows in cells}
@@ -200,7 +157,8 @@ def totals(question, asked, unit, cells, own):
 @functools.cache
 def distances(question, unit, groups):
     """The largest L1 distance in a group, L1 and squared L2 distance in all, and how many groups move."""
-    made = [tuple(tuple(map(whole, cell)) for cell in each) for each in contributions(question, unit, groups)]
+    exact = functools.cache(lambda cell: tuple(map(whole, cell)))
+    made = [tuple(map(exact, each)) for each in contributions(question, unit, groups)]
     others = made if unit.replaced else [tuple((0,) * len(cell) for cell in made[0])]
     apart = {}
     for one, two in itertools.product(
@@ -278,7 +236,7 @@ def test_where_the_number_of_rows_is_public(question):
 
 
 def test_a_count_of_a_known_number_of_rows_cannot_move():
-    assert Count(name="q").sensitivity(SIZE_KNOWN, 1) == Sensitivity(cell=Fraction(0), groups=1, square=Fraction(0))
+    assert ask("count").sensitivity(SIZE_KNOWN, 1) == Sensitivity(cell=Fraction(0), groups=1, square=Fraction(0))
 
 
 def test_every_kind_is_here():

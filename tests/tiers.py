@@ -1,0 +1,235 @@
+"""Which tests run when, in which order, and how much processor time they may take.
+
+`make test` runs every test but those marked `slow` or `long`; `make test-all` all but the `long` ones. `few` leaves
+most cases of a test with many to `make test-all`. A case of the default tier that takes more than `CASE` seconds guards
+one of the `CLAIMS`, and its marker says which.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import resource
+import time
+from collections import defaultdict
+from collections.abc import Hashable, Iterator
+from pathlib import Path
+
+import pytest
+
+CLAIMS = {
+    "sensitivity": "the sensitivity of every kind of question is as stated",
+    "privacy": "an epsilon, a delta or a Renyi curve is never too small",
+    "draw": "a draw has the law that is stated, exactly",
+    "charge": "what is drawn was charged before, and no less than it costs",
+    "forgery": "a forged or damaged certificate, ledger or export is refused",
+    "interval": "an interval covers as often as it says",
+    "kill": "a killed or interrupted process loses nothing and spends nothing twice",
+    "neighbours": "neighbouring tables move nothing but what is charged, on every engine",
+    "answer": "an answer is the one that somebody else's program gives",
+    "range": "a published number lies in its range",
+    "gradient": "a gradient is clipped and summed example by example",
+    "optimum": "no table beats a limit, and the table said to be best is",
+    "page": "what the pages tell a reader to type works",
+}
+"""What a slow case of the default tier may be there for."""
+
+BUDGET = 900.0
+"""Seconds of processor time for all cases of the default tier, on the machine on which `LOOP` was measured."""
+
+CASE = 2.0
+"""Seconds of processor time that one case of the default tier may take without a claim."""
+
+LOOP = 0.115
+"""Seconds that `_loop` takes on that machine."""
+
+SHARED = ("spark", "postgres", "browser")
+"""Fixtures that start a program, which one process then has for all of its tests."""
+
+_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+_begun: pytest.StashKey[float] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("rangebound")
+    group.addoption("--budget", action="store_true", help="fail where the tests take more processor time than they may")
+    group.addoption("--times", metavar="FILE", help="write the processor time of every case to a file")
+    group.addoption("--shuffled", metavar="SEED", help="run the tests in an order of chance")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Times(config), "rangebound-times")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    tests: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        for mark in item.iter_markers("claim"):
+            if not set(mark.args) <= CLAIMS.keys() or not mark.args:
+                raise pytest.UsageError(f"{item.nodeid}: claim{mark.args}: must be one of {', '.join(CLAIMS)}")
+        if item.get_closest_marker("few") and not item.get_closest_marker("long"):
+            tests[item.nodeid.partition("[")[0]].append(item)
+    for cases in tests.values():
+        mark = cases[0].get_closest_marker("few")
+        assert mark is not None
+        kept = spread(len(cases), *mark.args) if mark.args else meeting([_values(case) for case in cases])
+        for at, case in enumerate(cases):
+            if at not in kept:
+                case.add_marker(pytest.mark.slow)
+    result = yield  # here pytest leaves out what is not asked for
+    items[:] = placed(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), config.getoption("--shuffled"))
+    return result
+
+
+def _values(item: pytest.Item) -> list[Hashable]:
+    """The value of each parameter with its name."""
+    call = getattr(item, "callspec", None)
+    return [] if call is None else [(name, _key(value)) for name, value in call.params.items()]
+
+
+def _key(value: object) -> Hashable:
+    """The same for equal values that can be compared, and for one and the same object otherwise."""
+    return (type(value), value) if isinstance(value, Hashable) else id(value)
+
+
+def spread(count: int, wanted: int) -> set[int]:
+    """So many of a row of places, evenly, with the first and the last.
+
+    >>> sorted(spread(10, 3)), spread(5, 1), sorted(spread(2, 3))
+    ([0, 4, 9], {0}, [0, 1])
+    """
+    if wanted >= count:
+        return set(range(count))
+    return {round(at * (count - 1) / max(1, wanted - 1)) for at in range(wanted)}
+
+
+def meeting(cases: list[list[Hashable]]) -> set[int]:
+    """Few cases that together have every value that any case has.
+
+    >>> sorted(meeting([["a", 1], ["a", 2], ["b", 1], ["b", 2]]))
+    [0, 3]
+    """
+    missing, kept = set(itertools.chain(*cases)), {0}
+    missing -= set(cases[0])
+    while missing:
+        best = max(range(len(cases)), key=lambda at: len(missing & set(cases[at])))
+        kept.add(best)
+        missing -= set(cases[best])
+    return kept
+
+
+def placed(items: list[pytest.Item], processes: int, seed: str | None) -> list[pytest.Item]:
+    """The tests in an order in which one process alone needs each program that tests share.
+
+    Each of several processes begins with a part of the list, and takes from the end of another's when it has no more
+    (`--dist worksteal`). So those of one program come first in the part of one process, the next program's in the next.
+    """
+    groups: dict[str, list[pytest.Item]] = {name: [] for name in SHARED}
+    others: list[pytest.Item] = []
+    for item in items:
+        values = getattr(getattr(item, "callspec", None), "params", {}).values()
+        names = {*getattr(item, "fixturenames", ()), *(each for each in values if isinstance(each, str))}
+        groups.get(next((each for each in SHARED if each in names), ""), others).append(item)
+    if seed is not None:
+        for each in (others, *groups.values()):
+            each.sort(key=lambda item: hashlib.sha256(f"{seed} {item.nodeid}".encode()).digest())
+    first: list[list[pytest.Item]] = [[] for _ in range(processes)]
+    for at, name in enumerate(SHARED):
+        first[at % processes] += groups[name]
+    ordered: list[pytest.Item] = []
+    for at, own in enumerate(first):
+        room = len(items) * (at + 1) // processes - len(ordered) - len(own)
+        ordered += own + others[: max(0, room)]
+        del others[: max(0, room)]
+    return ordered + others
+
+
+def processor_seconds() -> float:
+    """Processor time of this process, of those that it has waited for, and of its children that still run."""
+    waited = resource.getrusage(resource.RUSAGE_CHILDREN)
+    total = time.process_time() + waited.ru_utime + waited.ru_stime
+    me = os.getpid()
+    try:
+        for child in Path(f"/proc/{me}/task/{me}/children").read_text().split():
+            fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+            total += sum(map(int, fields[11:15])) / _TICKS
+    except OSError:
+        pass  # it has ended, or this is not Linux
+    return total
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    item.stash[_begun] = processor_seconds()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[pytest.TestReport]:
+    report = yield
+    before, item.stash[_begun] = item.stash[_begun], processor_seconds()
+    report.processor = item.stash[_begun] - before
+    report.claims = bool(item.get_closest_marker("claim")) or isinstance(item, pytest.DoctestItem)
+    return report
+
+
+class Times:
+    """Adds up the processor time of all cases, in the process that reports."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.cases: dict[str, float] = defaultdict(float)
+        self.claims: set[str] = set()
+        self.faults: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.cases[report.nodeid] += getattr(report, "processor", 0.0)
+        if getattr(report, "claims", False):
+            self.claims.add(report.nodeid)
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Iterator[None]:
+        result = yield
+        if self.config.getoption("--times"):
+            rows = sorted(self.cases.items(), key=lambda row: -row[1])
+            Path(self.config.getoption("--times")).write_text("".join(f"{s:.3f}\t{name}\n" for name, s in rows))
+        if self.config.getoption("--budget"):
+            slower = max(1.0, min(_loop() for _ in range(5)) / LOOP)
+            self.faults = over_budget(self.cases, self.claims, slower)
+            if self.faults and session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        return result
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        total = sum(self.cases.values())
+        terminalreporter.write_line(f"{total:.0f} s of processor time in {len(self.cases)} cases")
+        for line in self.faults:
+            terminalreporter.write_line(f"over budget: {line}", red=True)
+
+
+def over_budget(cases: dict[str, float], claims: set[str], slower: float) -> list[str]:
+    """What is over budget, on a machine that is so many times as slow as the one that the budget was made on.
+
+    >>> over_budget({"a": 3.0, "b": 3.0}, {"a"}, 1.0)
+    ['b: 3.0 s of processor time; mark what it guards (claim), or leave it to make test-all (slow, few)']
+    >>> [len(over_budget({"a": 1.2 * BUDGET}, {"a"}, slower)) for slower in (1.0, 1.3)]
+    [1, 0]
+    """
+    words = "mark what it guards (claim), or leave it to make test-all (slow, few)"
+    found = [f"{name}: {s:.1f} s of processor time; {words}" for name, s in cases.items() if s > CASE * slower]
+    found = [line for line in found if line.partition(": ")[0] not in claims]
+    total, allowed = sum(cases.values()), BUDGET * slower
+    if total > allowed:
+        found.append(f"all: {total:.0f} s of processor time, where {allowed:.0f} are allowed (tests/tiers.py)")
+    return found
+
+
+def _loop() -> float:
+    """Seconds of processor time that some plain work takes here."""
+    begun, total = time.process_time(), 0
+    for each in range(1_000_000):
+        total += each * each % 7
+    return time.process_time() - begun
