@@ -61,7 +61,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "words"), WRONG, ids=str)
+@pytest.mark.parametrize(("wrong", "words"), WRONG, ids=lambda each: each if isinstance(each, str) else ", ".join(each))
 def test_settings_that_no_account_covers_are_refused_with_the_way_out(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(rb.errors.RangeboundError, match=words):
         simple(**wrong)
