@@ -53,11 +53,11 @@ demo: $(DEMO_STAMP) ## Publish a private table of clinic visits; report in out/
 test: style ## Lint, types, import layers, and the tests that a change waits for
 	@echo "tests, and types at the same time"
 	@$(BIN)/python -m mypy >out/types.txt 2>&1 & types=$$!; \
-	  $(PYTEST) --budget --times out/times.tsv $(TESTS); tests=$$?; wait $$types; types=$$?; cat out/types.txt; exit $$((tests + types))
+	  $(PYTEST) --budget --times=out/times.tsv $(TESTS); tests=$$?; wait $$types; types=$$?; cat out/types.txt; exit $$((tests + types))
 
 test-all: lint ## The same, and the tests that take longer and guard less
 	@echo "tests, slow ones included"
-	@$(PYTEST) -m "not long" --times out/times-all.tsv
+	@$(PYTEST) -m "not long" --times=out/times-all.tsv
 
 test-long: lint ## The same, and the long tests too; then the lowest versions
 	@echo "tests, long ones included"

@@ -13,6 +13,7 @@ from rangebound.release import parse_plan
 PLAN = 'title = "TITLE"\nbudget = {epsilon = 1.0}\nquery = [{name = "visits", kind = "count", margin = 9}]'
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("title", ["Visits", "It''''s", "back\\\\slash", "quote '"])
 def test_a_notebook_runs_and_says_what_the_page_says(title):
     plan = parse_plan(PLAN.replace("TITLE", title))

@@ -54,11 +54,3 @@ def test_the_law_is_of_the_question_that_was_asked(shown):
     assert [each["answer"] for each in named["law"]["cells"]] == [1.0, 2.0, 3.0]
     with pytest.raises(ArgumentError, match="question"):
         plan_view(plan, question="odd")
-
-
-def test_what_may_be_changed_is_said(shown):
-    _, view = shown
-    facts = {each["query"]: each for each in view["questions"]}
-    assert facts["visits by clinic"]["no_margin"] == ""
-    assert facts["waiting minutes"]["no_margin"]
-    assert facts["age quartiles"]["weight"] == 3.0

@@ -185,11 +185,6 @@ def test_a_column_that_the_table_does_not_have_is_said(folder, tmp_path_factory)
     assert asked("columns", folder, TEXT) == {"columns": ["person_id", "age", "clinic"]}
 
 
-def test_a_form_becomes_the_text_of_a_plan(tmp_path):
-    text = asked("number", tmp_path, number={"kind": "count", "upper": 7})["plan"]
-    assert parse_plan(text).query[0].allowed.hull.upper == 7.0
-
-
 @pytest.mark.parametrize(
     ("task", "more"),
     [

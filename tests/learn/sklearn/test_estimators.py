@@ -105,6 +105,7 @@ def same(first: Any, second: Any) -> bool:
     return all((a == b).all() for a, b in zip(published(first), published(second), strict=True))
 
 
+@pytest.mark.few(150)
 @parametrize_with_checks([kind(**more) for kind, more in PRECISE.items()])
 def test_scikit_learn_accepts_the_estimators(estimator: Any, check: Any) -> None:
     """All of scikit-learn's checks but those above, with wide ranges, which must be given, and next to no noise."""
@@ -265,8 +266,9 @@ def test_the_shares_of_all_statistics_are_together_the_budget(kind: Any, monkeyp
     assert (spent <= [0.5 * (1 + 1e-15), 1e-3 * (1 + 1e-15)]).all()
 
 
-@pytest.mark.parametrize("bounding", [rb.TRUNCATE, rb.RECTIFY], ids=str)
-@pytest.mark.parametrize("noise", [rb.Laplace, rb.Gaussian])
+@pytest.mark.few
+@pytest.mark.parametrize("bounding", [rb.RECTIFY, rb.TRUNCATE], ids=str)
+@pytest.mark.parametrize("noise", [rb.Gaussian, rb.Laplace])
 def test_everything_published_is_in_range(noise: Any, bounding: Any) -> None:
     x, y = load_iris(return_X_y=True)
     options: dict[str, Any] = {
@@ -455,6 +457,7 @@ def test_labels_outside_the_classes_are_left_out() -> None:
     np.testing.assert_allclose(floats.theta_[:, 0], [0.5, 0.0, 0.5], atol=1e-3)
 
 
+@pytest.mark.few(60)
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_cell_decides_whether_there_is_a_fit(kind: Any, name: str) -> None:

@@ -83,6 +83,7 @@ def largest_moves(kind: Any, settings: dict[str, Any], monkeypatch: pytest.Monke
     for x, y in tables(seed):
         recorded = Recorded()
         monkeypatch.setattr(row_sums, "noisy", recorded)
+        monkeypatch.setattr(row_sums, "_BLOCK", 16)  # several blocks
         estimator = kind(epsilon=1.0, bounds=(0.0, 10.0), **settings)
         estimator.fit(x, y)
         count, recorded.again = len(recorded.sums), True

@@ -165,13 +165,6 @@ def test_samplers_that_would_be_passed_over_are_refused(loader: Any, words: str)
         private(linear(), loader)
 
 
-def test_euclidean_sums_are_not_too_long() -> None:
-    x, y = torch.zeros(1, 6).expand(100_001, 6), torch.zeros(1, dtype=torch.long).expand(100_001)
-    with pytest.raises(Refused, match="100000"):
-        private(linear(), x, y, clipping=Euclidean(clip=1.0))
-    private(linear(), x, y, clipping=Euclidean(clip=1.0), batch_size=1000)
-
-
 @pytest.mark.parametrize(
     "change",
     [

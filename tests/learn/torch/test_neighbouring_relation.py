@@ -1,6 +1,5 @@
 """Which neighbours a training protects; for add-remove nothing it publishes depends on the number of examples."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -113,6 +112,7 @@ def published_state(examples: int, inner: Any, **stated: Any) -> tuple[Any, ...]
     )  # fmt: skip
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(
     "inner",
     [
@@ -128,19 +128,6 @@ def test_nothing_that_is_published_depends_on_the_number_of_examples(inner: Any,
     first, *others = (published_state(n, inner, **stated) for n in (21, 20, 1, 0))
     assert all(each == first for each in others)
     assert published_state(21, inner) != published_state(20, inner)  # the control
-
-
-def test_the_stated_rate_is_the_chance_of_every_example() -> None:
-    engine, optimizer, loader = simple(400, rate=0.02, expected_batch=10)
-    assert (len(loader), loader.rate, loader.expected) == (50, 0.02, 10.0)
-    total = 0
-    for a, b in loader:
-        total += len(a)
-        optimizer.backward(a, b)
-        optimizer.step()
-    assert abs(total - 400) < 6.0 * math.sqrt(400)
-    (step,) = engine._history
-    assert (step.rate, step.relation) == (0.02, Relation.ADD_REMOVE)
 
 
 def test_the_relation_is_said_everywhere_and_an_account_protects_what_all_its_steps_protect() -> None:
@@ -189,7 +176,10 @@ def test_euclidean_sums_are_not_too_long_for_what_was_stated() -> None:
         with pytest.raises(Refused, match="expected_batch=") as caught:
             private(linear(), x, y, clipping=Euclidean(clip=1.0), **stated)
         assert "200" not in str(caught.value)
-    private(linear(), x, y, clipping=Euclidean(clip=1.0), rate=0.5, expected_batch=100_000)
+    for fine in ({"rate": 0.5, "expected_batch": 100_000}, {"batch_size": 1000}):
+        private(linear(), x, y, clipping=Euclidean(clip=1.0), **fine)
+    with pytest.raises(Refused, match="100000"):
+        private(linear(), x, y, clipping=Euclidean(clip=1.0))
 
 
 class Empty(Dataset):  # type: ignore[type-arg]

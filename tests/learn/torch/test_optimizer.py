@@ -10,7 +10,7 @@ from scipy import stats
 from torch import nn
 
 import rangebound as rb
-from rangebound.learn.torch import Elementwise, InsecureTorchNoise, SecureNoise
+from rangebound.learn.torch import Elementwise, InsecureTorchNoise, Relation, SecureNoise
 from rangebound.learn.torch.step_mechanism import step_mechanism
 from tests.learn.torch.models import CRITERION, NoNoise, chain, data, linear, private, simple, train
 
@@ -60,20 +60,6 @@ def test_the_released_coordinate_has_the_law(bounding: Any, support: Any, source
         assert p_value(mechanism, -0.5, released) > 1e-8
     half = step_mechanism(clipping=Elementwise(clip=0.5), noise_multiplier=0.8, bounding=bounding, support=support)
     assert p_value(mechanism, -0.5, half.release(np.full(20_000, -0.5))) < 1e-9  # the control: half the noise
-
-
-def test_parts_of_a_batch_add_up() -> None:
-    whole, parts = linear(), linear()
-    parts.load_state_dict(whole.state_dict())
-    seen: list[torch.Tensor] = []
-    for model, size in ((whole, 10), (parts, 3)):
-        _, optimizer, loader = private(model, *data((6,), 10), noise=NoNoise(seen=seen))
-        for a, b in loader:
-            for piece in range(0, 10, size):
-                optimizer.backward(a[piece : piece + size], b[piece : piece + size])
-            optimizer.step()
-    assert (seen[0] - seen[1]).abs().max() < 1e-5
-    assert torch.allclose(whole.weight, parts.weight, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -144,11 +130,16 @@ def test_parameters_of_another_module_are_refused() -> None:
     private(model, x, y, inner=lambda _: torch.optim.SGD(head, lr=0.1))  # a part of its own is enough
 
 
-def test_poisson_batches() -> None:
+@pytest.mark.parametrize(
+    ("stated", "relation"),
+    [({"batch_size": 4}, Relation.ZERO_OUT), ({"rate": 0.01, "expected_batch": 4}, Relation.ADD_REMOVE)],
+    ids=["counted", "stated"],
+)
+def test_poisson_batches(stated: dict[str, Any], relation: Relation) -> None:
     x, y = data((6,), count=400)
     x[:, 0] = torch.arange(400)
-    engine, optimizer, loader = private(linear(), x, y, batch_size=4)
-    assert len(loader) == 100
+    engine, optimizer, loader = private(linear(), x, y, **stated)
+    assert (len(loader), loader.rate, loader.expected) == (100, 0.01, 4.0)
     sizes = []
     for a, b in loader:
         sizes.append(len(a))
@@ -158,8 +149,8 @@ def test_poisson_batches() -> None:
     assert 0 in sizes or min(sizes) < 4
     assert stats.binomtest(sum(sizes), 400 * 100, 0.01).pvalue > 1e-8
     assert engine.steps == 100
-    step = next(iter(engine._history))
-    assert step.rate == 0.01
+    (step,) = engine._history
+    assert (step.rate, step.relation) == (0.01, relation)
 
 
 def test_an_ordinary_dataset_is_sampled_too() -> None:

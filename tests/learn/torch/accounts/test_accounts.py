@@ -71,6 +71,7 @@ def moments(p: np.ndarray, q: np.ndarray, order: int, rate: float) -> tuple[floa
     return forward, math.log(float(np.sum(q**order * mixed ** (1.0 - order)))) / (order - 1)
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("rate", [0.05, 0.3])
 @pytest.mark.parametrize("bounding", [rb.TRUNCATE, rb.RECTIFY, rb.UNBOUNDED], ids=str)
 def test_samples_cost_at_most_the_bound(bounding: Any, rate: float) -> None:
@@ -133,7 +134,8 @@ def excess(mechanism: rb.Mechanism, at: float, rate: float, edges: np.ndarray) -
     return float((hockey_sticks(there, without, rate, epsilons) - ceiling).max())
 
 
-@pytest.mark.parametrize("rate", [1.0, 0.2, 0.01])
+@pytest.mark.few(2)
+@pytest.mark.parametrize("rate", [1.0, 0.01, 0.2])
 def test_the_gaussian_dominates_truncated_steps_in_every_hockey_stick(rate: float) -> None:
     """The second route to the theorem: two coordinates in cells, sampled, in both directions; and controls."""
     edges = np.linspace(-1.0, 1.5, 301)
@@ -217,6 +219,7 @@ def test_the_instance_account_needs_what_makes_it_sound() -> None:
             simple(clipping=Euclidean(clip=1.0), watchers=(watcher,))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("clip", [0.05, 10.0])
 def test_fisher_losses_are_spectral_norms(clip: float) -> None:
     module, rule = chain().double(), Elementwise(clip=clip)

@@ -43,7 +43,7 @@ def in_balls(m: rb.Mechanism, at: float, order: float) -> tuple[float, float]:
 def test_tensors_equal_the_scalar_function(bounding: Any, support: Any, dtype: Any) -> None:
     m = mechanism(bounding, support)
     generator = np.random.default_rng(1)
-    places = torch.tensor([*generator.uniform(-6, 6, 4), 0.0, 30.0, -30.0, 100.0, -100.0]).to(dtype)
+    places = torch.tensor([*generator.uniform(-6, 6, 2), 0.0, 30.0, -30.0, 100.0, -100.0]).to(dtype)
     for order in ORDERS:
         for q in places:
             exact = max(in_balls(m, float(q), order))

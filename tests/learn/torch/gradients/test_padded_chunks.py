@@ -109,7 +109,7 @@ def test_places_in_chunks_of_real_sizes_do_not_matter(
 
 @pytest.mark.claim("gradient")
 @pytest.mark.few(1)
-@pytest.mark.parametrize("name", [name for name in train_models.MODELS if name.startswith(("CNN", "MLP"))])
+@pytest.mark.parametrize("name", sorted(name for name in train_models.MODELS if name.startswith(("CNN", "MLP"))))
 def test_without_chunks_of_one_size_it_moves(name: str) -> None:
     """The control: whole quanta, and the last bits of a Euclidean clip."""
     assert moved(name, Elementwise(clip=1e-3), "cpu", full=None) >= 1.0

@@ -90,18 +90,6 @@ def test_dropout_does_not_count_as_a_move_and_a_module_that_is_random_cannot_be_
     assert "not tried" in found.why
 
 
-def test_it_is_tried_once_for_a_shape_and_leaves_no_trace(monkeypatch):
-    module, tries = linear(), []
-    real = steady_chunks._same_everywhere
-    monkeypatch.setattr(steady_chunks, "_same_everywhere", lambda *a: tries.append(a[5].size) or real(*a))
-    state = torch.random.get_rng_state()
-    for clip in (*CLIPS, *CLIPS):
-        route_of(module, clip)
-    assert torch.equal(torch.random.get_rng_state(), state)
-    assert tries == [7, 7]  # one for each way of clipping
-    assert all(each.grad is None for each in module.parameters())
-
-
 Rows = Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
