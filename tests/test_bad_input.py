@@ -360,6 +360,7 @@ def test_a_message_about_a_huge_object_stays_short():
     refusal(rb.verify, b"x" * 10**6)
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_of_every_kind_are_taken_where_they_are_exact(kind):
     assert rb.Interval(kind(0), kind(2)) == rb.Interval(0.0, 2.0)
@@ -447,7 +448,7 @@ STRESSED = {
 TRUE_ANSWERS = (0.0, 3.0, 10.0, [0.0, 3.0, 10.0])
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("cell", STRESSED.values(), ids=STRESSED)
 def test_a_law_is_never_nan_and_never_warns_up_to_the_ends_of_the_line(cell):
     for answer in TRUE_ANSWERS:
@@ -474,7 +475,7 @@ def test_quantiles_and_moments_are_never_nan_and_never_warn(cell):
         assert np.all(np.isfinite(law.mean) & np.isfinite(law.variance) & (np.asarray(law.variance) > 0.0))
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("cell", STRESSED.values(), ids=STRESSED)
 def test_a_guarantee_is_never_nan_and_never_hangs(cell, within):
     mechanism = cell.mechanism()
@@ -503,6 +504,7 @@ def calibrated(noise: type, epsilon: float, delta: float) -> rb.Mechanism | str:
         return str(error)
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize(
     ("noise", "epsilon", "delta"),
     [
@@ -545,10 +547,8 @@ BAD_DATA = {
     "empty": {},
     "list": [],
     "no query": {k: v for k, v in PLAIN.items() if k != "query"},
-    "no support": {k: v for k, v in PLAIN.items() if k != "support"},
     "unknown noise": {**PLAIN, "noise": {"family": "cauchy", "scale": 1.0}},
     "noise without family": {**PLAIN, "noise": {"scale": 1.0}},
-    "noise without scale": {**PLAIN, "noise": {"family": "laplace"}},
     "noise that is a number": {**PLAIN, "noise": 3},
     "scale that is nan": {**PLAIN, "noise": {"family": "laplace", "scale": NAN}},
     "unknown bounding": {**PLAIN, "bounding": "clamp"},

@@ -503,6 +503,7 @@ def test_a_certificate_says_no_larger_distance_than_it_proves(notion):
     assert "each 1 of it" not in text
 
 
+@pytest.mark.slow
 def test_a_claim_about_many_spans_is_proved_on_windows_and_says_so():
     """Cells of balls took a minute here, and found nothing at some targets."""
     spans = [(2.0 * k, 2.0 * k + 1.0) for k in range(40)]

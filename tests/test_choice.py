@@ -44,7 +44,7 @@ def ranking(request):
     return ranked(request.param)
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(5)
 def test_every_choice_is_private_and_in_order_and_the_first_is_the_best(ranking):
     scores = [choice.score for choice in ranking]
     assert scores == sorted(scores)
@@ -59,7 +59,7 @@ def test_every_choice_is_private_and_in_order_and_the_first_is_the_best(ranking)
     assert all(reason for _, reason in ranking.refused)
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 def test_a_ranking_prints_as_a_table(ranking):
     text = str(ranking)
     assert "nan" not in text
@@ -93,6 +93,7 @@ def without_lattices(ranking):
     return min(choice.score for choice in ranking if isinstance(choice.mechanism, rb.Mechanism))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("query", "kind", "epsilon", "worst", "less"),
     [

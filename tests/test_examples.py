@@ -42,6 +42,7 @@ def changed(name, **fields):
     return json.dumps({**json.loads(CERTIFICATES[name].read_text(encoding="utf-8")), **fields})
 
 
+@pytest.mark.few(7)
 @every_certificate
 def test_a_certificate_is_proved_again_by_another_program_in_another_arithmetic(checker, name):
     text = CERTIFICATES[name].read_text(encoding="utf-8")
@@ -49,6 +50,7 @@ def test_a_certificate_is_proved_again_by_another_program_in_another_arithmetic(
     assert rb.verify(text)
 
 
+@pytest.mark.few(7)
 @every_certificate
 def test_the_other_program_refuses_a_claim_a_little_too_strong(checker, name):
     data = json.loads(CERTIFICATES[name].read_text(encoding="utf-8"))  # two to five percent above what is true

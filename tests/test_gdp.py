@@ -54,6 +54,7 @@ def test_the_epsilon_and_the_mu_are_each_others_inverse_on_the_safe_side(mu, del
         assert exact_delta(mu, 0.0) <= delta
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.1, 1e-9), (5.0, 1e-5)])
 def test_the_mu_is_that_of_google_s_accountant(epsilon, delta):
     mu = largest_mu(epsilon, delta)
@@ -80,7 +81,7 @@ def test_a_pure_coin_needs_this_mu_and_no_less(epsilon):
     assert pure_epsilon(mu_of_pure(epsilon)) >= epsilon > pure_epsilon(mu_of_pure(epsilon) * (1 - 1e-13))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 3.0, 8.0])
 def test_no_coin_of_bounded_range_needs_more(epsilon):
     shifts = [epsilon * at / 2000 for at in range(1, 2000)]

@@ -86,6 +86,7 @@ def scales() -> list[tuple[dict[str, Any], str, rb.Mechanism, float]]:
     return found
 
 
+@pytest.mark.claim("privacy")
 def test_scales_are_golden_where_golden_is_right(scales: Any) -> None:
     assert len(scales) == 36
     right = [above for row, target, _, above in scales if above <= PRINTED]

@@ -195,7 +195,7 @@ def rows(plan, made):
 DRAWS = 100
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @every_job
 def test_intervals_hold_as_often_as_they_say(folder, job):
     plan, expected = remade(folder, job), oracle(folder, job)

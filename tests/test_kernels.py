@@ -97,6 +97,7 @@ def test_threads_that_share_a_mechanism_and_its_arrays_draw_what_one_draws() -> 
 @pytest.mark.skipif(shutil.which("cc") is None or shutil.which("nm") is None, reason="no C compiler")
 @pytest.mark.skipif(not Path(sysconfig.get_path("include"), "Python.h").exists(), reason="no headers of Python")
 @pytest.mark.skipif(sysconfig.get_config_var("Py_GIL_DISABLED") == 1, reason="no limited API")
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.parent.name)
 def test_the_kernels_have_no_state(source: Path, tmp_path: Path) -> None:
     """Of what can be written to there is only what is constant here, or filled in by Python when it loads a module."""

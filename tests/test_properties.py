@@ -238,14 +238,15 @@ class Change(NamedTuple):
 
 
 CHANGES = {
+    "all": Change(sign=-1.0, unit=1024.0, shift=-4096.0),
     "shift": Change(shift=1000.25),
     "mirror": Change(sign=-1.0),
     "unit": Change(unit=0.125),
-    "all": Change(sign=-1.0, unit=1024.0, shift=-4096.0),
 }
 every_change = pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 
 
+@pytest.mark.few(1)
 @every_change
 @fewer
 @given(mechanisms(), st.sampled_from([0.0, 0.5, 2.0]), st.sampled_from([1.5, 4.0]))
@@ -257,6 +258,7 @@ def test_privacy_does_not_depend_on_the_coordinates(within, change, mechanism, e
         assert twin.rdp(alpha) == pytest.approx(mechanism.rdp(alpha), rel=CLOSE, abs=1e-150)
 
 
+@pytest.mark.few(1)
 @every_change
 @few
 @given(mechanisms(), eighths, st.floats(0.001, 0.999))
@@ -372,6 +374,7 @@ def divergences(mechanism: rb.Mechanism) -> dict[str, Divergence]:
 three = st.lists(st.integers(-64, 64), min_size=3, max_size=3, unique=True).map(lambda ks: [k / 8 for k in sorted(ks)])
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(mechanisms(ends="both"), three)
 def test_a_wider_pair_is_told_apart_more_easily(mechanism, places):

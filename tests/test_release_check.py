@@ -105,6 +105,7 @@ def test_a_fresh_environment_with_the_wheel_and_no_compiler_runs_the_readme(
     assert check.fresh_faults(wheel) == []
 
 
+@pytest.mark.slow
 def test_without_a_compiler_a_kernel_that_is_required_is_an_error(tmp_path: Path) -> None:
     """As the published wheels are built; by default it is left out. An unknown word is refused."""
     call = [sys.executable, "setup.py", "-q", "build_ext", "-b", str(tmp_path), "-t", str(tmp_path)]

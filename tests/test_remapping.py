@@ -32,6 +32,7 @@ BASES = {
 every_base = pytest.mark.parametrize("name", BASES)
 
 
+@pytest.mark.few
 @every_base
 @pytest.mark.parametrize("objective", ["mae", "mse"])
 def test_a_remap_is_as_private_as_its_base_and_has_less_error(name, objective):
@@ -208,6 +209,7 @@ def test_a_claim_that_is_false_of_the_base_is_undecided_for_the_remap():
     assert (error.value.lower, error.value.upper) == (0.0, 1.0)
 
 
+@pytest.mark.few(5)
 @every_base
 @pytest.mark.parametrize("at", ["worst", "average"])
 def test_intervals_of_a_remap_cover_every_true_answer(name, at):

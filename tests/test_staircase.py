@@ -34,7 +34,7 @@ def weights(k, r, epsilon, far):
         return {x: rho ** level(x, k, r) / whole for x in range(-far, far + 1)}
 
 
-SHAPES = [(1, 1, 0.5), (1, 1, 3.0), (2, 1, 1.0), (3, 3, 0.7), (4, 2, 1.0), (5, 1, 2.0), (7, 4, 0.3), (8, 8, 1.5)]
+SHAPES = [(1, 1, 0.5), (1, 1, 3.0), (2, 1, 1.0), (3, 3, 0.7), (8, 8, 1.5), (5, 1, 2.0), (7, 4, 0.3), (4, 2, 1.0)]
 shapes = pytest.mark.parametrize(("k", "r", "epsilon"), SHAPES)
 
 
@@ -183,6 +183,7 @@ def test_one_step_to_a_sensitivity_is_discrete_laplace_noise():
 RANGES = [(10.0, None), (2.3, None), (1.0, None), (3.0, rb.Interval(-1, 5)), (4.0, rb.Interval(0, INF))]
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize(("width", "support"), RANGES)
 @shapes
 def test_errors_are_sums_over_the_law(k, r, epsilon, width, support):

@@ -19,6 +19,7 @@ def narrow(half, far, scale=1.0, sensitivity=1.0):
     return rb.Mechanism(noise=rb.Gaussian(scale=scale), query=query, support=support, bounding=rb.TRUNCATE)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("half", [0.3, 1.0, 1.7, 3.0])
 @pytest.mark.parametrize("shift", [0.2, 1.0, 2.5])
 def test_the_gaussian_with_the_smaller_shift_dominates_every_pair(half, shift):

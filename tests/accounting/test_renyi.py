@@ -77,7 +77,7 @@ CELLS = [
 STEPS = list(itertools.product((0.01, 0.1, 0.5, 0.9), (2, 3, 8, 20)))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("steps", [STEPS[::5], pytest.param(STEPS, marks=pytest.mark.long)], ids=["some", "all"])
 @pytest.mark.parametrize("m", CELLS, ids=lambda m: f"{m.bounding!r} {m.noise!r}")
 def test_sampled_steps_are_bounded_in_both_directions(m, steps):
@@ -98,6 +98,7 @@ def binomial_sum(m, rate, order):
     return mp.fsum(mp.binomial(order, j) * (1 - p) ** (order - j) * p**j * each for j, each in enumerate(growth))
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("m", CELLS[:4], ids=lambda m: f"{m.bounding!r} {m.noise!r}")
 @pytest.mark.parametrize(("rate", "order"), [(0.01, 2), (0.1, 3), (0.5, 4), (0.9, 2), (0.2, 10)])
 def test_the_bound_of_a_sampled_step_by_its_formula(m, rate, order):

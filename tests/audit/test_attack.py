@@ -129,6 +129,7 @@ def test_delta_is_allowed_for():
     assert attack(leaky, pair=(0.0, 1.0), delta=0.05, draws=LIGHT).epsilon == 0.0
 
 
+@pytest.mark.slow
 def test_searching_proves_nothing_by_itself():
     """Where there is nothing to find, at most one bound in ten may be above zero at 90 %. The control judges events on
     the outputs that they were chosen on, and finds something far more often.

@@ -23,6 +23,7 @@ FOUND = EmpiricalBound(
 )
 
 
+@pytest.mark.few(9)
 @crossed(
     {
         "delta": [0.0, 0.01],

@@ -5,6 +5,7 @@ import struct
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from rangebound.audit.features import grain, last_bits, seen_only, table
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
 
 
+@pytest.mark.slow
 @given(DOUBLES.filter(bool))
 def test_the_grain_is_that_of_the_exact_fraction(x):
     exact = Fraction(x) * Fraction(2) ** int(grain(np.asarray([x]))[0])

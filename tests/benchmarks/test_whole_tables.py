@@ -66,6 +66,7 @@ def test_the_best_tree_is_taken_and_all_levels_are_beside_their_truth(monkeypatc
 WAITS = [float(each % 97) + 0.25 for each in range(1000)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("peer", "size"), [("opendp", None), ("diffprivlib", len(WAITS))])
 def test_where_the_law_of_a_peer_is_known_ours_is_no_worse(peer, size):
     truths = {"count": len(WAITS), "filtered count": sum(x > tables.LONG for x in WAITS), "sum": sum(WAITS)}

@@ -16,33 +16,19 @@ noise = "laplace"
 scale = 8.0
 range = [0, 10]
 sensitivity = 1
-times = 12
+times = 3
 
 [[release]]
 noise = "gaussian"
 scale = 4.0
 sensitivity = 1.0
-rate = 0.05
-times = 20
+times = 4
 """
+LAPLACE = rb.Mechanism(noise=rb.Laplace(scale=8.0), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0))
+LINE = rb.Query(range=rb.Interval(-float("inf"), float("inf")), sensitivity=1.0)
+GAUSSIAN = rb.Mechanism(noise=rb.Gaussian(scale=4.0), query=LINE, bounding=rb.UNBOUNDED)
 EVENT = ComposedEvent(
-    events=(
-        MechanismEvent(
-            mechanism=rb.Mechanism(
-                noise=rb.Laplace(scale=8.0), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
-            ),
-            times=12,
-        ),
-        SampledEvent(
-            mechanism=rb.Mechanism(
-                noise=rb.Gaussian(scale=4.0),
-                query=rb.Query(range=rb.Interval(-float("inf"), float("inf")), sensitivity=1.0),
-                bounding=rb.UNBOUNDED,
-            ),
-            rate=0.05,
-            times=20,
-        ),
-    )
+    events=(MechanismEvent(mechanism=LAPLACE, times=3), MechanismEvent(mechanism=GAUSSIAN, times=4)),
 )
 
 GOOD = '[[release]]\nnoise = "laplace"\nscale = 1.0\nsensitivity = 1.0\n'
@@ -64,13 +50,20 @@ def account(folder, command):
 @pytest.mark.claim("page")
 def test_the_numbers_are_those_of_the_library(account):
     found = json.loads(account("--json"))
-    assert found["steps"] == 32
+    assert found["steps"] == 7
     first, second = found["results"]
     exact = best_accountant.epsilon(EVENT, 1e-6)
     assert (first["asked"], first["at"]) == ("epsilon", {"delta": 1e-6})
     assert (first["at_least"], first["at_most"]) == (exact.lower, exact.upper)
     assert (second["asked"], second["at"]) == ("delta", {"epsilon": 1.5})
     assert second["at_most"] == best_accountant.delta(EVENT, 1.5).upper
+
+
+def test_a_release_with_a_rate_is_of_a_sample(account):
+    text = '[[release]]\nnoise = "gaussian"\nscale = 4.0\nsensitivity = 1.0\nrate = 0.05\ntimes = 4\n'
+    (found,) = json.loads(account("--json", "--delta", "1e-6", text=text))["results"]
+    exact = best_accountant.epsilon(SampledEvent(mechanism=GAUSSIAN, rate=0.05, times=4), 1e-6)
+    assert (found["at_least"], found["at_most"]) == (exact.lower, exact.upper)
 
 
 def test_the_table_is_rounded_to_the_safe_side(account):

@@ -12,7 +12,7 @@ from rangebound.cli.app import run
 from tests.explore.browsing import PATIENCE, running_explorer
 
 
-@pytest.mark.claim("page")
+@pytest.mark.slow
 def test_without_a_plan_it_is_one_number():
     with running_explorer() as address, urllib.request.urlopen(f"{address}start", timeout=PATIENCE) as answer:
         found = json.load(answer)

@@ -106,13 +106,16 @@ def folder(prepared, monkeypatch):
     return prepared
 
 
-FIRST = ("sql", "nested", "inner")
-"""By default: a text that is code, tables in tables, and what only the inner parts of a message could show."""
+FIRST = ("nested", "inner")
+"""By default: tables in tables, and what only the inner parts of a message could show."""
 
 
-@pytest.mark.claim("neighbours")
 @pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=[pytest.mark.long] * (each not in FIRST)) for each in VALUES]
+    "name",
+    [
+        pytest.param(each, marks=([pytest.mark.slow] if each == "sql" else [pytest.mark.long]) * (each not in FIRST))
+        for each in VALUES
+    ],
 )
 def test_no_value_in_any_place_of_a_plan_shows_what_is_inside(name, folder, command):
     refused = 0

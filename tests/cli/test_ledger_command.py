@@ -188,6 +188,7 @@ def test_an_error_is_one_line_and_exit_code_two(path, refused, arguments):
         assert refused("ledger", *given, *more)
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_gets_no_complaint(path):
     call = f"{sys.executable} -c 'from rangebound.cli.app import main; main()' ledger history --json {path} | head -c 1"
     result = subprocess.run(["bash", "-c", f"set -o pipefail; {call}"], capture_output=True, text=True, check=False)
@@ -204,6 +205,7 @@ def address(postgres, tmp_path, monkeypatch):
     return fresh_address(postgres)
 
 
+@pytest.mark.slow
 def test_every_command_takes_an_address(address, ledger, command, tmp_path):
     for account in ("people", "others"):
         ledger("open", address, account, "--epsilon", "1")

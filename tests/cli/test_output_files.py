@@ -174,6 +174,7 @@ app.main()
 
 
 @pytest.mark.claim("kill")
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("sent", "code", "word"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
 def test_a_signal_while_aggregating_says_that_the_charge_stands(sent, code, word, place, done):
     line = [sys.executable, "-c", HELD, *RELEASE, "--json"]

@@ -57,6 +57,7 @@ def test_the_first_table(place, capsys):
     assert {"table.csv", "table.json", "report.html", "certificate.json"} <= {path.name for path in place.iterdir()}
 
 
+@pytest.mark.slow
 def test_approval_periods_and_audits(place, capsys):
     (place / "board.toml").write_text(PLAN.replace('"people"', '"patients"').replace("people.ledger", "board.ledger"))
     text = page("budget")
@@ -69,6 +70,7 @@ def test_approval_periods_and_audits(place, capsys):
     assert "ok: 7 entries, all as written" in out
 
 
+@pytest.mark.slow
 def test_the_papers_for_an_ethics_board_are_written_from_its_plan(place):
     (plan,) = re.findall(r"parse_plan\('''\n(.*?)'''\)", page("ethics-board"), re.DOTALL)
     (place / "plan.toml").write_text(f'source = {{path = "visits.csv"}}\n{plan}')
@@ -76,6 +78,7 @@ def test_the_papers_for_an_ethics_board_are_written_from_its_plan(place):
     assert {"sheet.md", "record.yaml"} <= {path.name for path in place.iterdir()}
 
 
+@pytest.mark.slow
 def test_a_crosstab(place):
     assert walk(blocks(page("crosstab"), "toml|sh")) == 3
     assert (place / "table.csv").read_text().count("crosstab") == (4 + 1) * (3 + 1)
@@ -126,6 +129,7 @@ def test_a_table_from_postgres(place, postgres, capsys):
     assert (place / "table.csv").read_text().count("waiting") == 3
 
 
+@pytest.mark.slow
 def test_a_team(place, postgres, capsys):
     """Names of logins, schemas and roles are made unique on the server of the tests."""
     (place / "plan.toml").write_text(PLAN.replace('"people"\nledger = "people.ledger"', '"residents"'))

@@ -1,6 +1,7 @@
 """The record and the fact sheet that commands write; that they replace nothing is in `test_output_files.py`."""
 
 import jsonschema
+import pytest
 import yaml
 
 from rangebound.release.output.deployment_record import open_fields
@@ -36,6 +37,7 @@ def test_a_dry_run_writes_what_the_plan_knows_and_charges_nothing(folder, done):
     assert '"warnings": [' in done("release", "plan.toml", "--dry-run", "--json")
 
 
+@pytest.mark.slow
 def test_the_record_of_the_demo_is_valid(tmp_path, done):
     done("demo", "--folder", tmp_path)
     (made,) = tmp_path.iterdir()

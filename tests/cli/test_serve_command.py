@@ -68,7 +68,7 @@ def test_a_mistake_is_one_line(folder, refused, line, words):
     assert words in refused(*line.split())
 
 
-@pytest.mark.claim("page")
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="ends it by a signal")
 def test_the_demo_runs_as_it_says_and_leaves_nothing_behind(tmp_path):
     process = subprocess.Popen(
@@ -96,7 +96,7 @@ def test_the_demo_runs_as_it_says_and_leaves_nothing_behind(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.claim("page")
+@pytest.mark.slow
 def test_the_page_runs_as_printed(tmp_path, monkeypatch, capsys):
     page = (DOCS / "server.md").read_text(encoding="utf-8")
     (_, settings), (_, plan) = blocks(page, "toml")

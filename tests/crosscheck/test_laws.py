@@ -92,6 +92,7 @@ def test_laws_at_the_extremes(check: Callable[..., None], batch: int) -> None:
         check(pair.mechanism, pair.p, true)
 
 
+@pytest.mark.few(9)
 @quick_cells(ALLOWED)
 def test_laws_of_the_cube(cell: Cell) -> None:
     mechanism = cell.mechanism()

@@ -73,6 +73,7 @@ def test_batches_of_pairs(batch: int) -> None:
         formulas_agree(draw(generator)._replace(order=float(generator.choice(ORDERS))))
 
 
+@pytest.mark.few(9)
 @quick_cells(ALLOWED)
 def test_pairs_of_the_cube(cell: Cell) -> None:
     mechanism = cell.mechanism()

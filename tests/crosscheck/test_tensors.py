@@ -17,7 +17,7 @@ NUMBERS = [(stick_formula, each, 1e-15) for each in (-0.3, 0.0, 0.7)]
 NUMBERS += [(renyi_formula, each, 1e-13) for each in (1.5, 6.0, math.inf)]
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_pair_formulas_are_numpys(cell: Cell) -> None:
     mechanism = cell.mechanism()

@@ -224,7 +224,7 @@ def test_a_text_that_is_edited_keeps_what_was_changed(page, demo_folder):
     assert "epsilon 20 is above 10" in page.inner_text("#warnings")
 
 
-@pytest.mark.claim("page")
+@pytest.mark.slow
 def test_the_keyboard_alone_reaches_every_control(page):
     wanted = page.eval_on_selector_all(
         CONTROLS, "all => all.filter(each => each.checkVisibility()).map((each, at) => each.dataset.stop = String(at))"

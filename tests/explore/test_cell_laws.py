@@ -102,6 +102,7 @@ def test_an_optimal_table_has_bars():
         assert sum(mass for _, mass in cell["bars"]) == pytest.approx(1.0, abs=0.003)
 
 
+@pytest.mark.slow
 def test_a_gaussian_account_compares_its_own_noise():
     several = ", ".join(f'{{name = "{at}", kind = "count", support = [[0, 100]]}}' for at in range(12))
     ready = prepare(parse_plan(f"budget = {{epsilon = 0.5, delta = 1e-6}}\nquery = [{several}]"))
@@ -111,6 +112,7 @@ def test_a_gaussian_account_compares_its_own_noise():
     assert found["cells"][0]["bias"] > 0.0
 
 
+@pytest.mark.slow
 def test_a_question_of_many_coordinates_or_noise_that_is_too_wide_for_a_picture_says_so():
     text = 'budget = {epsilon = 1.0}\nquery = [{name = "a", kind = "mean", column = "age", range = [0, 100]}]'
     found = laws(text)

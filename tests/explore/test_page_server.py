@@ -20,6 +20,7 @@ from rangebound.explore.tasks import TASKS
 from rangebound.release import demo
 from tests.explore.browsing import PATIENCE, posted
 
+pytestmark = pytest.mark.claim("page")  # the last one to run ends the process that proves, and is charged for it
 MODULES = tuple(sorted(each.name for each in Path(page_server.__file__).parent.glob("*.js")))
 IMPORT = re.compile(r'from "\./(\w+\.js)"')
 PLAN = 'budget = {epsilon = 1.0}\nquery = [{name = "visits", kind = "count"}]'

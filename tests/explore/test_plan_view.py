@@ -46,6 +46,7 @@ def test_the_risk_is_that_of_the_call(shown):
     assert found["advantage"] != plan_risk(other, prepare(other).allocation).advantage()  # the control
 
 
+@pytest.mark.slow
 def test_the_law_is_of_the_question_that_was_asked(shown):
     plan, view = shown
     assert view["law"]["query"] == "visits by clinic"

@@ -19,6 +19,7 @@ def prover(tmp_path_factory):
 
 
 @pytest.mark.claim("page")
+@pytest.mark.claim("answer")
 def test_it_answers_as_the_function_does(prover):
     found, known = prover.ask("certified", {"plan": PLAN})
     wanted, widths = plan_view(parse_plan(PLAN))
@@ -34,6 +35,7 @@ def test_errors_are_answers_and_bugs_show_no_message(prover):
 
 
 @pytest.mark.claim("page")
+@pytest.mark.claim("kill")
 def test_after_its_end_it_is_started_again(prover):
     prover.ask("number", {"number": {}})
     prover._process.kill()

@@ -21,7 +21,7 @@ def at(plan, epsilon):
     return plan.model_copy(update={"budget": plan.budget.model_copy(update={"epsilon": epsilon})})
 
 
-@pytest.mark.claim("answer")
+@pytest.mark.slow
 def test_shares_are_exact_and_half_widths_near(plan, known):
     other = at(plan, 2.7)
     quick, (proved, _) = quick_view(other, quick_way(other), known), plan_view(other)
@@ -35,6 +35,7 @@ def test_shares_are_exact_and_half_widths_near(plan, known):
     assert abs(unscaled[widest["query"]] - widest["half_width"]) > 10.0  # the control: what was known is not near
 
 
+@pytest.mark.slow
 def test_what_is_known_of_another_account_is_not_scaled(plan, known):
     other = plan.model_copy(update={"budget": plan.budget.model_copy(update={"delta": 1e-6})})
     way = quick_way(other)

@@ -125,6 +125,7 @@ def test_a_question_has_bounds_of_its_own(folder):
             asked("bounds", folder, TEXT, **odd)
 
 
+@pytest.mark.slow
 def test_values_that_the_plan_lists_are_taken_and_it_says_so(folder):
     form = {"kind": "count", "by": "clinic", "keys": "north, south"}
     first = asked("add", folder, TEXT, form=form)
@@ -150,6 +151,7 @@ def test_a_plan_is_exported_with_its_changes_and_its_comments(folder):
     assert record["deployment"]["privacy_loss"]["privacy_parameters"]["epsilon"] == 2.5
 
 
+@pytest.mark.slow
 def test_a_trial_shows_days_as_dates(tmp_path):
     found = asked("trial", tmp_path, demo.plan())
     days = [row for row in found["rows"] if row[0] == "median day of visit"]

@@ -19,7 +19,7 @@ def pairs(found):
     return {(i, j) for i, last in enumerate(found.tolist()) for j in range(i + 1, last + 1)}
 
 
-@pytest.mark.few(30)
+@pytest.mark.few(15)
 @pytest.mark.parametrize("seed", range(80))
 def test_neighbours_are_those_that_some_answers_go_to(seed):
     table = random_table(np.random.default_rng(seed))
@@ -107,6 +107,7 @@ def coverage(table, found):
     return worst
 
 
+@pytest.mark.few(30)
 @pytest.mark.parametrize("seed", range(60))
 def test_answers_are_covered_with_the_probability_that_is_promised_and_neighbours_are_near(seed):
     table = random_table(np.random.default_rng(seed))

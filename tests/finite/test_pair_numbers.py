@@ -36,7 +36,7 @@ def least_above(value, exact):
     return mpf(value) >= exact and mpf(math.nextafter(math.nextafter(value, -math.inf), -math.inf)) < exact
 
 
-@pytest.mark.few(20)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("seed", TABLES)
 def test_epsilon_and_delta_are_exact(seed):
     table, weights, pairs = truth(seed)
@@ -59,7 +59,7 @@ def test_epsilon_and_delta_are_exact(seed):
         assert list(pair_numbers.neighbours_of(table.reach, row)) == sorted(second[first == row].tolist())
 
 
-@pytest.mark.few(20)
+@pytest.mark.few(10)
 @crossed({"zeros": [True, False], "seed": TABLES})
 def test_renyi_is_rounded_up_a_little(seed, zeros):
     table, weights, pairs = truth(seed, zeros)

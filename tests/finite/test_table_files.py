@@ -143,6 +143,7 @@ def test_a_ptable_that_is_wrong_is_refused(file, change, words):
         rb.Table.from_ptable(file(PTABLE.replace(*change)), largest=6)
 
 
+@pytest.mark.slow
 def test_the_largest_count_is_a_whole_number(file):
     for largest in (0, -1, 2.5, True, 10**12, "6"):
         with pytest.raises(rb.ArgumentError, match="largest"):

@@ -55,7 +55,7 @@ def test_control_who_reveals_first_is_caught(memory, rule):
     assert found["revealed other bytes than stored"] > 0
 
 
-@pytest.mark.claim("charge")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "times", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(10, marks=pytest.mark.long)]
 )
@@ -105,6 +105,7 @@ def test_a_disk_that_is_really_full(rule):
         check_full(ledger, computed, revealed)
 
 
+@pytest.mark.slow
 def test_a_read_only_file_releases_nothing(ledger, path):
     """As a user who may read the file and no more."""
     ledger.close()

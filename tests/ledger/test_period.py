@@ -62,6 +62,7 @@ def test_later_times_are_in_no_earlier_period(one, other, period):
         assert period.begins(period.number(at(day))) == day
 
 
+@pytest.mark.few(1)
 def test_each_period_has_the_whole_total_and_no_more(book, clock):
     for quarter, day in enumerate(["2026-11-16", "2027-01-01", "2027-04-30", "2028-12-31"], start=1):
         clock(day)

@@ -214,6 +214,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("change", CHANGES)
 def test_other_tables_triggers_rules_and_policies_are_refused(postgres, address, tmp_path, change):
     key = tmp_path / "a.key"

@@ -92,6 +92,7 @@ def server_stopped_at_every_statement(server, before):
     raise AssertionError("no end")
 
 
+@pytest.mark.few(1)
 @pytest.mark.claim("kill")
 @BOTH
 def test_a_server_stopped_at_any_statement_loses_nothing_that_was_revealed(server, before, hurried, apart, monkeypatch):
@@ -101,6 +102,7 @@ def test_a_server_stopped_at_any_statement_loses_nothing_that_was_revealed(serve
     assert wrong == 0
 
 
+@pytest.mark.slow
 def test_a_server_stopped_at_statements_that_were_sent_together_loses_nothing(server):
     assert server_stopped_at_every_statement(server, before=False)[1] == 0
 

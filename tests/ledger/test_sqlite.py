@@ -126,7 +126,7 @@ def test_a_file_that_is_taken_away_during_a_spend_is_noticed(ledger, path, memor
         release(ledger, "2", never)
 
 
-@pytest.mark.claim("kill")
+@pytest.mark.slow
 def test_many_make_the_same_ledger_and_one_succeeds(memory):
     def make(path: Path) -> None:
         try:

@@ -233,6 +233,7 @@ def test_a_journal_cut_short_anywhere_is_found_or_undoes_all(used, memory):
         undone_or_found(clone(place, memory / f"cut{cut}", journal[:cut]), before)
 
 
+@pytest.mark.slow
 def test_flipped_bytes_in_a_journal_are_found_or_harmless(used, memory):
     place, journal = interrupted(used, memory / "killed")
     before, chance, found = content(used), random.Random(6), 0

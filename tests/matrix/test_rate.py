@@ -121,6 +121,7 @@ CASES = [pytest.param(MECHANISMS[str(*each.values)], marks=each.marks) for each 
 CASES += [MECHANISMS[name] for name in CORNERS]
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize("mechanism", CASES, ids=MECHANISMS)
 def test_the_rate_is_what_brute_force_finds_and_certificates_say(mechanism: rb.Mechanism) -> None:
     rate = worst_score(mechanism.setting)
@@ -134,6 +135,7 @@ def test_the_rate_is_what_brute_force_finds_and_certificates_say(mechanism: rb.M
 CALIBRATED = [cell for cell in ALLOWED if cell.range in ("equal", "smaller") and cell.noise != "truncated_laplacian"]
 
 
+@pytest.mark.few(13)
 @each_cell(CALIBRATED)
 def test_what_was_calibrated_is_certified_without_a_second_typing(cell: Cell) -> None:
     m = cell.mechanism()

@@ -51,6 +51,7 @@ def attained(mechanism: rb.Mechanism, worst: Worst, value: float) -> None:
     assert value == pytest.approx(worst.lower, rel=1e-8, abs=ROUNDING)
 
 
+@pytest.mark.few(9)
 @quick_cells(ALLOWED)
 def test_pure_epsilon(cell: Cell) -> None:
     mechanism = cell.mechanism()
@@ -68,7 +69,7 @@ def test_pure_epsilon(cell: Cell) -> None:
     assert mechanism.epsilon() == worst.upper
 
 
-@pytest.mark.few(18)
+@pytest.mark.few(9)
 @every_cell_with("epsilon", [0.5, 2.0])
 def test_delta(cell: Cell, epsilon: float) -> None:
     mechanism = cell.mechanism()
@@ -80,7 +81,7 @@ def test_delta(cell: Cell, epsilon: float) -> None:
         attained(mechanism, worst, rb.hockey_stick(*map(mechanism.law, worst.pair), epsilon))
 
 
-@pytest.mark.few(18)
+@pytest.mark.few(9)
 @every_cell_with("order", [1.5, 8.0])
 def test_renyi(cell: Cell, order: float) -> None:
     mechanism = cell.mechanism()
@@ -94,6 +95,7 @@ def test_renyi(cell: Cell, order: float) -> None:
         attained(mechanism, worst, rb.renyi(*map(mechanism.law, worst.pair), order))
 
 
+@pytest.mark.few(9)
 @quick_cells(ALLOWED)
 def test_epsilon_at_a_delta(cell: Cell) -> None:
     mechanism, delta = cell.mechanism(), 1e-3
@@ -146,6 +148,7 @@ def test_the_cube_is_whole() -> None:
     assert {cell[:3] for cell in CUBE} == {(n, b, s) for n in NOISES for b in BOUNDINGS for s in SUPPORTS}
 
 
+@pytest.mark.few(108)
 @pytest.mark.parametrize("cell", REFUSED, ids=str)
 def test_a_cell_that_makes_no_sense_is_refused_with_the_reason(cell: Cell) -> None:
     with pytest.raises(ArgumentError, match=cell.reason()):

@@ -198,6 +198,7 @@ SEEDS = [2, 3, 4, 9, *(pytest.param(at, marks=pytest.mark.slow) for at in (1, 5,
 SEEDS += [pytest.param(at, marks=LONG) for at in (0, 6, *range(12, 72))]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_held_out_tables_are_as_good_as_the_full_linear_program(seed):
     table, found, wanted, epsilon = held_out(seed)

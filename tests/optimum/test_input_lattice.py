@@ -23,6 +23,7 @@ RANGES = [
 ]
 
 
+@pytest.mark.few(23)
 @pytest.mark.parametrize("answers", RANGES, ids=str)
 @pytest.mark.parametrize("sensitivity", [0.1, 0.3, 1 / 3])
 @pytest.mark.parametrize("parts", [1, 3, 8])

@@ -26,6 +26,7 @@ def cheapest_in_cone(costs, first, epsilon):
     return linprog(costs, A_ub=np.array(rows), b_ub=np.zeros(len(rows)), A_eq=last, b_eq=[1.0]).fun
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("seed", range(40))
 def test_the_cheapest_staircase_is_the_cheapest_vector_of_the_cone(seed):
     rng = np.random.default_rng(seed)

@@ -8,6 +8,7 @@ from rangebound.optimum.staircase_columns import Columns, refined
 from tests.optimum.designs import lattice
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_columns_of_a_coarse_problem_stay_staircases(seed):
     """Jumps that are moved apart may pass each other, which made two of a direction neighbours."""

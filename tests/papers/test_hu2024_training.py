@@ -116,6 +116,7 @@ def test_a_saving_counts_as_true_only_against_as_many_settings(paper, more, expe
     assert module.verdict(task, "epsilon", "truncated", 0.32) is expected
 
 
+@pytest.mark.slow
 def test_chance_makes_no_saving():
     """Two mechanisms that are one, each with its own luck: the run that chooses does not also count."""
     module = runner.load(SCRIPT)

@@ -26,12 +26,12 @@ COUNTS = rb.DiscreteLaplace.calibrated(epsilon=1.0, support=rb.Interval(0, 10))
 
 PICTURES = {
     "law": lambda ax: plot.law(TRUNCATED.law(3.0), CLAMPED.law(3.0), ax=ax),
-    "profile": lambda ax: plot.profile(TRUNCATED, CLAMPED, epsilons=[0.0, 0.2, 0.4], ax=ax),
-    "renyi": lambda ax: plot.renyi_curve(TRUNCATED, CLAMPED, orders=[2.0, 8.0], ax=ax),
     "tradeoff": lambda ax: plot.tradeoff(TRUNCATED, CLAMPED, false_positive_rates=[0.0, 0.1, 1.0], ax=ax),
+    "profile": lambda ax: plot.profile(TRUNCATED, CLAMPED, epsilons=[0.0, 0.2, 0.4], ax=ax),
+    "errors": lambda ax: plot.errors(QUERY, epsilons=[0.5, 1.0], ax=ax),
+    "renyi": lambda ax: plot.renyi_curve(TRUNCATED, CLAMPED, orders=[2.0, 8.0], ax=ax),
     "fisher": lambda ax: plot.fisher(TRUNCATED, CLAMPED, answers=[0.0, 5.0], ax=ax),
     "worst_pair": lambda ax: plot.worst_pair(TRUNCATED, epsilon=0.3, ax=ax),
-    "errors": lambda ax: plot.errors(QUERY, epsilons=[0.5, 1.0], ax=ax),
 }
 
 
@@ -41,6 +41,7 @@ def _closed():
     plt.close("all")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", PICTURES)
 def test_every_picture_is_labelled_and_drawn_where_it_was_asked_for(name):
     _, (left, right) = plt.subplots(1, 2)
@@ -124,6 +125,7 @@ def test_the_tradeoff_is_that_of_the_mechanism_and_below_a_guess():
     assert [each.get_text() for each in ax.get_legend().get_texts()][1:] == ["composition 2", "a guess"]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("mechanism", [TRUNCATED, UNION, CLAMPED, GRID], ids=["truncated", "union", "clamped", "grid"])
 @pytest.mark.parametrize("epsilon", [None, 0.25])
 def test_no_pair_lies_above_the_worst_one_and_one_comes_near(mechanism, epsilon):

@@ -50,6 +50,7 @@ def refuted(mechanism, epsilon):
     return caught.value
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("place", SUPPORTS)
 @pytest.mark.parametrize("name", NOISES)
 def test_a_calibrated_mechanism_is_certified_at_its_own_target_and_refuted_below(name, place):

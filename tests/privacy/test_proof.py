@@ -49,6 +49,7 @@ def proved(cell):
 SEARCHED = [c for c in CELLS if c.bounding == "truncate" and c.support in ("interval", "union", "upper_half_line")]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("cell", SEARCHED, ids=str)
 def test_the_cells_of_a_proof_cover_every_line_and_each_is_bounded_and_true_at_random_positions(cell):
     setting, claim, proof = proved(cell)

@@ -70,7 +70,7 @@ UNION_ANSWERS = [
 ]
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("support", [rb.Interval(0, 10), rb.Interval(0, 6), rb.Union((0, 2), (4, 10))], ids=str)
 @pytest.mark.parametrize(("answers", "sensitivity"), UNION_ANSWERS, ids=str)
 @pytest.mark.parametrize("noise", [rb.Laplace(scale=1.5), rb.Gaussian(scale=1.5)], ids=["laplace", "gaussian"])
@@ -116,7 +116,7 @@ def test_no_epsilon_where_an_edge_shows_more_than_delta(delta):
     assert math.isfinite(m.epsilon(shown * 1.01))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("limit", [3.5, 4.2, 6.0])
 def test_limited_noise_that_reaches_only_part_of_the_support(limit):
     """The laws differ by where they end; the hockey stick of such a pair is no threshold between the two centres."""
@@ -195,7 +195,7 @@ def test_the_loss_far_outside_a_union_is_told():
     assert 0.9 * 0.1 * width < m.epsilon() < 0.1 * width  # the limit far out is sensitivity times width over s^2
 
 
-@pytest.mark.few(11)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("noise", [rb.Laplace(scale=1.0), rb.Gaussian(scale=1.0)])
 @pytest.mark.parametrize("pair", [(0.0, 1.0), (1.0, 0.0), (1.5, 2.25)])
 @pytest.mark.parametrize("epsilon", [-1.5, -0.2, 0.0, 0.4, 1.5])
@@ -241,7 +241,7 @@ def deltas(noise, support, d, epsilon, positions):
     return [true.stick(p, mp.mpf(p) + mp.mpf(d), epsilon) for p in positions]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_delta_has_one_peak(seed):
     """Inside the support and beyond it, on intervals and half-lines, to 30 digits."""

@@ -8,7 +8,7 @@ import pytest
 from rangebound.errors import EngineError
 from rangebound.release.engine.spark import local_session
 
-QUICK = {"spark_driver_extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+QUICK = {"spark_driver_extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-BytecodeVerificationRemote"}
 
 
 def pytest_collection_modifyitems(items):

@@ -185,7 +185,9 @@ def check_rules(engine, rows):
 
 
 @pytest.mark.claim("answer")
-@pytest.mark.parametrize("source", ["arrow", "csv", "postgres", pytest.param("spark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "source", ["arrow", "postgres", *(pytest.param(each, marks=pytest.mark.slow) for each in ("csv", "spark"))]
+)
 def test_every_rule_gives_the_keys_that_pandas_gives(source, request):
     rows = make_rows(3 + len(source))
     check_rules(SOURCES[source](rows, TYPES, place_of(source, request)), rows)
@@ -205,6 +207,7 @@ def test_control_a_bin_that_has_its_upper_edge_is_caught(monkeypatch):
         check_rules(in_arrow(rows, TYPES), rows)
 
 
+@pytest.mark.slow
 def test_keys_of_several_columns_follow_their_rules_together():
     """Owners, contribution bounds and a rule in each of two columns: as if the table had the keys in it."""
     rows = make_rows(8)
@@ -371,7 +374,7 @@ def test_long_lists_of_keys_reach_the_engine_as_they_are(source, separator, requ
                 assert found[1, (b, a)] == (list(zip(own, other, strict=True)).count((a, b)),)
 
 
-@pytest.mark.claim("answer")
+@pytest.mark.slow
 def test_a_hundred_thousand_keys_are_written_in_a_few_pieces():
     keys = [f"key {at}" for at in range(100_000)]
     plan = plan_for("x", keys)

@@ -356,7 +356,10 @@ SPARK = pytest.param("spark", marks=pytest.mark.slow)
 
 
 @pytest.mark.claim("answer")
-@pytest.mark.parametrize("source", [SPARK if each == "spark" else each for each in SOURCES])
+@pytest.mark.parametrize(
+    "source",
+    [pytest.param(source, marks=[pytest.mark.slow] * (source not in ("arrow", "postgres"))) for source in SOURCES],
+)
 def test_every_answer_is_that_of_the_oracle(source, request):
     first = 2 * list(SOURCES).index(source)  # other tables for every source
     assert sweep(source, range(first, first + 1), [120, 1, 40, 0, 80], place_of(source, request)) > 100
@@ -374,6 +377,7 @@ def test_two_hundred_plans_are_answered_as_by_the_oracle(source, plans, least, r
     assert compared > least
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize(("words", "condition"), WHERES, ids=[words for words, _ in WHERES])
 def test_conditions_choose_the_rows_that_sqlite_chooses(words, condition, tmp_path):
     rows = make_rows(words, 300)
@@ -501,7 +505,8 @@ WHOLE_NUMBERS = [None, *(each for each in WHOLE_NUMBERS if -(2**63) <= each < 2*
 WHOLE = {"int64": WHOLE_NUMBERS, "spark": WHOLE_NUMBERS}
 WHOLE["uint64"] = [None if each is None or each < 0 else each + 2**63 for each in WHOLE_NUMBERS]
 WHOLE["hugeint"] = [None if each is None else each * 2**62 + 1 for each in WHOLE_NUMBERS]
-TYPED = pytest.mark.parametrize("kind", ["int64", "uint64", "hugeint", SPARK])
+SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("uint64", "hugeint", "spark")]
+TYPED = pytest.mark.parametrize("kind", ["int64", *SLOW])
 
 
 @pytest.fixture
@@ -611,6 +616,7 @@ SPELLED = {
 """Texts, and how many of them are each key."""
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", SPELLED)
 @pytest.mark.parametrize("source", ["csv", "arrow", SPARK])
 def test_keys_are_what_the_plan_means_however_a_text_spells_them(name, source, request):

@@ -89,6 +89,7 @@ def test_who_needs_approval(book):
     assert not is_approved(book, None)
 
 
+@pytest.mark.slow
 def test_a_suggestion_is_filed_too_and_reads_no_row_before(book, monkeypatch):
     draft = {
         "budget": {"epsilon": 0.5, "account": "people"},

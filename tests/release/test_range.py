@@ -39,7 +39,7 @@ def in_support(found):
 
 
 @pytest.mark.claim("range")
-@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 5))])
 @pytest.mark.parametrize("times", [9, pytest.param(1000, marks=pytest.mark.long)])
 def test_every_number_is_in_its_support_over_many_releases_of_tiny_tables_at_epsilon_0_01(part, times):
     data = plan_data([], SUPPORTED[part::5], unit=PEOPLE)
@@ -51,7 +51,7 @@ def test_every_number_is_in_its_support_over_many_releases_of_tiny_tables_at_eps
         in_support(found)
 
 
-@pytest.mark.claim("range")
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [150, pytest.param(1000, marks=pytest.mark.long)])
 def test_every_number_is_in_its_support_in_many_groups_at_epsilon_0_01(groups):
     clinics = [str(each) for each in range(groups)]
@@ -77,7 +77,7 @@ MOVED = [  # by a step, by a gap, or both
 ]
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 50.0])
+@pytest.mark.parametrize("epsilon", [0.05, pytest.param(50.0, marks=pytest.mark.slow)])
 def test_numbers_that_a_step_or_a_gap_has_moved_are_in_their_intervals(epsilon):
     data = plan_data(["clinic"], MOVED, unit=PEOPLE, keys={"clinic": ["a", "b", "none"]})
     plan = make_plan({**data, "budget": {"epsilon": epsilon}})

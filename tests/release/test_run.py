@@ -104,6 +104,7 @@ def test_shares_that_are_too_small_are_refused_before_the_charge(ledger, change,
     assert str(ledger.account("people").remaining) == "epsilon 2"
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda each: each["kind"])
 def test_the_smallest_epsilon_goes_through(kind):
     plan = make_plan({**plan_data([], [kind], unit=PEOPLE), "budget": {"epsilon": 4e-30}})
@@ -156,6 +157,7 @@ def test_the_table_comes_in_all_forms(tmp_path):
         found.write(tmp_path / "table.xls")
 
 
+@pytest.mark.slow
 def test_a_plan_with_dates_survives_its_bytes():
     plan = parse_plan(demo.plan())
     found = release(plan, csv.read_csv(pa.BufferReader(demo.table().encode())).slice(0, 9), ledger=None)
@@ -166,6 +168,7 @@ def test_a_plan_with_dates_survives_its_bytes():
     assert "median day of visit: median of 'day', which lies in [2025-01-06, 2025-03-28]" in explain(plan)
 
 
+@pytest.mark.slow
 def test_the_demo_table_is_the_same_whenever_it_is_made():
     rows = demo.rows()
     assert (len(rows), len({row["person_id"] for row in rows})) == (10_000, 2_000)

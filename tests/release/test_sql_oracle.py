@@ -230,12 +230,13 @@ def check_value(text, how, value, true, question, rows):
         assert math.isclose(value, true, abs_tol=rough * size), (text, name, value, true)
 
 
-LONG = pytest.mark.long
+LONG, MANY = pytest.mark.long, [(20, 200), (21, 800)]
 
 
 @pytest.mark.claim("answer")
 @pytest.mark.parametrize(
-    ("seed", "number"), [(20, 25), pytest.param(20, 200, marks=LONG), pytest.param(21, 800, marks=LONG)]
+    ("seed", "number"),
+    [(20, 8), pytest.param(20, 25, marks=pytest.mark.slow), *(pytest.param(*each, marks=LONG) for each in MANY)],
 )
 def test_random_queries_are_answered_as_duckdb_does(seed, number):
     chance = random.Random(seed)
@@ -273,9 +274,16 @@ CHOSEN = [
 ]
 
 
+SEEDS = pytest.mark.parametrize(
+    "seeds", [range(1), pytest.param(range(1, 4), marks=pytest.mark.slow)], ids=["0", "more"]
+)
+
+
+@pytest.mark.few(5)
+@SEEDS
 @pytest.mark.parametrize("text", CHOSEN)
-def test_rows_are_chosen_and_ordered_as_duckdb_does(text):
-    for seed in range(4):
+def test_rows_are_chosen_and_ordered_as_duckdb_does(text, seeds):
+    for seed in seeds:
         table = make_table(seed)
         rows = [list(row.values()) for row in answered(text, BASE, table)[1].rows()]
         wanted = [list(row.values()) for row in oracle(text, table)]
@@ -321,10 +329,12 @@ STEPS = [
 ]
 
 
+@pytest.mark.few(40)
+@SEEDS
 @pytest.mark.parametrize(("inner", "outer"), STEPS)
-def test_one_row_a_unit_first(inner, outer):
+def test_one_row_a_unit_first(inner, outer, seeds):
     text = f"WITH p AS (SELECT person, {inner} FROM visits GROUP BY person) SELECT {outer} FROM p"
-    for seed in range(3):
+    for seed in seeds:
         asked, found = answered(text, {**OWNED, "unit": {"column": "person"}}, make_table(seed))
         assert "per_unit" in asked.plan.to_toml()
         ((mine,), (true,)) = (
@@ -345,9 +355,11 @@ AGGREGATES = {
 }
 
 
+@pytest.mark.few(4)
+@SEEDS
 @pytest.mark.parametrize("text", AGGREGATES)
-def test_further_aggregates_are_duckdb_s(text):
-    for seed in range(3):
+def test_further_aggregates_are_duckdb_s(text, seeds):
+    for seed in seeds:
         where = "WHERE wait IS NOT NULL AND age IS NOT NULL AND high IS NOT NULL"
         whole = f"SELECT wing, {text} AS c0 FROM visits {where} GROUP BY wing ORDER BY wing"
         asked, found = answered(whole, BASE, make_table(seed))
@@ -359,9 +371,10 @@ def test_further_aggregates_are_duckdb_s(text):
             assert math.isclose(one, other, rel_tol=1e-3, abs_tol=2e-3), (text, mine, true)
 
 
-def test_a_mode_is_duckdb_s():
+@SEEDS
+def test_a_mode_is_duckdb_s(seeds):
     base = {**BASE, "keys": {**KEYS, "age": [0, 17, 18, 65]}}
-    for seed in range(3):
+    for seed in seeds:
         for column in ("clinic", "age"):
             text = (
                 f"SELECT wing, MODE({column}) AS m FROM visits WHERE clinic IN ('a', 'b') GROUP BY wing ORDER BY wing"

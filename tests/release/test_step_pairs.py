@@ -24,7 +24,6 @@ from rangebound.release.sql.view import view
 from tests.release.pair_loss import CLOSE, question_losses, strategy_of
 from tests.release.plans import SALT, Written
 from tests.release.test_plan_pairs import check_distances, note
-from tests.thinning import crossed
 
 DAYS = [datetime.date(2025, 1, 1) + datetime.timedelta(days=at) for at in range(3)]
 CLINICS, DRUGS = ["a", "b", "c"], ["p", "q"]
@@ -233,8 +232,10 @@ def check_workload(ready, workload, before, after, strategies, most):
     note(most, "workload", loss / limit)
 
 
+@pytest.mark.few(2)
 @pytest.mark.claim("sensitivity")
-@crossed({"name": PLANS, "replaced": [False, True]})
+@pytest.mark.parametrize("replaced", [False, True], ids=["add or remove", "replace"])
+@pytest.mark.parametrize("name", PLANS)
 def test_no_unit_moves_more_or_costs_more_than_the_plan_says(name, replaced):
     most, _ = check(name, 6, replaced=replaced)
     assert max(most.values()) > 0.3  # the pairs come near
@@ -247,7 +248,7 @@ def test_nor_does_one_of_ten_thousand(name, replaced):
     check(name, 10_000 // (2 * len(PLANS)) + 1, replaced=replaced)
 
 
-@pytest.mark.claim("sensitivity")
+@pytest.mark.slow
 def test_counts_of_units_form_a_workload_by_themselves(monkeypatch):
     monkeypatch.setitem(PLANS, "marginals", ({"column": "person"}, [], MARGINALS, PER_UNIT))
     most, ready = check("marginals", 6)
@@ -263,6 +264,7 @@ def test_control_a_public_table_with_a_key_twice_is_caught(monkeypatch):
         check("public, inner, rows", 40, public=twice)
 
 
+@pytest.mark.claim("sensitivity")
 def test_control_a_private_table_that_is_joined_without_the_unit_is_caught(monkeypatch):
     monkeypatch.setattr("rangebound.release.plan.model.join_misfit", lambda joins, unit: "")
     unit, _, asked, _ = PLANS["private by date, inner"]

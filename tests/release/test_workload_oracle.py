@@ -177,7 +177,9 @@ def check(plan, rows, engines):
 
 
 @pytest.mark.claim("answer")
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize(
+    "unit", ["people", *(pytest.param(each, marks=pytest.mark.slow) for each in ("rows", "replaced"))]
+)
 def test_every_number_of_a_workload_is_that_of_plain_sql(unit, tmp_path):
     rows = messy(f"workloads {unit}", 110)
     source = {"people": "arrow", "rows": "csv", "replaced": "duckdb"}[unit]

@@ -122,6 +122,7 @@ def test_randomized_response_has_the_mu_of_its_closed_form(epsilon):
     assert mu_of_pure(epsilon) * (1 - 1e-12) <= found <= mu_of_pure(epsilon)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("scale", [0.2, 1.0, 5.0])
 @pytest.mark.parametrize("noise", [rb.Laplace, rb.Gaussian])
 def test_no_epsilon_needs_more_and_one_nearly_as_much(noise, scale):

@@ -22,6 +22,7 @@ def contains(found, exact):
     return not (exact < found.lower or exact > found.upper)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("scale", [0.3, 1.0, 4.0])
 @pytest.mark.parametrize("noise", FAMILIES)
 def test_every_enclosure_contains_the_closed_form_and_is_narrow(noise, scale):
@@ -100,6 +101,7 @@ def all_of(risk, rates=(0.05,), others=OTHERS, **keywords):
     return found
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("name", leaving_out(KINDS, "truncated Gaussian", "on a union", "on a half-line"))
 def test_both_ends_are_in_order_and_one_is_the_safe_bound(name):
     if name in SLOW:  # a reconstruction is a second trade-off
@@ -136,6 +138,7 @@ COMPOSITIONS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", leaving_out(COMPOSITIONS, "20 Gaussian", "sampled", "fixed batches"))
 def test_compositions_have_both_ends_in_order(name):
     found = all_of(COMPOSITIONS[name], others=OTHERS[:2], tolerance=1e-6)
@@ -145,6 +148,7 @@ def test_compositions_have_both_ends_in_order(name):
         assert max(found[at][0].width for at in ("advantage", "tradeoff 0.05", "success 0.05")) < 1e-3
 
 
+@pytest.mark.slow
 def test_a_composition_of_gaussians_is_one_gaussian():
     risk, mu = COMPOSITIONS["20 Gaussian"].enclosed, arb(20).sqrt() / 5
     assert contains(risk.advantage(), gaussian_delta(arb(0), mu))

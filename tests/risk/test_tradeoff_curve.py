@@ -61,6 +61,7 @@ def test_a_profile_without_an_end_is_followed_as_far_as_it_pays():
     assert len(asked) < 60
 
 
+@pytest.mark.slow
 def test_rates_that_are_asked_together_are_those_that_are_asked_one_by_one():
     m = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=rb.Query(range=rb.Interval(0, 4), sensitivity=1.0))
     rates = [0.0, 1e-6, 0.01, 0.3, 0.5, 0.99, 1.0]

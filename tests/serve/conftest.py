@@ -12,10 +12,8 @@ from tests.serve.running import running
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if "serve" in item.path.parts and "server" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.claim("charge"))  # the first of a process starts the server
-            if not sys.platform.startswith("linux"):
-                item.add_marker(pytest.mark.skip(reason="finds the processes of a server as Linux lists them"))
+        if not sys.platform.startswith("linux") and "server" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.skip(reason="finds the processes of a server as Linux lists them"))
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ BOUNDED = [cell for cell in ALLOWED if cell.range in ("equal", "smaller", "large
 BOUNDED = [cell for cell in BOUNDED if cell.mechanism().query.range.bounded]
 
 
+@pytest.mark.few(8)
 @quick_cells(BOUNDED)
 def test_the_worst_error_is_the_largest(cell: Cell) -> None:
     mechanism = cell.mechanism()
@@ -30,6 +31,7 @@ def test_the_worst_error_is_the_largest(cell: Cell) -> None:
         assert getattr(worst, name) >= np.abs(getattr(scan, name)).max() * (1.0 - 1e-9) - 1e-12
 
 
+@pytest.mark.few(8)
 @quick_cells(BOUNDED)
 def test_the_average_error_is_the_integral(cell: Cell) -> None:
     mechanism = cell.mechanism()

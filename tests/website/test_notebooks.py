@@ -51,6 +51,7 @@ def made(folder: Path, *, value: int = 1) -> str:
     return (folder / "pages" / "notebook.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_page_has_text_code_output_and_pictures(tmp_path: Path) -> None:
     page = made(tmp_path)
     assert page.startswith("# A title\n\nWords with a [link](../index.md).\n\n```python\nfrom matplotlib")
@@ -60,6 +61,7 @@ def test_a_page_has_text_code_output_and_pictures(tmp_path: Path) -> None:
     assert (tmp_path / "pages" / "notebook-4-1.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_control_a_broken_notebook_fails_at_its_own_line(tmp_path: Path) -> None:
     with pytest.raises(AssertionError) as caught:
         made(tmp_path, value=2)

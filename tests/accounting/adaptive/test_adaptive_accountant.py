@@ -108,7 +108,7 @@ def test_never_below_a_pair_and_never_above_the_others(seed):
     assert found.pld.lower <= found.adaptive * (1.0 + 1e-12)
 
 
-@pytest.mark.claim("privacy")
+@pytest.mark.slow
 def test_sampled_steps_lie_between_a_pair_and_the_others():
     """Mixtures of the two laws of one pair, convolved directly, in both directions."""
     m, rate, k = laplace(10.0, 1.0), 0.1, 30
@@ -123,7 +123,7 @@ def test_sampled_steps_lie_between_a_pair_and_the_others():
     assert found.adaptive < 0.995 * min(found.pld.upper, found.renyi)
 
 
-@pytest.mark.claim("privacy")
+@pytest.mark.slow
 def test_mixtures_of_steps():
     """Two kinds with a choice and one without: between the sum of what they have alone and what the others prove."""
     first, second = laplace(5.0, 4.0), laplace(10.0, 4.0)
@@ -166,6 +166,7 @@ def test_tiny_deltas_keep_their_digits(delta):
     assert delta < 1e-12 or found.adaptive < 0.98 * found.pld.upper
 
 
+@pytest.mark.slow
 def test_progress_counts_the_steps():
     seen = []
     compose((laplace(5.0, 4.0), 7)).epsilon(DELTA, progress=lambda done, total: seen.append((done, total)))

@@ -158,7 +158,7 @@ CASES = [(m, None, 20, TILTS, tolerance) for m in COVERED for tolerance in (1e-4
 CASES += [(COVERED[0], removed, 30, TILTS * 20.0, 1e-3) for removed in (False, True)]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("m", "removed", "count", "tilts", "tolerance"), CASES)
 def test_every_row_lies_below_a_mixture_of_kernels(m, removed, count, tilts, tolerance):
     rows, top = plain(m) if removed is None else sampled(m, removed)

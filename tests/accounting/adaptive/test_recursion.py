@@ -88,6 +88,7 @@ AFFORDABLE = [(name, k) for name in SHORTEST for k in (1, 2, 3) if strategies(na
 assert {("coins", 3), ("lopsided", 3), ("holes", 2), ("three", 2)} <= set(AFFORDABLE)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("name", "k"), AFFORDABLE)
 def test_the_recursion_is_the_best_of_all_adaptive_adversaries(name, k):
     pairs = SHORTEST[name]
@@ -99,6 +100,7 @@ def value(kernels, k, epsilon):
     return Adversary((make_step(kernels, k),), epsilon, 1e-6).value()
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", ["coins", "lopsided", "three"])
 @pytest.mark.parametrize("step", [0.3, 0.05, 0.01])
 def test_the_grid_is_above_and_near(name, step):
@@ -247,7 +249,7 @@ def small_table(seed):
     return rb.Table.from_probabilities(query=query, inputs=range(3), outputs=range(3), probabilities=rows)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("k", [2, 3])
 def test_the_recursion_is_never_below_the_best_adversary_of_a_table_and_near(seed, k):
@@ -283,6 +285,7 @@ def test_control_an_adversary_without_the_worst_pairs_falls_below(monkeypatch):
     assert short >= 6
 
 
+@pytest.mark.slow
 def test_the_best_fixed_pair_of_another_accountant_is_below_and_near():
     """Google's accountant composes one pair; an adversary that adapts has at least the best of these."""
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")

@@ -126,6 +126,7 @@ BOUNDED = [
 ]
 
 
+@pytest.mark.slow
 def test_bounded_laplace_once_through_the_grid_and_directly():
     """25 more cases. The exact value is the core's; the grid is forced by asking below the shortcut for one step."""
     ratios = []
@@ -143,6 +144,7 @@ def test_bounded_laplace_once_through_the_grid_and_directly():
     assert np.quantile(ratios, 0.95) <= 1.01
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("scale", "few", "many"), [(300.0, 1, 100_000), (300.0, 3, 1000), (300.0, 50, 2), (2.5, 9, 20)]
 )

@@ -33,7 +33,7 @@ def test_one_step_is_the_gaussian_itself(mu, room, epsilon):
     assert back <= exact * (1.0 + room) + 2e-5 or epsilon > 1.0
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("mu", "steps"), [(1.0, 40), (1.25, 234), (0.5, 1000)])
 def test_many_steps_by_simulation(mu, steps):
     """80,000 epochs and more; the mean is within five standard errors, a false alarm in 10^6 runs; and a control."""
@@ -70,6 +70,7 @@ def test_an_epoch_against_what_dp_accounting_knows(scale, batches, epochs):
     assert ours < 0.5 * whole.get_epsilon_for_delta(1e-5)
 
 
+@pytest.mark.claim("privacy")
 def test_epochs_compose_and_mix_with_other_steps():
     one, ten = (AllocatedEvent(mechanism=gaussian(1.0), batches=100, times=k) for k in (1, 10))
     few, many = rb.compose(one).epsilon(1e-5), rb.compose(ten).epsilon(1e-5)
@@ -145,7 +146,7 @@ def epoch_pair(mu, steps, bins=2**16):
     return np.fft.irfft(person * plain ** (steps - 1)), np.fft.irfft(plain**steps)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("mu", "batches", "epochs"), [(1.0, 100, 10), (0.5, 50, 40), (1.4, 100, 3)])
 def test_no_attack_on_several_epochs_leaks_more(mu, batches, epochs):
     """What a statistic of all epochs leaks is a lower bound on the truth, in both directions."""
@@ -160,7 +161,7 @@ def test_no_attack_on_several_epochs_leaks_more(mu, batches, epochs):
         assert leaked <= delta < control
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-3, 0.03, 0.24])
 def test_next_to_no_noise_has_a_number(scale):
     """No more than without allocation; a search for the noise of a target passes through these."""
@@ -193,6 +194,7 @@ def enumerated(gradients, size, scale, epsilon):
     return float(np.maximum(p - x * q, 0.0).sum() * width), float(np.maximum(q - x * p, 0.0).sum() * width)
 
 
+@pytest.mark.few(2)
 @crossed({"examples, size": [(4, 1), (5, 2), (4, 3)], "scale": [0.7, 1.5]})
 def test_no_small_dataset_leaks_more_and_the_worst_ones_as_much(scale, examples, size):
     generator = np.random.default_rng(size)
@@ -240,7 +242,7 @@ def test_control_a_poisson_account_would_promise_too_much():
     assert worst > 2.0 * poisson
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "rate", "times"), [(2.0, 0.02, 200), (4.0, 0.1, 50)])
 def test_compositions_against_dp_accounting(scale, rate, times):
     """Its Renyi bound for replacing one example, whose gradients are twice the clip apart, is above ours; the Poisson
@@ -265,7 +267,7 @@ def test_a_batch_of_everybody_is_the_mechanism():
             FixedBatchEvent(mechanism=gaussian(1.0), rate=rate)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("mu", "rate", "times"), [(1.0, 0.05, 5), (0.3, 0.5, 20), (0.7, 0.97, 10)])
 def test_no_attack_on_several_batches_leaks_more(mu, rate, times):
     """Of two datasets, one with all others opposed and one with all alike, in both directions."""
@@ -285,6 +287,7 @@ def test_no_attack_on_several_batches_leaks_more(mu, rate, times):
         assert leaked(bound) <= delta < leaked(0.8 * bound - 1e-3)  # the latter is the control
 
 
+@pytest.mark.slow
 def test_next_to_no_noise_in_a_fixed_batch_has_a_number():
     ours = rb.compose(FixedBatchEvent(mechanism=gaussian(0.1), rate=0.5)).epsilon(1e-6).upper
     plain = rb.compose(gaussian(0.1)).epsilon(1e-6)

@@ -38,7 +38,7 @@ def discretized(step):
     return discretization.discretize(step, math.ldexp(round(math.ldexp(width, 30)), -30), 1e-12)
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: repr(step)[:70])
 def test_the_line_lies_above_the_profile_and_the_lowered_one_below(step):
     found = discretized(step)
@@ -95,6 +95,7 @@ def bounded(width, sensitivity, scale, noise=rb.Laplace):
     return rb.Mechanism(noise=noise(scale=scale), query=query)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("width", "sensitivity", "scale"), INTERVALS)
 def test_the_row_of_positions_is_above_the_exact_profile_and_close(width, sensitivity, scale):
     m = bounded(width, sensitivity, scale)

@@ -51,6 +51,7 @@ CASES = [
 ]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("composition", CASES)
 def test_the_sum_encloses_the_exact_one_with_any_tilt_and_the_right_one_makes_it_sharp(composition):
     _, mean, variance = composition.cumulants(0.0)

@@ -24,6 +24,7 @@ def norms(module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.stack([each.double().flatten(1).square().sum(1) for each in gradients.values()]).sum(0).sqrt()
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("memory", [1, MEMORY])
 @pytest.mark.parametrize("build", list(SHAPES), ids=lambda each: each.__name__)
 def test_the_sum_is_that_of_euclidean_clipping_and_the_tally_is_counted(build: Any, memory: int) -> None:
@@ -101,6 +102,7 @@ def test_the_two_releases_cost_what_somebody_else_computes() -> None:
     assert alone < 0.9 * engine.epsilon(delta=1e-5)  # the control: without the tally it would say too little
 
 
+@pytest.mark.slow
 def test_a_target_and_a_ledger_include_the_tally(tmp_path: Any) -> None:
     costs = {}
     with rb.Ledger.create(tmp_path / "training.ledger") as ledger:

@@ -83,6 +83,7 @@ def test_autocast_holds_until_the_step() -> None:
     assert 1e-6 < (full - half).abs().max() < 0.05 * full.abs().max()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("loop", [private_loop(), ordinary()], ids=["private", "ordinary"])
 @pytest.mark.parametrize(
     "clipping", [Euclidean(clip=0.4), Elementwise(clip=0.05), Adaptive(clip=0.4)], ids=lambda each: type(each).__name__

@@ -75,6 +75,7 @@ def test_an_epoch_that_was_begun_is_counted_whole_and_again() -> None:
         train(optimizer, loader, 1)
 
 
+@pytest.mark.few(1)
 @pytest.mark.claim("charge")
 @pytest.mark.parametrize(
     "sampling", [pytest.param(BatchSampling.POISSON, marks=pytest.mark.slow), *[*BatchSampling][1:]]
@@ -94,6 +95,7 @@ def test_targets_plans_and_ledgers_take_every_sampling(sampling: BatchSampling, 
         assert 1.99 < float(ledger.account("patients").spent.epsilon) <= 2.0 + 1e-9
 
 
+@pytest.mark.slow
 def test_truncated_noise_is_allocated_and_not_of_fixed_size() -> None:
     options = {"bounding": rb.TRUNCATE, "support": rb.Interval(-1, 1), "batch_size": 6}
     engine, optimizer, loader = simple(60, sampling="random-allocation", **options)

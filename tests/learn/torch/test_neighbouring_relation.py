@@ -36,6 +36,7 @@ def guess(gradient: np.ndarray) -> int:
     return min(off, key=lambda n: off[n])
 
 
+@pytest.mark.slow
 def test_the_number_of_examples_is_in_the_gradient_unless_numbers_are_stated() -> None:
     """64 and 63 examples were told apart 20 of 20 times at a claimed epsilon of 0.397 for adding or removing one."""
     truths = [64, 63] * 10

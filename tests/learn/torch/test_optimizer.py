@@ -35,6 +35,7 @@ def p_value(mechanism: rb.Mechanism, location: float, drawn: np.ndarray) -> floa
     return float(stats.chisquare(counted[kept], expected[kept] * counted[kept].sum() / expected[kept].sum()).pvalue)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("bounding", "support"), BOUNDINGS, ids=str)
 @pytest.mark.parametrize("source", ["secure", "insecure"])
 def test_the_released_coordinate_has_the_law(bounding: Any, support: Any, source: str) -> None:
@@ -130,16 +131,17 @@ def test_parameters_of_another_module_are_refused() -> None:
     private(model, x, y, inner=lambda _: torch.optim.SGD(head, lr=0.1))  # a part of its own is enough
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("stated", "relation"),
-    [({"batch_size": 4}, Relation.ZERO_OUT), ({"rate": 0.01, "expected_batch": 4}, Relation.ADD_REMOVE)],
+    [({"batch_size": 4}, Relation.ZERO_OUT), ({"rate": 0.02, "expected_batch": 4}, Relation.ADD_REMOVE)],
     ids=["counted", "stated"],
 )
 def test_poisson_batches(stated: dict[str, Any], relation: Relation) -> None:
-    x, y = data((6,), count=400)
-    x[:, 0] = torch.arange(400)
+    x, y = data((6,), count=200)
+    x[:, 0] = torch.arange(200)
     engine, optimizer, loader = private(linear(), x, y, **stated)
-    assert (len(loader), loader.rate, loader.expected) == (100, 0.01, 4.0)
+    assert (len(loader), loader.rate, loader.expected) == (50, 0.02, 4.0)
     sizes = []
     for a, b in loader:
         sizes.append(len(a))
@@ -147,10 +149,10 @@ def test_poisson_batches(stated: dict[str, Any], relation: Relation) -> None:
         optimizer.backward(a, b)
         optimizer.step()
     assert 0 in sizes or min(sizes) < 4
-    assert stats.binomtest(sum(sizes), 400 * 100, 0.01).pvalue > 1e-8
-    assert engine.steps == 100
+    assert stats.binomtest(sum(sizes), 200 * 50, 0.02).pvalue > 1e-8
+    assert engine.steps == 50
     (step,) = engine._history
-    assert (step.rate, step.relation) == (0.01, relation)
+    assert (step.rate, step.relation) == (0.02, relation)
 
 
 def test_an_ordinary_dataset_is_sampled_too() -> None:

@@ -66,6 +66,7 @@ def test_what_has_no_form_in_tensors_is_left_to_the_processor(m, device):
     assert tensor_draw.release_in_place(m, torch.zeros(3, dtype=torch.float64, device=device)) is None
 
 
+@pytest.mark.few(28)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("m", IN_TENSORS, ids=name)
 def test_what_it_decides_is_what_the_processor_draws(m, device):
@@ -134,6 +135,7 @@ def test_undecided_numbers_are_settled_with_the_word_that_was_drawn(monkeypatch)
     assert not torch.equal(tensor_draw.release_in_place(m, location), expected)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["unbounded", "truncate", "rectify"])
 def test_training_steps_are_released_on_a_coarse_lattice_and_so_seldom_undecided(kind):
     m = step(kind)

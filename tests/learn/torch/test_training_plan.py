@@ -7,6 +7,7 @@ from rangebound.learn.torch import Elementwise, Euclidean, PrivacyEngine
 from tests.learn.torch.models import simple, train
 
 
+@pytest.mark.slow
 def test_a_planned_epsilon_is_that_of_the_run() -> None:
     plan = PrivacyEngine.plan(examples=40, delta=1e-5, noise_multipliers=(2.0, 4.0), batches=10, epochs=(1, 2))
     assert [(each.noise_multiplier, each.epochs, each.steps) for each in plan.runs] == [

@@ -61,6 +61,7 @@ def test_a_loaded_account_is_counted() -> None:
     assert out.getvalue() == f"step 4 of 5: epsilon {spent[0]}, {spent[1]} at the end, delta 1e-05\n"
 
 
+@pytest.mark.slow
 def test_lines_come_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(lines(batch_size=3, passes=1)[0]) == 1
     monkeypatch.setattr(training_progress, "_PAUSE", -1e9)

@@ -35,6 +35,7 @@ def positions(lower, upper):
     return [lower, upper, *np.random.default_rng(81).uniform(lower, upper, size=6).tolist()]
 
 
+@pytest.mark.few(38)
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_the_value_of_a_series_and_a_wide_position_cover_the_number(cell, name):
@@ -136,6 +137,7 @@ def test_spans_left_out_with_nothing_in_their_place_are_noticed(monkeypatch):
         assert not Integrals(near._plain, p).mass(near.spans)[0].overlaps(exact[0])
 
 
+@pytest.mark.few(19)
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_single_laws_are_never_understated(cell):
     mechanism = cell.mechanism()

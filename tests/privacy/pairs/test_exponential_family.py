@@ -28,7 +28,7 @@ MOMENTS = [
 ]
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("lower", "upper", "place"), MOMENTS)
 def test_moments_are_those_of_quadrature(lower, upper, place):
     from_below = upper == INF or lower == 0.25
@@ -149,7 +149,7 @@ def covers(wide, exact):
 SEEDS = [*((False, seed) for seed in range(4)), *((True, seed) for seed in range(6))]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("far", "seed"), SEEDS)
 def test_series_of_the_loss_and_the_renyi_divergence(far, seed):
     """Values at single positions come from the plain form, so this compares it with the tilted one as well."""
@@ -163,7 +163,7 @@ def test_series_of_the_loss_and_the_renyi_divergence(far, seed):
                     assert not function(p) > up(value_of(wide)) * (1 + 1e-12) + 1e-25, cell
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("far", "seed"), SEEDS)
 def test_branches_of_the_hockey_stick(far, seed):
     with precision(128):

@@ -145,7 +145,7 @@ NUMBERS = {
 }
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", CASES)
 def test_the_supremum_over_a_grid_is_exact(name):
     m, kind, argument, (low, high) = CASES[name]
@@ -198,6 +198,7 @@ def test_the_endless_lattice_is_the_limit_of_long_grids(scale, order, d):
         assert truth * (1.0 - 1e-11) <= up(found) <= truth * (1.0 + 1e-6)
 
 
+@pytest.mark.few(40)
 @pytest.mark.parametrize("steps", [0.7, 9.0, 20.0, 100.0])
 @pytest.mark.parametrize(("first", "last"), [(0, None), (1, None), (1, 60), (17, 90)])
 @pytest.mark.parametrize("place", [-11.0, -3.0, 0.0, 2.0, 6.0])

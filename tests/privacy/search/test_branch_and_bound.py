@@ -41,7 +41,7 @@ def cells(generator, count):
     return [(float(a), float(a + w)) for a, w in zip(starts, widths, strict=True)]
 
 
-@pytest.mark.few(40)
+@pytest.mark.few(20)
 @pytest.mark.parametrize("name", OBJECTIVES)
 @pytest.mark.parametrize("cell", SEARCHED, ids=str)
 def test_the_bound_of_a_cell_is_above_every_position_in_it(cell, name):
@@ -102,6 +102,7 @@ ENCLOSED = [
 ]
 
 
+@pytest.mark.few(17)
 @pytest.mark.parametrize(("cell", "name"), ENCLOSED, ids=str)
 def test_an_enclosure_covers_its_lines_and_holds_at_random_positions(cell, name):
     mechanism = cell.mechanism()
@@ -175,7 +176,7 @@ def random_answers(generator, answers, count):
     return np.clip(chosen[:, 0] + fraction * (chosen[:, 1] - chosen[:, 0]), chosen[:, 0], chosen[:, 1])
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(8))
 def test_every_pair_of_neighbours_lies_inside_a_pair_of_a_line_and_no_line_is_wider(seed):
     generator = np.random.default_rng([61, seed])

@@ -71,7 +71,7 @@ def random_shape(generator, width, lower):
     ][generator.integers(4)]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_the_part_that_matters_bounds_every_position_of_a_cell(seed):
     generator = np.random.default_rng([164, seed])
@@ -144,7 +144,7 @@ ONCE_SLOW = [
 ]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "epsilon", "order", "reach"), ONCE_SLOW, ids=lambda x: str(x)[:40])
 def test_what_was_slow_is_fast_and_sharp(m, epsilon, order, reach):
     with deadline(m, 10.0):
@@ -216,6 +216,7 @@ def test_a_coarser_lattice_has_a_lower_ceiling():
     assert up(coarse) < seen <= up(fine) * (1.0 + 1e-13)
 
 
+@pytest.mark.slow
 def test_cuts_off_their_places_need_the_margin_for_them():
     """With it none is above; the control without it is refuted."""
     generator, off = np.random.default_rng(12), 0.02

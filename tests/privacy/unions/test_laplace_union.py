@@ -240,6 +240,7 @@ def test_shift_mirror_and_unit_change_nothing(seed, shift, power):
             assert other.of(epsilon) == pytest.approx(case.of(epsilon), rel=1e-13)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     seed=SEEDS,
@@ -284,6 +285,7 @@ def test_a_larger_scale_may_be_less_private_for_dp():
         assert dp_epsilon(*spans, float(smaller), 1.5) > epsilon
 
 
+@pytest.mark.few(27)
 @pytest.mark.parametrize("width", [1e-9, 1.0, 1e4])
 @pytest.mark.parametrize("gap", [1e-9, 1.0, 1e4])
 @pytest.mark.parametrize("epsilon", [1e-9, 1.0, 50.0])
@@ -333,6 +335,7 @@ def test_many_gaps_match_extended_precision():
         assert 0.0 <= float(case.of(metric_epsilon) / exact - 1) < 3e-12
 
 
+@pytest.mark.slow
 def test_twenty_thousand_gaps():
     rng = np.random.default_rng(7)
     ends = np.cumsum(rng.exponential(size=40_002))

@@ -65,7 +65,7 @@ def test_every_search_on_forty_spans_closes(name):
 CASES = [(2, "", 1.0), (3, "<", 0.3), (5, ">", 2.5), (7, "<>", 1.0), (12, "", 4.0), (30, "", 0.1), (66, ">", 1.0)]
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("count", "ends", "sensitivity"), CASES)
 @pytest.mark.parametrize("scale", [0.2, 1.5, 40.0])
 def test_the_linear_route_and_the_search_enclose_the_same_number(count, ends, sensitivity, scale):
@@ -79,7 +79,7 @@ def test_the_linear_route_and_the_search_enclose_the_same_number(count, ends, se
     assert max(linear.lower, search.lower) <= min(linear.upper, search.upper)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ["equal", "part", "hull", "wide"])
 @pytest.mark.parametrize(("count", "ends", "sensitivity"), CASES)
 def test_the_pair_of_a_union_attains_what_is_said(count, ends, sensitivity, name):

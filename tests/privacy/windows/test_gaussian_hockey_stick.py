@@ -34,7 +34,7 @@ def enclosed(shape, scale, epsilon, d, start, end):
     return found.lower, found.upper
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("scale", [0.15, 1.0])
 @pytest.mark.parametrize(("shape", "epsilon", "d"), CASES)
 def test_no_position_is_above_the_bound(shape, epsilon, d, scale):
@@ -162,6 +162,7 @@ def locations(shape, scale, dice):
     return np.asarray([*places, ends[0], ends[-1], 0.5 * ends[0] + 0.5 * ends[1]])
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("scale", [0.05, 1.0, 300.0])
 @pytest.mark.parametrize("name", SHAPES)
 def test_probabilities_and_norms_are_within_their_errors(name, scale):
@@ -184,7 +185,7 @@ def test_probabilities_and_norms_are_within_their_errors(name, scale):
             assert abs(mp.log(mp.fsum(true)) + u * u / (2 * mp.mpf(scale) ** 2) - norm[k]) <= off[k]
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("scale", [0.05, 1.0, 300.0])
 @pytest.mark.parametrize("name", [name for name in SHAPES if name != "half-lines"])  # those: by the search as a whole
 def test_the_variance_is_bounded_on_the_whole_stretch(name, scale):

@@ -193,6 +193,7 @@ PAIRS = {"plus": operator.add, "minus": operator.sub, "times": operator.mul, "ov
 SINGLES = {"exp": mpmath.exp, "expm1": lambda z: mpmath.exp(z) - 1, "log": mpmath.log, "halved": lambda z: z / 2}
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("wide", [0.0, 1e-14, 1e-3, 0.4])
 @pytest.mark.parametrize("name", PAIRS)
 def test_results_of_two_discs_hold_those_of_their_points(name, wide):
@@ -201,6 +202,7 @@ def test_results_of_two_discs_hold_those_of_their_points(name, wide):
     assert all(within(found, [PAIRS[name](x, y) for x, y in zip(points(first), points(second), strict=True)]))
 
 
+@pytest.mark.few(16)
 @pytest.mark.parametrize("wide", [0.0, 1e-14, 1e-3, 0.4])
 @pytest.mark.parametrize("name", SINGLES)
 @pytest.mark.parametrize("size", [1.0, 1e-9])

@@ -106,8 +106,7 @@ def attack(seed, count):
     return told, closed
 
 
-@pytest.mark.few(1)
-@pytest.mark.claim("privacy")
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     "seed", [*range(930, 933), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(940, 948))]
@@ -173,7 +172,7 @@ def largest(shape, scale, d, epsilon, order, positions):
     return best
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_mpmath_agrees_on_points(seed):
     dice = np.random.default_rng([950, seed])
@@ -255,6 +254,7 @@ def lines_of(name):
     return tasks(m.setting, lambda noise, shape: Renyi(noise, shape, order)), scale
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", DEEP)
 def test_no_position_has_more_than_the_upper_end_however_far_the_sum_is_below_the_unbounded_one(name):
     lines, scale = lines_of(name)
@@ -270,6 +270,7 @@ def test_no_position_has_more_than_the_upper_end_however_far_the_sum_is_below_th
     assert up(objective.value(ball(found.position), line.d)) >= found.lower
 
 
+@pytest.mark.slow
 def test_control_windows_without_an_ellipse_miss_the_largest_sum(monkeypatch):
     """On whole lines, with nothing added for what a polynomial misses, an upper end falls below an attained value.
 

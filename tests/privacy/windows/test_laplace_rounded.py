@@ -110,7 +110,7 @@ def by_mpmath(of, p, d, order):
     return mpmath.log(total) / (mpmath.mpf(order) - 1)
 
 
-@pytest.mark.few(18)
+@pytest.mark.few(9)
 @pytest.mark.parametrize(("name", "order"), CASES)
 def test_the_enclosure_is_narrow_and_above_every_value_in_balls(name, order):
     of = {**SETTINGS, **ONCE_OPEN}[name]
@@ -129,7 +129,7 @@ def test_the_enclosure_is_narrow_and_above_every_value_in_balls(name, order):
             assert max(found.lower, old.lower) <= min(found.upper, old.upper)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_sums_of_all_cells_one_by_one_agree(name):
     of, order = SETTINGS[name], 3.5
@@ -189,7 +189,7 @@ def wobble(of, order):
     return laplace_rounded._wobble(made(of, order)[0].objective, cuts, of.lines())
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("order", [1.5, 8.0, 64.0])
 @pytest.mark.parametrize("sensitivity", [0.1, 0.37, 1.9])
 def test_one_step_stands_for_all(sensitivity, order, monkeypatch):

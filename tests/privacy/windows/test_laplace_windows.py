@@ -72,7 +72,7 @@ def _width(of):
     return of.shape.ends[1] - of.shape.ends[0]
 
 
-@pytest.mark.few(18)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_enclosure_is_narrow_overlaps_that_of_the_search_and_is_above_every_value(name, asked):
@@ -92,7 +92,7 @@ def test_the_enclosure_is_narrow_overlaps_that_of_the_search_and_is_above_every_
         assert found.lower == down(task.objective.value(ball(found.position), task.line.d))
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_target_is_decided_on_either_side(name):
     with precision(128):

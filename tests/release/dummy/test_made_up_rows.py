@@ -51,6 +51,7 @@ def check_columns(plan, folder, ending):
     return copy
 
 
+@pytest.mark.few(17)
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_plan_of_the_pages_can_be_asked_of_its_made_up_rows(tmp_path, page, ending):
@@ -80,12 +81,14 @@ def jobs(tmp_path_factory):
     return folder / "examples"
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("job", JOBS)
 def test_the_plans_of_the_examples_can_be_asked_of_their_made_up_rows(tmp_path, jobs, job, ending):
     assert check_columns(read_plan(jobs / job / "plan.toml"), tmp_path, ending)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "job",
     [

@@ -99,7 +99,7 @@ def check(engine, texts, asked=tuple(ASKED)):
         assert found(plan, engine) == reference.aggregates(plan, table, SALT), name
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("source", TEXT_SOURCES)
 def test_texts_that_are_no_utf8_are_missing(tmp_path, source):
     with DuckDB(TEXT_SOURCES[source](tmp_path)) as engine:
@@ -125,6 +125,7 @@ def test_control_unchecked_texts_stop_the_reader_or_change_other_columns(tmp_pat
         found(plan_for(ASKED["owners"]), engine)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("source", "unit"), [("arrow", "s"), *itertools.product(("arrow", "parquet"), ("ms", "us", "ns"))]
 )
@@ -174,6 +175,7 @@ OBJECTS = ["a", "\ud800", 3, Mute(), None, float("nan"), 10**5000, pandas.NA, "a
 TOLD = ["a", None, "3", None, None, None, None, None, "a\x00b", "b'\\xff'"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["objects", "categories", "beside arrow"])
 def test_objects_of_pandas_are_texts_or_missing(kind):
     column = pandas.Series(OBJECTS, dtype=object)
@@ -195,6 +197,7 @@ def test_the_type_of_objects_is_text_whatever_they_are():
         assert DuckDB(beside).schema() == {"x": Family.TEXT, "d": Family.INTEGER}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("source", ["arrow", "parquet", "milliseconds"])
 def test_from_outside_a_table_with_a_damaged_row_looks_like_one_without(tmp_path, capsys, caplog, source):
     column = {"query": [{"name": "m", "kind": "mean", "column": "c", **SPAN}]}

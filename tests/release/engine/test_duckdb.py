@@ -257,6 +257,7 @@ def sums(path, data, **options):
     return [float(answers[index][()][0]) for index in (0, 1)]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "data",
     [

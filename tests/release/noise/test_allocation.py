@@ -123,6 +123,7 @@ def gaussian_total(allocation, epsilon):
 
 
 @pytest.mark.claim("charge")
+@pytest.mark.claim("charge")
 def test_control_shares_that_are_a_little_larger_are_not_within_the_budget():
     chance, seen = random.Random(21), 0
     for _ in range(40):

@@ -104,6 +104,7 @@ def leaves_of(size, identities):
     return rows
 
 
+@pytest.mark.few(36)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("seed", range(8))
 def test_numbers_are_whole_in_bounds_and_add_up(shape, seed):
@@ -132,6 +133,7 @@ def test_the_real_numbers_are_those_of_another_method(shape, seed):
         assert np.abs(found - expected).max() < 1.0 + 1e-4
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize("seed", range(30))
 def test_no_small_table_is_nearer_by_more_than_rounding(seed):
     size, identities = tables(2, 2)
@@ -179,6 +181,7 @@ HOSTILE = {
 VARIANCES = [[1.0], [0.0], [np.inf], [0.0, np.inf, 1e-300, 1e300, 5e-324, 1.0]]
 
 
+@pytest.mark.few(5)
 @crossed({"hostile": HOSTILE, "shape": SHAPES})
 def test_hostile_answers_have_a_result(shape, hostile, capfd):
     size, identities = SHAPES[shape]
@@ -242,6 +245,7 @@ SOLVERS = ("clarabel.DefaultSolver", "scipy.optimize.linprog", "scipy.optimize.m
 ERRORS = [Mock(side_effect=each("ill-conditioned")) for each in (ValueError, RuntimeError, FloatingPointError)]
 
 
+@pytest.mark.few(34)
 @pytest.mark.parametrize(
     ("broken", "near"),
     [

@@ -14,6 +14,7 @@ from tests.thinning import crossed
 NOISES = [(Laplace(scale=2.0), stats.laplace(scale=2.0)), (Gaussian(scale=2.0), stats.norm(scale=2.0))]
 
 
+@pytest.mark.few(9)
 @crossed(
     {
         "seen": [0.1, 3.0, 25.0],

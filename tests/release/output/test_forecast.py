@@ -22,7 +22,7 @@ def plan(epsilon=1.0, delta=0.0, query=QUERY):
     return asked(*query, epsilon=epsilon, delta=delta, keys={"k": ["a", "b", "c"]} if query is QUERY else {})
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_outlook_at_another_epsilon_is_that_of_the_plan_with_this_epsilon(delta):
     here = forecast(plan(1.0, delta))

@@ -16,7 +16,7 @@ def counted(column, keys, **parts):
     return released(plan, {column: keys})
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("column", sorted(FACTS))
 def test_a_grouping_column_named_like_one_of_the_table_s_own_keeps_its_keys(column):
     found = counted(column, ["north", "south"])

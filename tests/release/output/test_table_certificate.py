@@ -251,7 +251,7 @@ def numbers_alone(every):
     return [each for each in every if each[0][0] != "plan" or len(each[0]) == 1]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", some(range(400), of=50))
 def test_a_release_of_a_random_plan_verifies_and_no_changed_one_does(seed):
     source = random.Random(seed)

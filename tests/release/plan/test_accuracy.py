@@ -154,6 +154,7 @@ def workload_plan(question, margin, delta, **more):
     return plan(asked, keys={name: keys[name] for name in question["by"]}, unit=unit, delta=delta, **more)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("question", WORKLOADS, ids=lambda each: f"{each['kind']}{'' if each.get('margins', 1) else 0}")
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_strategies_get_the_share_that_their_margin_needs_and_no_more(question, delta):

@@ -123,7 +123,7 @@ def by_engine(plan, engine):
     return {index: each[()] for index, each in found_by(plan, engine)[0].items() if plan.query[index].made}
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("unit", "public"), some_pairs(UNITS, [True, False], of=2), ids=str)
 def test_the_engine_counts_what_was_cut_as_the_words_say(unit, public):
     plan = plan_for(unit, public=public)
@@ -153,7 +153,7 @@ def declared(plan):
     return allocate(plan).sensitivities
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("unit", UNITS, ids=str)
 def test_no_unit_moves_what_was_cut_by_more_than_its_sensitivity(unit):
     plan = plan_for(unit)

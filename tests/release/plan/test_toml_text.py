@@ -71,6 +71,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.dictionaries(st.text(), values, max_size=5))
 def test_any_plain_data_is_read_back(data):

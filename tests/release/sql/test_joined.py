@@ -212,6 +212,7 @@ def test_a_damaged_public_file_is_refused_before_the_charge_or_read_without_fail
         assert (ledger.account("people").spent.epsilon.units == 0) != read
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "name", ['a"b', "a`b", "select", "a.b", "ä; DROP TABLE x --", "k0", "c0", "joined", "source", "rank_0"]
 )
@@ -259,6 +260,7 @@ def test_a_private_join_without_cuts_is_that_of_pandas(how, on):
     assert found == plain(expected[["person", "region", "y"]].itertuples(index=False, name=None))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("own", [None, 1, 2])
 @pytest.mark.parametrize("on", [{"person": "who"}, {"person": "who", "day": "day"}])
 def test_of_every_key_at_most_so_many_rows_are_joined_on_either_side(on, own):
@@ -275,6 +277,7 @@ def test_of_every_key_at_most_so_many_rows_are_joined_on_either_side(on, own):
     assert found.groupby(keys).size().to_dict() == expected.to_dict()
 
 
+@pytest.mark.claim("neighbours")
 def test_which_rows_are_joined_depends_on_the_units_own_rows_and_the_salt():
     data, visits = private_rows(random.Random(10), 80), visit_rows(random.Random(11), 80)
     plan = plan_with({**VISITS, "own_rows": 2})

@@ -107,8 +107,8 @@ def test_the_time_zone_of_a_spark_session_does_not_matter(spark):
         spark.conf.set("spark.sql.session.timeZone", before)
 
 
+@pytest.mark.few(1)
 @pytest.mark.claim("answer")
-@pytest.mark.few(2)
 @pytest.mark.parametrize("unit", ["us", "s", "ms", "ns"])
 def test_instants_beyond_the_calendar_are_missing(unit, tmp_path):
     far = [2**63 - 1, -(2**63) + 1, 2**62, -(2**62), 0]
@@ -147,6 +147,7 @@ def test_offsets_are_those_of_every_hour():
             moment += datetime.timedelta(hours=1)
 
 
+@pytest.mark.slow
 def test_a_joined_table_has_local_times_too():
     opened = pa.array([datetime.datetime(2025, 7, 1, 3, 30)] * 2, pa.timestamp("s", "UTC"))
     join = {"table": "places", "public": True, "on": ["place"], "columns": ["opened"]}

@@ -111,6 +111,7 @@ def expected_rows(data):
     return {person: by_hand(rows) for person, rows in data.dropna(subset=["who"]).groupby("who")}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_row_of_each_unit_is_what_pandas_groups(seed):
     data = some_rows(random.Random(seed), 150)
@@ -122,6 +123,7 @@ def test_the_row_of_each_unit_is_what_pandas_groups(seed):
         same(row, expected[row["person"]])
 
 
+@pytest.mark.slow
 def test_the_bits_do_not_depend_on_the_order_of_rows_or_the_number_of_threads():
     data = some_rows(random.Random(7), 400)
     data["cost"] = [random.Random(str(at)).uniform(-10, 90) for at in range(400)]

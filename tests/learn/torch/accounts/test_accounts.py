@@ -38,6 +38,7 @@ KINDS: list[tuple[Any, Any]] = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("bounding", "support"), KINDS, ids=str)
 def test_full_batches_cost_at_most_the_gaussian_and_no_less_than_any_dataset(bounding: Any, support: Any) -> None:
     """The worst case at one order is the supremum: above random locations, and reached by the worst one."""
@@ -71,7 +72,7 @@ def moments(p: np.ndarray, q: np.ndarray, order: int, rate: float) -> tuple[floa
     return forward, math.log(float(np.sum(q**order * mixed ** (1.0 - order)))) / (order - 1)
 
 
-@pytest.mark.few
+@pytest.mark.few(2)
 @pytest.mark.parametrize("rate", [0.05, 0.3])
 @pytest.mark.parametrize("bounding", [rb.TRUNCATE, rb.RECTIFY, rb.UNBOUNDED], ids=str)
 def test_samples_cost_at_most_the_bound(bounding: Any, rate: float) -> None:
@@ -134,7 +135,7 @@ def excess(mechanism: rb.Mechanism, at: float, rate: float, edges: np.ndarray) -
     return float((hockey_sticks(there, without, rate, epsilons) - ceiling).max())
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rate", [1.0, 0.01, 0.2])
 def test_the_gaussian_dominates_truncated_steps_in_every_hockey_stick(rate: float) -> None:
     """The second route to the theorem: two coordinates in cells, sampled, in both directions; and controls."""
@@ -219,7 +220,7 @@ def test_the_instance_account_needs_what_makes_it_sound() -> None:
             simple(clipping=Euclidean(clip=1.0), watchers=(watcher,))
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("clip", [0.05, 10.0])
 def test_fisher_losses_are_spectral_norms(clip: float) -> None:
     module, rule = chain().double(), Elementwise(clip=clip)
@@ -241,6 +242,7 @@ def test_fisher_losses_are_spectral_norms(clip: float) -> None:
     assert not np.allclose(published, dense, rtol=0.05)  # the control: the published line is no norm of the matrix
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("clip", [0.125, 1.0])
 def test_fisher_adds_for_members_of_the_batch_only(clip: float) -> None:
     watcher = FisherWatcher(iterations=8)
@@ -319,6 +321,7 @@ def trained(bounding: Any, support: Any, noise: SecureNoise, clip: float) -> tup
     return run, worst_case.epsilon({step: 3}, 1e-2)
 
 
+@pytest.mark.few(2)
 @pytest.mark.claim("privacy")
 @pytest.mark.parametrize(("bounding", "support"), KINDS, ids=str)
 def test_whole_trainings_with_a_canary_stay_within_the_claim(bounding: Any, support: Any) -> None:

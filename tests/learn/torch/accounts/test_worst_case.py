@@ -54,6 +54,7 @@ def both_directions(rate: float, coordinates: int, epsilon: float) -> tuple[floa
     )
 
 
+@pytest.mark.few(1)
 @crossed({"coordinates": [1, 2, 9], "rate": [0.05, 0.5, 0.95]})
 def test_a_sampled_step_is_exact_in_the_worse_direction(rate: float, coordinates: int) -> None:
     delta = 1e-3
@@ -94,6 +95,7 @@ def test_a_sampled_truncated_step_keeps_its_epsilon_in_both_directions(rate: flo
     assert max(max(products(one.mechanism, rate, at, 0.5 * found)) for at in (-2.0, -0.5, 1.0)) > delta
 
 
+@pytest.mark.slow
 def test_the_risk_of_a_run_is_that_of_the_gaussian_that_dominates_it() -> None:
     run = worst_case.together({step(LINE, rb.UNBOUNDED, coordinates=4): 2, step(LINE, rb.UNBOUNDED, together=True): 1})
     mu = math.sqrt(2 * 4 * 0.5**2 + 0.5**2)

@@ -238,7 +238,7 @@ def moved_by_others(make: Callable[[], nn.Module], shape: tuple[int, ...], clip:
     return worst
 
 
-@pytest.mark.few
+@pytest.mark.few(50)
 @pytest.mark.filterwarnings(*IGNORED)
 @pytest.mark.parametrize("clip", [Elementwise(clip=0.01), Euclidean(clip=0.05)], ids=["elementwise", "Euclidean"])
 @pytest.mark.parametrize("case", [*CASES, *HOSTILE])

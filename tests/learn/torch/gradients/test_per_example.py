@@ -22,7 +22,7 @@ def off(module: nn.Module, x: torch.Tensor, y: torch.Tensor, rule: Any, memory: 
     return difference(module, x, y, rule, memory) * (unit or 1.0) - 12 * unit
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("kind", SHAPES, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize(
     "rule", [*(Elementwise(clip=clip) for clip in (1e-3, 0.05, 100.0)), Euclidean(clip=0.3)], ids=str

@@ -350,6 +350,7 @@ def test_the_engine_explains_each_parameter() -> None:
     assert engine.explain().startswith("every parameter: torch.func.vmap of the whole module")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("case", ["linear of a sequence", "conv2d", "tied words", "LSTM", "residual", "encoder layer"])
 def test_rows_that_are_made_twice_give_the_same_sums(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU, where wide rows are not held; and a second making that comes out longer is scaled down."""

@@ -58,6 +58,7 @@ def worst_neighbour(strategy):
     return ((found @ square) * found).sum(axis=1).max()
 
 
+@pytest.mark.few(18)
 @pytest.mark.parametrize(("sizes", "wanted"), WORKLOADS)
 @pytest.mark.parametrize("cells", [1, 2, 3])
 @pytest.mark.parametrize("replaced", [False, True])

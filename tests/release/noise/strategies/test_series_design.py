@@ -48,6 +48,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.few(24)
 @pytest.mark.parametrize(("length", "ranges"), SMALL)
 @pytest.mark.parametrize("account", NoiseAccount)
 @pytest.mark.parametrize("cells", [1, 2, 3])

@@ -100,7 +100,7 @@ def test_random_pieces_are_refused_or_become_plans(text):
     check(f"SELECT {text} FROM visits")
 
 
-@pytest.mark.claim("neighbours")
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=80))
 def test_random_texts_are_refused_or_become_plans(text):
@@ -109,6 +109,7 @@ def test_random_texts_are_refused_or_become_plans(text):
     check(f'SELECT COUNT(*) AS "{text}" FROM visits WHERE "{text}" = 1')
 
 
+@pytest.mark.slow
 def test_valid_texts_with_a_few_changes_are_refused_or_become_plans():
     source, plans = random.Random(5), 0
     for _ in range(1500):
@@ -127,6 +128,7 @@ def test_valid_texts_with_a_few_changes_are_refused_or_become_plans():
     assert 30 < plans < 1400  # both happen
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "text",
     [

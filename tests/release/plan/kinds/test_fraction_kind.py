@@ -130,6 +130,7 @@ def test_a_missing_table_and_one_too_many_are_refused():
         check_certificate(*forged(two, more))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("tables", [[], 1, 1e400, True, None, "q0", [["q0", 1]], {"q0": None}], ids=repr)
 def test_tables_that_are_no_mapping_are_refused(tables):
     found = drawn(ASKED[0], unit=ALL)

@@ -66,7 +66,7 @@ def held(size, **noise):
     )
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @crossed({"size": [20, 1000], "epsilon": [0.5, 4.0], "mu": [0.0, 0.5, 2.0]})
 def test_intervals_hold_as_often_as_their_level_says(epsilon, mu, size):
     assert held(size, epsilon=epsilon, mu=mu) >= 910
@@ -122,7 +122,7 @@ def test_slope_and_intercept_are_of_one_draw_and_two_draws_are_refused():
     assert not prepare(plan).publishers[0].can_draw((0.0,) * 6, (1.0,) * 6)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.claim("interval")
 @pytest.mark.parametrize("kind", [Correlation, Line])
 @pytest.mark.parametrize(

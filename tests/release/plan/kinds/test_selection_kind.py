@@ -62,6 +62,7 @@ def counts_of(data, unit, column="airport"):
     return owned[column].value_counts()
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("by", [[], ["sex"]])
 @pytest.mark.parametrize(
@@ -264,6 +265,7 @@ def test_a_central_range_is_the_pair_of_quantiles_that_numpy_finds(share):
         assert row["lower"] <= row["value"] <= row["upper"]
 
 
+@pytest.mark.claim("range")
 @pytest.mark.few(2)
 @pytest.mark.parametrize("asked", [{}, CENTRAL])
 @pytest.mark.parametrize("values", [[], [7.0], [None, np.nan, np.inf], [5.0] * 30, [1e300, -1e300] * 20])
@@ -278,6 +280,7 @@ def test_ranges_are_in_order_and_certified_whatever_the_table(values, asked):
         certified(made, [replace(made.cells[0], draws=(3.3,)), made.cells[1]])
 
 
+@pytest.mark.slow
 def test_dates_have_ends_at_years():
     days = [datetime.date(2012, 3, 1) + datetime.timedelta(days=at) for at in range(1500)]
     lower, upper = ranged(pa.table({"x": days}), dates=True).rows()
