@@ -49,11 +49,11 @@ demo: $(DEMO_STAMP) ## Publish a private table of clinic visits; report in out/
 	@mkdir -p out
 	@$(BIN)/rangebound demo --folder out/demo
 
-# The types are checked beside the tests: one process alone would leave the other core idle for a minute.
+# Types and pages are checked beside the tests: one process alone would leave the other core idle for a minute.
 test: style ## Lint, types, import layers, and the tests that a change waits for
-	@echo "tests, and types at the same time"
-	@$(BIN)/python -m mypy >out/types.txt 2>&1 & types=$$!; \
-	  $(PYTEST) --budget --times=out/times.tsv $(TESTS); tests=$$?; wait $$types; types=$$?; cat out/types.txt; exit $$((tests + types))
+	@echo "tests; types and documentation at the same time"
+	@{ $(BIN)/python -m mypy && $(BIN)/python -m website --quick; } >out/lint.txt 2>&1 & lint=$$!; \
+	  $(PYTEST) --budget --times=out/times.tsv $(TESTS); tests=$$?; wait $$lint; lint=$$?; cat out/lint.txt; exit $$((tests + lint))
 
 test-all: lint ## The same, and the tests that take longer and guard less
 	@echo "tests, slow ones included"
@@ -106,16 +106,16 @@ docs: $(FULL_STAMP) ## Build the site of the documentation in out/site; INTO=FOL
 	@echo "to read it: $(BIN)/python -m http.server --directory $(or $(INTO),out/site)"
 
 lint: style ## Style, strict types, import layers, the documentation (in out/site)
-	@echo "types"
+	@echo "types, documentation"
 	@$(BIN)/python -m mypy
+	@$(BIN)/python -m website --quick
 
 style: $(FULL_STAMP)
 	@mkdir -p out
-	@echo "style, import layers, documentation"
+	@echo "style, import layers"
 	@$(BIN)/python -m ruff check $(SOURCES)
 	@$(BIN)/python -m ruff format --check $(SOURCES)
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m website --quick
 
 format: $(FULL_STAMP) ## Rewrite the code in the project's format
 	@$(BIN)/python -m ruff check --fix $(SOURCES)

@@ -504,7 +504,7 @@ def calibrated(noise: type, epsilon: float, delta: float) -> rb.Mechanism | str:
         return str(error)
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("noise", "epsilon", "delta"),
     [

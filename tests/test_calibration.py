@@ -61,7 +61,7 @@ def louder(mechanism, factor):
     return dataclasses.replace(mechanism, noise=type(mechanism.noise)(**noise))
 
 
-@pytest.mark.few(13)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("request_", CELLS.values(), ids=CELLS)
 def test_a_calibrated_mechanism_certifies_and_one_percent_less_noise_does_not(request_, within):
     epsilon, delta = request_["epsilon"], request_["delta"]

@@ -44,7 +44,7 @@ def ranking(request):
     return ranked(request.param)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 def test_every_choice_is_private_and_in_order_and_the_first_is_the_best(ranking):
     scores = [choice.score for choice in ranking]
     assert scores == sorted(scores)
@@ -143,7 +143,7 @@ NO_LIMIT = {"delta": "delta", "line": "bounded", "half-line": "bounded", "bias":
 NO_LIMIT["whole answers at a place"] = "delta"
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ASKED)
 def test_a_ranking_says_how_far_above_the_limit_it_is_or_why_it_does_not(name):
     ranking = ranked(name)

@@ -42,7 +42,7 @@ def changed(name, **fields):
     return json.dumps({**json.loads(CERTIFICATES[name].read_text(encoding="utf-8")), **fields})
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(3)
 @every_certificate
 def test_a_certificate_is_proved_again_by_another_program_in_another_arithmetic(checker, name):
     text = CERTIFICATES[name].read_text(encoding="utf-8")
@@ -165,6 +165,7 @@ OPTIMAL = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", OPTIMAL)
 def test_a_table_and_its_limit_are_checked_by_another_program(limit_checker, name):
     query, objective, at, step = OPTIMAL[name]

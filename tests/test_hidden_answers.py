@@ -98,7 +98,7 @@ def failure(call):
         pyplot.close("all")
 
 
-@pytest.mark.few(15)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", CALLS)
 def test_no_error_shows_a_true_answer(name):
     for given, answer in GIVEN.items():

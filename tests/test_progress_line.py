@@ -82,6 +82,7 @@ SEARCHES = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", SEARCHES)
 def test_every_search_shows_its_progress(monkeypatch, name):
     stream = terminal(monkeypatch)

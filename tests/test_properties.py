@@ -318,6 +318,7 @@ two_orders = st.lists(st.sampled_from([1.25, 1.5, 2.0, 3.0, 8.0, 32.0]), min_siz
 )
 
 
+@pytest.mark.slow
 @few
 @given(mechanisms(), two_epsilons, two_orders, st.sampled_from([1e-9, 1e-4, 0.01, 0.2]))
 def test_every_number_rises_with_the_sensitivity_and_goes_with_the_others(within, mechanism, epsilons, orders, delta):

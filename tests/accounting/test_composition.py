@@ -117,7 +117,7 @@ def test_a_composition_of_nothing_helps_nobody():
     assert nothing.odds().startswith("Of 1,000,000 people")
 
 
-@pytest.mark.claim("privacy")
+@pytest.mark.slow
 @pytest.mark.parametrize("bounding", [rb.TRUNCATE, rb.UNBOUNDED])
 def test_it_is_the_smaller_upper_end(bounding):
     event = MechanismEvent(mechanism=short(rb.Laplace(scale=4.0), bounding=bounding), times=100)

@@ -25,6 +25,7 @@ def test_curves_add():
     assert (renyi.curve(event, orders) >= np.asarray(single) * (1.0 - 1e-15)).all()
 
 
+@pytest.mark.few(2)
 @crossed({"times": [1, 30, 10_000], "scale": [0.5, 1.0, 5.0, 100.0]})
 def test_epsilon_is_never_below_the_exact_one(scale, times):
     for delta in (1e-3, 1e-6, 1e-12):

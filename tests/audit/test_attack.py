@@ -36,7 +36,7 @@ def test_every_mechanism_keeps_its_word(name):
     assert found.epsilon > 0.7 * epsilon  # the attack is no dummy: it comes near, by seven standard deviations or more
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "share", "draws"), LESS)
 def test_a_tenth_less_noise_is_caught_and_a_third_less_if_it_is_gaussian(name, share, draws):
     made, epsilon, delta = mechanism(name)

@@ -158,7 +158,7 @@ def quarterly(folder):
     return folder
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "line",
     [

@@ -121,7 +121,7 @@ def test_pure(asked: Any) -> None:
         assert max(less.renyi(p, q, mp.inf) for p, q in pairs) > mp.mpf(epsilon), mechanism
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(4)
 @each(APPROXIMATE, TARGETS, RATIOS, of=5)
 def test_approximate(asked: Any) -> None:
     case, (epsilon, delta), ratio = asked

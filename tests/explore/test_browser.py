@@ -81,7 +81,7 @@ def shown_equals(page, plan):
     return view
 
 
-@pytest.mark.claim("page")
+@pytest.mark.slow
 def test_the_page_opens_with_the_numbers_of_the_dry_run(page, demo_folder, capsys):
     assert run(["release", str(demo_folder / "plan.toml"), "--dry-run", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)

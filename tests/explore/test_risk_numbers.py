@@ -47,7 +47,7 @@ def lower_somewhere(one, two):
     return [name for name, (first, second) in numbers.items() if first < second]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("name", PLANS)
 def test_a_quick_risk_is_never_below_the_certified_one(name, budget):

@@ -65,7 +65,7 @@ def test_whoever_touches_the_files_reveals_no_more_than_the_total(memory, elsewh
             assert passed, (touch, order)
 
 
-@pytest.mark.claim("forgery")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "seed"),
     [(8, 1), pytest.param(15, 1, marks=pytest.mark.slow), pytest.param(1000, 2, marks=pytest.mark.long)],
@@ -76,6 +76,7 @@ def test_random_walks_of_spends_kills_and_old_files_stay_within_the_total(memory
     assert 3 * min(sum(revealed), sum(refused)) > 10 * count
 
 
+@pytest.mark.slow
 def test_control_random_walks_that_put_back_the_head_too_do_not(memory, rule):
     assert max(revealed for revealed, _ in play(walks, memory, rule, 4, 1, ".head")) > TOTAL
 

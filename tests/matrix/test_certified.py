@@ -37,7 +37,7 @@ def parts(m: rb.Mechanism) -> dict[str, Any]:
 
 
 # Gaussian noise seen from the line, on a union and on intervals: seven of these ended undecided.
-@pytest.mark.few(23)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 @pytest.mark.parametrize("cell", ALLOWED, ids=str)
 def test_what_was_calibrated_is_certified_at_its_own_target(cell: Cell, delta: float) -> None:

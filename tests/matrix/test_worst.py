@@ -69,7 +69,7 @@ def test_pure_epsilon(cell: Cell) -> None:
     assert mechanism.epsilon() == worst.upper
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(5)
 @every_cell_with("epsilon", [0.5, 2.0])
 def test_delta(cell: Cell, epsilon: float) -> None:
     mechanism = cell.mechanism()
@@ -112,7 +112,7 @@ def test_epsilon_at_a_delta(cell: Cell) -> None:
         assert at_pair > delta or scan(mechanism, delta_at(mechanism, less))[0] > delta
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "cell", [cell for cell in ALLOWED if cell.range == "equal" and cell.noise != "truncated_laplacian"], ids=str
 )

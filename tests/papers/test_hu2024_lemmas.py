@@ -17,6 +17,7 @@ def gaussian(scale=1.0):
     return mechanism(rb.UNBOUNDED, scale)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("at", PLACES)
 def test_lemma_4_1_the_fisher_information_of_truncated_noise(at):
     phi, z = (lambda x: math.exp(-x * x / 2.0) / math.sqrt(2.0 * math.pi)), kept(at)

@@ -41,7 +41,7 @@ def _closed():
     plt.close("all")
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", PICTURES)
 def test_every_picture_is_labelled_and_drawn_where_it_was_asked_for(name):
     _, (left, right) = plt.subplots(1, 2)

@@ -377,7 +377,7 @@ def test_two_hundred_plans_are_answered_as_by_the_oracle(source, plans, least, r
     assert compared > least
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("words", "condition"), WHERES, ids=[words for words, _ in WHERES])
 def test_conditions_choose_the_rows_that_sqlite_chooses(words, condition, tmp_path):
     rows = make_rows(words, 300)

@@ -750,6 +750,7 @@ FURTHER_PLANS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.claim("sensitivity", "privacy")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * name.startswith("more")) for name in FURTHER_PLANS]
@@ -913,7 +914,11 @@ def forgetting():
 
 
 LATER = ["local times depend on other rows", "selected keys count every row of a unit"]
-LATER += ["a sensitivity forgets rows", "a sensitivity forgets periods"]
+LATER += [
+    "a sensitivity forgets rows",
+    "a sensitivity forgets periods",
+    "selected keys are drawn at four times their rate",
+]
 """The controls of plans that are slow, or that take long and have another beside them."""
 
 

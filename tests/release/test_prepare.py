@@ -60,6 +60,7 @@ def counts(number, **more):
     )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("number", "most"), [(1, 1.36), (8, 11.4), (10, 13.37), (100, 42.25), (1000, 133.61)])
 def test_many_counts_share_one_account(number, most):
     """Plain sums give 1.41 times the number, a Gaussian account 4.22 times its root: see THEORY, 7."""
@@ -130,7 +131,7 @@ OF = {"a": ["1", "2", "3"], "k": [*"abcdefghij"], "m": ["1", "2", "3"]}
 OF["day"] = [datetime.date(2025, 1, 30) + datetime.timedelta(at) for at in range(30)]
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("objective", ["total", "relative"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("asked", SHARED, ids=lambda asked: asked[-1]["kind"])

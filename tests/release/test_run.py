@@ -78,6 +78,7 @@ def test_nothing_is_charged_for_a_plan_that_does_not_fit(ledger):
     assert str(ledger.account("people").remaining) == "epsilon 2"
 
 
+@pytest.mark.few(2)
 @pytest.mark.claim("charge")
 @pytest.mark.parametrize(
     ("change", "field"),
@@ -104,7 +105,7 @@ def test_shares_that_are_too_small_are_refused_before_the_charge(ledger, change,
     assert str(ledger.account("people").remaining) == "epsilon 2"
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda each: each["kind"])
 def test_the_smallest_epsilon_goes_through(kind):
     plan = make_plan({**plan_data([], [kind], unit=PEOPLE), "budget": {"epsilon": 4e-30}})
@@ -184,6 +185,7 @@ def held(kind, level, truth):
     return ((lower <= truth) & (truth <= upper)).mean()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "kind", ["rectify Laplace", "rectify Gaussian", "rectify TruncatedLaplacian", "truncate Laplace"]
 )

@@ -245,6 +245,7 @@ def test_random_queries_are_answered_as_duckdb_does(seed, number):
     assert compared > 1.5 * number
 
 
+@pytest.mark.few(2)
 @crossed({"number": ["wait", "ABS(cost)"], "level": [0.01, 0.25, 0.5, 0.99]})
 def test_quantiles_lie_between_the_values_beside_their_rank(number, level):
     table = make_table(7)
@@ -329,7 +330,7 @@ STEPS = [
 ]
 
 
-@pytest.mark.few(40)
+@pytest.mark.few(24)
 @SEEDS
 @pytest.mark.parametrize(("inner", "outer"), STEPS)
 def test_one_row_a_unit_first(inner, outer, seeds):

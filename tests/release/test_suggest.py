@@ -109,6 +109,7 @@ def test_owners_are_counted_once_at_their_places_in_the_rows_that_are_asked_for(
                 assert counted(engine, tree) == by_hand(plan, rows, groups=groups, asked=asked)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("asked", [everything, low_or_at_b], ids=["all", "where"])
 @pytest.mark.parametrize("name", ["public", "private"])
 def test_one_owner_adds_at_most_one(name, asked):

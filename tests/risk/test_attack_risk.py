@@ -50,6 +50,7 @@ def test_a_reconstruction_is_at_most_what_the_curve_leaves(baseline):
     assert found <= min(1.0, math.e * baseline + 2e-9)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("m", [TABLE, COIN, LAPLACE, CUT])
 def test_the_audit_never_finds_more(m):
     """The event that an attack found, on outputs it was not searched on, with a bound that fails once in 10^9 runs."""

@@ -101,7 +101,7 @@ def all_of(risk, rates=(0.05,), others=OTHERS, **keywords):
     return found
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", leaving_out(KINDS, "truncated Gaussian", "on a union", "on a half-line"))
 def test_both_ends_are_in_order_and_one_is_the_safe_bound(name):
     if name in SLOW:  # a reconstruction is a second trade-off
@@ -138,7 +138,7 @@ COMPOSITIONS = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", leaving_out(COMPOSITIONS, "20 Gaussian", "sampled", "fixed batches"))
 def test_compositions_have_both_ends_in_order(name):
     found = all_of(COMPOSITIONS[name], others=OTHERS[:2], tolerance=1e-6)
@@ -197,6 +197,7 @@ def test_a_risk_without_pairs_ends_where_nothing_is_published():
     assert found.reconstruction(0.3).lower == pytest.approx(0.3, abs=1e-15)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ["truncated Laplace", "clamped Gaussian", "discrete", "table", "guarantee with delta"])
 def test_no_bit_depends_on_the_precision_that_a_caller_has_set(name):
     seen = []

@@ -16,6 +16,7 @@ from rangebound.risk.tradeoff_curve import miss_rate
 from tests.risk.closed_forms import FAMILIES, RATES, ROWS, best_miss, free, laplace_curve, table
 
 
+@pytest.mark.few(30)
 @pytest.mark.parametrize("alpha", RATES)
 @pytest.mark.parametrize("scale", [0.3, 1.0, 4.0])
 @pytest.mark.parametrize("noise", FAMILIES)

@@ -21,7 +21,7 @@ INF = math.inf
 STEPS = (None, 0.01, 0.3)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("m", mechanisms(RANGES[:1]), ids=name)
 def test_floats_and_balls_agree_word_by_word(m):
     """The slow path, forced for every word as by an endless margin, gives what the fast path decides."""
@@ -37,7 +37,7 @@ def test_floats_and_balls_agree_word_by_word(m):
             assert undecided[i] or exact == drawn[i]
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("m", mechanisms(RANGES[::2]), ids=name)
 def test_kernel_and_numpy_agree_word_by_word(m):
     pytest.importorskip("rangebound.sampling._kernel", reason="installed without a compiler")

@@ -102,6 +102,7 @@ def test_draws_follow_the_law_at_and_beyond_the_ends(family, bounding, answer):
     assert p_value(drawn, m, answer, edges(m, answer)) > RARE_ALARM
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("m", [m for m in cases() if slow(m)], ids=name)
 def test_fewer_draws_of_the_slow_ones_follow_the_law(m):
     assert p_value(m.release(np.full(50_000, 0.3)), m, 0.3, edges(m, 0.3)) > RARE_ALARM

@@ -38,7 +38,7 @@ def discretized(step):
     return discretization.discretize(step, math.ldexp(round(math.ldexp(width, 30)), -30), 1e-12)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: repr(step)[:70])
 def test_the_line_lies_above_the_profile_and_the_lowered_one_below(step):
     found = discretized(step)

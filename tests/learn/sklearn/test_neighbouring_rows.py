@@ -132,6 +132,7 @@ BROKEN: dict[str, tuple[Any, Any, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", BROKEN)
 def test_control_rows_that_are_not_clipped_so_move_it_by_more(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, settings, clip = BROKEN[name]

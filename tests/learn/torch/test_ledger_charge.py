@@ -97,6 +97,7 @@ def test_accounts_of_every_rule(ledger: Ledger) -> None:
         run("gaussian", 10)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -35,7 +35,7 @@ def p_value(mechanism: rb.Mechanism, location: float, drawn: np.ndarray) -> floa
     return float(stats.chisquare(counted[kept], expected[kept] * counted[kept].sum() / expected[kept].sum()).pvalue)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("bounding", "support"), BOUNDINGS, ids=str)
 @pytest.mark.parametrize("source", ["secure", "insecure"])
 def test_the_released_coordinate_has_the_law(bounding: Any, support: Any, source: str) -> None:

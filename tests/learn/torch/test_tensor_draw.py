@@ -66,7 +66,7 @@ def test_what_has_no_form_in_tensors_is_left_to_the_processor(m, device):
     assert tensor_draw.release_in_place(m, torch.zeros(3, dtype=torch.float64, device=device)) is None
 
 
-@pytest.mark.few(28)
+@pytest.mark.few(14)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("m", IN_TENSORS, ids=name)
 def test_what_it_decides_is_what_the_processor_draws(m, device):

@@ -137,7 +137,7 @@ def test_spans_left_out_with_nothing_in_their_place_are_noticed(monkeypatch):
         assert not Integrals(near._plain, p).mass(near.spans)[0].overlaps(exact[0])
 
 
-@pytest.mark.few(19)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_single_laws_are_never_understated(cell):
     mechanism = cell.mechanism()

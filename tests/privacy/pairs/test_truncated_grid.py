@@ -145,7 +145,7 @@ NUMBERS = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CASES)
 def test_the_supremum_over_a_grid_is_exact(name):
     m, kind, argument, (low, high) = CASES[name]
@@ -186,6 +186,7 @@ def test_the_scan_notices_a_number_that_is_too_small():
     assert worst_delta(gaussian(10.0, 500, step=25.0).setting, 0.5).upper > 1.001 * truth
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("scale", "order", "d"), [(0.2, 1.5, 1.0), (0.4, 3.0, 0.7), (1.3, 2.5, 0.3), (0.3, 16.0, 0.45)]
 )

@@ -144,7 +144,7 @@ SMALL = [
 MAKES = [lambda n, s: Delta(n, s, 0.2), lambda n, s: Renyi(n, s, 3.5), lambda n, s: Renyi(n, s, 1.01)]
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("make", MAKES)
 @pytest.mark.parametrize("setting", SMALL)
 def test_the_search_in_balls_agrees(setting, make):

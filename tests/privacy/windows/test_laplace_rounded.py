@@ -110,7 +110,7 @@ def by_mpmath(of, p, d, order):
     return mpmath.log(total) / (mpmath.mpf(order) - 1)
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("name", "order"), CASES)
 def test_the_enclosure_is_narrow_and_above_every_value_in_balls(name, order):
     of = {**SETTINGS, **ONCE_OPEN}[name]

@@ -72,7 +72,7 @@ def _width(of):
     return of.shape.ends[1] - of.shape.ends[0]
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_enclosure_is_narrow_overlaps_that_of_the_search_and_is_above_every_value(name, asked):
@@ -105,7 +105,7 @@ def test_a_target_is_decided_on_either_side(name):
     assert below.lower > known.lower * (1.0 - 1e-7)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_no_pair_has_a_larger_delta_by_the_definition(name):
     of, dice = SETTINGS[name], np.random.default_rng(8)

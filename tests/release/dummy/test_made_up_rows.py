@@ -51,7 +51,7 @@ def check_columns(plan, folder, ending):
     return copy
 
 
-@pytest.mark.few(17)
+@pytest.mark.few(9)
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_plan_of_the_pages_can_be_asked_of_its_made_up_rows(tmp_path, page, ending):

@@ -44,6 +44,7 @@ COLLATED = "person VARCHAR COLLATE NOCASE, clinic VARCHAR COLLATE NOCASE.NOACCEN
 ROWS = [(who, where, 10.0 * at, 30) for at, who in enumerate(["ann", "Ann", "ANN"]) for where in PLACES]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("keys", [{}, {"clinic": PLACES}], ids=["private", "public"])
 @pytest.mark.parametrize("unit", [{}, {"column": "person", "rows": 2, "groups": 2}], ids=["rows", "people"])
 def test_texts_that_a_column_takes_for_one_are_different_owners_and_keys(tmp_path, unit, keys):

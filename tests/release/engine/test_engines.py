@@ -407,6 +407,14 @@ class TestSpark(OtherEngine):
     def test_a_plan_with_made_columns_finds_what_duckdb_finds(self):
         super().test_a_plan_with_made_columns_finds_what_duckdb_finds()
 
+    @pytest.mark.slow
+    def test_every_function_has_the_values_of_another_evaluator(self):
+        super().test_every_function_has_the_values_of_another_evaluator()
+
+    @pytest.mark.slow
+    def test_the_row_of_each_unit_is_the_same_to_the_last_bit(self):
+        super().test_the_row_of_each_unit_is_the_same_to_the_last_bit()
+
     @pytest.mark.long
     def test_every_kind_has_contribution_bounds_of_its_own(self):
         plan, rows = bounded(2), with_spring(300)

@@ -101,6 +101,7 @@ def test_control_plain_arithmetic_stops_at_one_row(sign, postgres):
 TINY = [5e-324, 1e-310, 1e-200, -1e-200, 1e-160, 0.0, 1.0, 2.5, math.nan, math.inf, -1e308, 1e308]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("ends", [(0.0, 1e149), (0.0, 1e-149), (-1e149, 0.0), (-1.0, 1.0), (0.0, 1.0)])
 def test_tiny_values_in_a_wide_range_stop_nothing(ends, postgres):
     """A product that is 0 by underflow would stop a statement."""

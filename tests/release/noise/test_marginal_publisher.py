@@ -97,7 +97,7 @@ def published(plan, engine):
 FILTER = [{"column": "height", "is": ">", "value": 1.7}]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("unit", "listed", "seed"), [*itertools.product(UNITS, (False, True), range(2))])
 def test_every_count_is_right_with_keys_that_are_not_listed(unit, listed, seed):
     rows, where = frame(seed), FILTER if seed else []
@@ -405,6 +405,7 @@ def test_rows_without_a_listed_key_count_for_no_kind_of_question(unit):
     assert found(rows, True) == found(kept, False) != found(rows, False)  # control: there are such rows
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("level", [1e-3, 0.5, 0.95, 1 - 1e-9, 0.9999999999999999])
 def test_the_intervals_of_a_workload_have_the_proved_reach_of_rounded_noise(level):
     for each in prepare(plan_of(MANY, delta=0.01, level=level)).publishers:

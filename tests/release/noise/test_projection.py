@@ -104,7 +104,7 @@ def leaves_of(size, identities):
     return rows
 
 
-@pytest.mark.few(36)
+@pytest.mark.few(18)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("seed", range(8))
 def test_numbers_are_whole_in_bounds_and_add_up(shape, seed):
@@ -181,7 +181,7 @@ HOSTILE = {
 VARIANCES = [[1.0], [0.0], [np.inf], [0.0, np.inf, 1e-300, 1e300, 5e-324, 1.0]]
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @crossed({"hostile": HOSTILE, "shape": SHAPES})
 def test_hostile_answers_have_a_result(shape, hostile, capfd):
     size, identities = SHAPES[shape]
@@ -209,7 +209,7 @@ def structures(draw):
     return values, variances, identities, np.array(lower), np.array(lower) + np.array(width)
 
 
-@pytest.mark.claim("range")
+@pytest.mark.slow
 @given(structures())
 @settings(deadline=None, max_examples=50)
 def test_any_identities_hold_or_there_is_no_result_whatever_the_answers(case):
@@ -245,7 +245,7 @@ SOLVERS = ("clarabel.DefaultSolver", "scipy.optimize.linprog", "scipy.optimize.m
 ERRORS = [Mock(side_effect=each("ill-conditioned")) for each in (ValueError, RuntimeError, FloatingPointError)]
 
 
-@pytest.mark.few(34)
+@pytest.mark.few(17)
 @pytest.mark.parametrize(
     ("broken", "near"),
     [

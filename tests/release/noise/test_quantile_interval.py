@@ -86,7 +86,7 @@ def test_no_end_passes_the_quantile_more_often_than_stated(question, asked, name
             assert max(beyond(question, values, asked, rate, shift)) <= Fraction(1 - level) / 2
 
 
-@pytest.mark.claim("interval")
+@pytest.mark.slow
 def test_the_stated_probability_is_nearly_met_and_control_a_smaller_margin_exceeds_it():
     rate = exponential.rate(0.5, Fraction(1), 0.1)
     shift = quantile_interval.margin(len(GRID.grid.candidates), rate, 0.95)

@@ -61,6 +61,7 @@ def coverage(publisher, truth):
     return Fraction(sum(int(weight) for weight, good in zip(weights, holds, strict=True) if good), TOTAL)
 
 
+@pytest.mark.few(3)
 @crossed({"name": DESIGNS, "level": [0.5, 0.95, 0.999]})
 def test_intervals_hold_every_true_answer_as_often_as_they_say(name, level):
     publisher = made(name, level=level)
@@ -85,6 +86,7 @@ def test_neighbours_one_third_apart_stay_neighbours_in_exact_arithmetic():
         assert far <= table.reach[made("reals").row(one)], at
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", DESIGNS)
 def test_draws_are_outputs_in_the_support_and_have_the_law_of_their_row(name):
     publisher = made(name)

@@ -105,7 +105,7 @@ NUMBERS |= {"days": 12 + 3 + 2 + 12, "days of both": 2 * (12 + 12 + 2)}
 LAST = dict.fromkeys(WORKLOADS, "total") | {"no margins": "by age, city", "days": "running", "days of both": "month"}
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("account", ACCOUNTS)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_whole_release_adds_up_and_has_a_certificate_with_unbiased_answers_beside(name, account, tmp_path):

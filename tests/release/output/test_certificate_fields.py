@@ -355,7 +355,7 @@ HEAVY |= {"local times and periods", "one row a unit in local time"}
 SOME = [pytest.param(name, marks=[pytest.mark.slow] * (name in HEAVY)) for name in SHAPES]
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", SOME)
 def test_changes_of_some_fields_are_refused(name):
     chance = random.Random(name)
@@ -374,7 +374,7 @@ def test_a_change_of_any_field_is_refused_with_much_noise_and_with_hardly_any(na
     assert walk(made(name, **other), lambda every: chance.sample(every, min(len(every), most))) > 100
 
 
-@pytest.mark.few(15)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("name", SOME)
 def test_nobody_who_writes_both_hashes_changes_who_is_protected_and_how_well(name):
     chance = random.Random(name)

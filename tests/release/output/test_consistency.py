@@ -119,7 +119,7 @@ def test_counts_by_private_keys_and_shares_of_different_rows_are_not_fitted():
     assert notes(plan, cells) == ("shares of partition 'p' are not fitted: they are about different rows",)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{"unbiased": True}, {}])
 def test_a_total_that_nobody_asked_for_is_made_of_unclamped_numbers(more):
     """1,000 and 1,500 empty cells at epsilon 0.05: their sum has a standard error of 894, and 10,000 if clamped."""

@@ -95,6 +95,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("query", "parts"), STEPS)
 def test_published_intervals_are_as_narrow_as_the_margins(query, parts):
     """On real draws, with steps, groups and whole numbers, rounded as they are read."""

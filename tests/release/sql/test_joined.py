@@ -212,7 +212,7 @@ def test_a_damaged_public_file_is_refused_before_the_charge_or_read_without_fail
         assert (ledger.account("people").spent.epsilon.units == 0) != read
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "name", ['a"b', "a`b", "select", "a.b", "ä; DROP TABLE x --", "k0", "c0", "joined", "source", "rank_0"]
 )

@@ -107,8 +107,7 @@ def test_the_time_zone_of_a_spark_session_does_not_matter(spark):
         spark.conf.set("spark.sql.session.timeZone", before)
 
 
-@pytest.mark.few(1)
-@pytest.mark.claim("answer")
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["us", "s", "ms", "ns"])
 def test_instants_beyond_the_calendar_are_missing(unit, tmp_path):
     far = [2**63 - 1, -(2**63) + 1, 2**62, -(2**62), 0]

@@ -39,7 +39,7 @@ def in_balls(m: rb.Mechanism, at: float, order: float) -> tuple[float, float]:
     return forward, max(rb.renyi(m.law(at + s), m.law(at), order) for s in (c, -c))
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @crossed({"bounding, support": KINDS, "dtype": [torch.float32, torch.float64]}, ids=str)
 def test_tensors_equal_the_scalar_function(bounding: Any, support: Any, dtype: Any) -> None:
     m = mechanism(bounding, support)
@@ -56,7 +56,7 @@ def test_tensors_equal_the_scalar_function(bounding: Any, support: Any, dtype: A
             assert float(ours[0]) == pytest.approx(exact, rel=close, abs=rounding)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @crossed({"bounding, support": KINDS, "shift": [2.0**-13, 2.0**-6, 0.3125, 2.0]}, ids=str)
 def test_the_table_is_above_the_truth_and_close(bounding: Any, support: Any, shift: float) -> None:
     m = mechanism(bounding, support, shift=shift)

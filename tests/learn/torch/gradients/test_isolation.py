@@ -279,6 +279,7 @@ KEPT: list[torch.Tensor] = []
 HELD = nn.Parameter(torch.ones(6))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("run", "error", "words"),
     [

@@ -58,7 +58,7 @@ def moved(name: str, clip: Any, device: str, *, full: int | None, count: int = 6
     return max(float((each - sums[0]).abs().max()) for each in sums[1:])
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.claim("gradient")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("clip", [Elementwise(clip=1e-3), Euclidean(clip=0.1)], ids=["elementwise", "Euclidean"])

@@ -88,7 +88,7 @@ def outside(reach, weights, fineness=12):
     return math.fsum(total[np.abs(places) > reach * deviation].tolist())
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("weights", [(1,), (1, 1), (1, 2), (3, 1, 1)])
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
 def test_a_sum_of_rounded_noise_stays_within_its_reach(weights, level):

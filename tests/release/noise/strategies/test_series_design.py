@@ -48,7 +48,7 @@ SMALL = [
 ]
 
 
-@pytest.mark.few(24)
+@pytest.mark.few(12)
 @pytest.mark.parametrize(("length", "ranges"), SMALL)
 @pytest.mark.parametrize("account", NoiseAccount)
 @pytest.mark.parametrize("cells", [1, 2, 3])

@@ -40,7 +40,7 @@ def worst_neighbour(strategy):
     return (moved**2 if strategy.account is GAUSSIAN else moved).sum(axis=1).max()
 
 
-@pytest.mark.few(30)
+@pytest.mark.few(15)
 @pytest.mark.parametrize("parents", TREES.values(), ids=TREES)
 @pytest.mark.parametrize("account", NoiseAccount)
 @pytest.mark.parametrize("cells", [1, 2, 3])

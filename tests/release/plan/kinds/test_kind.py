@@ -386,8 +386,8 @@ WHOLE = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.claim("answer")
-@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("size", "budget", "more"),
     [

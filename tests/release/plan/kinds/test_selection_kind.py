@@ -62,7 +62,7 @@ def counts_of(data, unit, column="airport"):
     return owned[column].value_counts()
 
 
-@pytest.mark.few(15)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("by", [[], ["sex"]])
 @pytest.mark.parametrize(
@@ -160,6 +160,7 @@ def test_the_certificate_makes_it_again_and_refuses_other_keys(delta):
 COUNT = {"name": "every", "kind": "count of units", "by": ["airport"]}
 
 
+@pytest.mark.few(2)
 @crossed({"asked": [(TOP,), (TOP, COUNT), (COUNT, TOP), (GROUPED, {**TOP, "name": "all"})], "epsilon": [1.0, 60.0]})
 def test_the_certificate_of_selected_keys_makes_it_again(asked, epsilon):
     """In a Gaussian account, where a threshold selects, and in plain sums; beside all selected keys, or alone."""

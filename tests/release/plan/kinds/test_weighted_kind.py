@@ -166,6 +166,7 @@ def distances(most, unit, seed, pairs=25):
     return worst, square, plan.query[0].sensitivity(plan.unit, 3)
 
 
+@pytest.mark.few(2)
 @crossed({"neighbours": [{}, {"neighbours": "replace", "size": 5}], "groups": [1, 2], "most": [1, 3]})
 def test_no_neighbour_is_farther_apart_than_the_sensitivity_and_some_are_as_far(most, groups, neighbours):
     worst, square, stated = distances(most, {"column": "who", "groups": groups, **neighbours}, 10 * most + groups)
@@ -218,7 +219,7 @@ def one_of(query, budget, **parts):
     return make_plan({"budget": budget, "query": asked, **({"unit": {"column": "k"}} if owned else {}), **parts})
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @crossed({"query": COUNTED, "budget": [{"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}]})
 def test_an_unbiased_number_stands_beside_the_one_in_the_support(query, budget):
     plan = one_of({**query, "unbiased": True}, budget)
