@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, settings, strategies
 
 import rangebound
 
@@ -30,6 +30,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("rangebound")
+strategies.text().validate()  # makes hypothesis's tables of characters and keeps them: no case is to pay for that
 
 
 TRACED = 1
