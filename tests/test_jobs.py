@@ -172,7 +172,6 @@ NEAR = {"flights": 0.6, "visits": 0.95, "films": 0.9, "penguins": 0.6, "survey":
 """The part of the numbers that is within 1 % of pandas' own at epsilon 100; small groups of bounded planes are not."""
 
 
-@pytest.mark.claim("answer")
 @pytest.mark.few(1)
 @every_job
 def test_pandas_has_the_same_numbers_where_the_noise_is_gone(folder, job):

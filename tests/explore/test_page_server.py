@@ -107,7 +107,6 @@ def test_errors_are_said_in_a_line(explorer):
     assert posted(explorer, "odd", {})[0] == 404
 
 
-@pytest.mark.claim("page")
 def test_the_page_saves_its_own_file_and_no_other(tmp_path):
     file, other = tmp_path / "ours.toml", tmp_path / "plan.toml"
     text = "# ours\n[budget]\nepsilon = 1.0 # a year\n[[query]]\nname = 'visits'\nkind = 'count'\n"

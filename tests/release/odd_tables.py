@@ -16,7 +16,7 @@ from rangebound.release.prepare import answers
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.sampling.entropy import secure_bits
 from tests.release.plans import SALT, prepared_with
-from tests.release.sources import in_spark, table
+from tests.release.sources import table
 
 ODD = [None, math.nan, math.inf, -math.inf, -1e300, 1e300, -0.0]
 TYPES = {
@@ -57,10 +57,6 @@ def arrow(rows):
 def frame(rows):
     """As a frame of pandas in which infinities are missing."""
     return pandas.DataFrame(rows, columns=list(TYPES)).replace([math.inf, -math.inf], np.nan)
-
-
-def on_spark(rows, session):
-    return in_spark(rows, TYPES, session)
 
 
 def plan_of(questions, unit=None, by=(), **more):

@@ -184,7 +184,6 @@ def check_rules(engine, rows):
             assert counted(plan, engine) == expected, name
 
 
-@pytest.mark.claim("answer")
 @pytest.mark.parametrize(
     "source", ["arrow", "postgres", *(pytest.param(each, marks=pytest.mark.slow) for each in ("csv", "spark"))]
 )

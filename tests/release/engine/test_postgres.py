@@ -180,7 +180,6 @@ def test_texts_are_read_as_duckdb_reads_them(postgres):
             assert ours[at] == theirs[at], text
 
 
-@pytest.mark.claim("answer")
 def test_numbers_times_and_texts_of_all_types(postgres):
     """NaN and infinities in numeric and float, dates beyond the calendar, domains, enums and collations."""
     with database(postgres) as base:

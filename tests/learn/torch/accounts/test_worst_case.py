@@ -84,7 +84,6 @@ def products(mechanism: rb.Mechanism, rate: float, at: float, epsilon: float) ->
     )
 
 
-@pytest.mark.claim("privacy")
 @pytest.mark.parametrize("rate", [0.2, 0.9])
 def test_a_sampled_truncated_step_keeps_its_epsilon_in_both_directions(rate: float) -> None:
     delta = 1e-3

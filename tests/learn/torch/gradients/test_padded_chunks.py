@@ -84,7 +84,6 @@ def tally_alone(name: str, device: str, *, full: int | None) -> tuple[float, int
 
 
 @pytest.mark.few(1)
-@pytest.mark.claim("gradient")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", train_models.MODELS)
 def test_whether_a_gradient_is_below_the_norm_does_not_depend_on_others(name: str, device: str) -> None:
@@ -107,7 +106,6 @@ def test_places_in_chunks_of_real_sizes_do_not_matter(
         assert moved(model, clip, "cuda", full=count, count=count) > 0.0
 
 
-@pytest.mark.claim("gradient")
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", sorted(name for name in train_models.MODELS if name.startswith(("CNN", "MLP"))))
 def test_without_chunks_of_one_size_it_moves(name: str) -> None:
