@@ -28,7 +28,7 @@ settings.load_profile("rangebound")
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_sessionstart() -> None:
+def pytest_collection() -> None:
     """Have hypothesis make its tables of characters, and keep them: no case is to pay for that."""
     strategies.text().validate()
 
