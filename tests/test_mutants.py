@@ -9,18 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import reach
-from tests.mutants import (
-    OPERATORS,
-    PYTEST,
-    ROOT,
-    _environment,
-    every_mutant,
-    guarded,
-    harmless,
-    mutants_of,
-    without_guarantee,
-)
+from tests import mutants, reach
+from tests.mutants import OPERATORS, PYTEST, ROOT, every_mutant, guarded, harmless, mutants_of, without_guarantee
 
 SOURCE = """
 def bound(lower, upper, losses, xp):
@@ -75,7 +65,7 @@ def test_what_is_called_harmless_exists_and_has_a_reason() -> None:
 def test_a_broken_line_is_caught_by_the_tests_that_call_it_and_a_harmless_one_is_not(tmp_path: Path) -> None:
     """The whole way on one file of tests: which test calls which function, then two mutants of one function."""
     tests = ["tests/test_ball.py"]
-    noting = _environment(tmp_path, **{reach.FOLDER: str(tmp_path)})
+    noting = mutants._environment(tmp_path, **{reach.FOLDER: str(tmp_path)})
     subprocess.run([*PYTEST, "-p", "tests.reach", *tests], cwd=ROOT, env=noting, check=True, capture_output=True)
     _, called = reach.read(tmp_path)
     assert all(test.startswith(tests[0]) for test in called["ball.py:up"])
@@ -83,7 +73,7 @@ def test_a_broken_line_is_caught_by_the_tests_that_call_it_and_a_harmless_one_is
     broken = next(each.key for each in of_up if each.before == "x.upper()")
     fine = next(each.key for each in of_up if each.key in harmless())
     asked = {"keys": [broken, fine], "reach": str(tmp_path), "results": str(tmp_path / "results"), "patience": 0}
-    judging = _environment(tmp_path, RANGEBOUND_JUDGE=json.dumps(asked))
+    judging = mutants._environment(tmp_path, RANGEBOUND_JUDGE=json.dumps(asked))
     subprocess.run([*PYTEST, "-p", "tests.mutants", *tests], cwd=ROOT, env=judging, check=True, capture_output=True)
     rows = [json.loads(line) for line in (tmp_path / "results").read_text(encoding="utf-8").splitlines()]
     assert [row["verdict"] for row in rows] == ["default", "survived"]

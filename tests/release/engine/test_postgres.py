@@ -291,15 +291,23 @@ def test_rows_that_come_in_during_a_release_are_not_seen_and_none_is_written(pos
             engine.run(exp.select("1"))  # a transaction in which something has failed is over
 
 
+@pytest.fixture
+def few_rights(postgres):
+    """Nobody has a right that was not granted; afterwards everybody has those of the other tests again."""
+    with database(postgres) as base:
+        base.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC; REVOKE TEMPORARY ON DATABASE postgres FROM PUBLIC")
+        yield
+        base.execute("GRANT USAGE ON SCHEMA public TO PUBLIC; GRANT TEMPORARY ON DATABASE postgres TO PUBLIC")
+
+
 def role(base, address, name, rights):
-    base.execute(
-        f"CREATE ROLE {name} LOGIN; REVOKE ALL ON SCHEMA public FROM PUBLIC; GRANT USAGE ON SCHEMA public TO {name}"
-    )
+    base.execute(f"CREATE ROLE {name} LOGIN; GRANT USAGE ON SCHEMA public TO {name}")
     for each in rights:
         base.execute(f"GRANT {each} TO {name}")
     return address.replace("postgres@", f"{name}@")
 
 
+@pytest.mark.usefixtures("few_rights")
 def test_the_right_to_read_the_table_is_enough_and_needed(postgres):
     rows = arrow(make_rows(50))
     table, other = made(postgres, rows), made(postgres, pa.table({"code": ["a"], "region": ["north"]}))
@@ -311,7 +319,6 @@ def test_the_right_to_read_the_table_is_enough_and_needed(postgres):
         }
     )
     with database(postgres) as base:
-        base.execute("REVOKE TEMPORARY ON DATABASE postgres FROM PUBLIC")
         reader = role(base, postgres, "reader", [f"SELECT ON {table}", f"SELECT ON {other}"])
         some = role(base, postgres, "partly", [f"SELECT (person, wait) ON {table}"])
         nobody = role(base, postgres, "nobody", [])
@@ -500,6 +507,7 @@ def test_public_tables_of_this_machine_are_joined_and_private_ones_must_be_of_th
                 view(make_plan({**COUNT, "unit": {"column": "person"}, "join": [join]}), engine)
 
 
+@pytest.mark.usefixtures("few_rights")
 def test_functions_of_the_database_do_not_take_the_place_of_those_of_postgres(postgres):
     rows = make_rows(60)
     table = made(postgres, arrow(rows))
