@@ -12,6 +12,7 @@ from rangebound.release.engine.spark import local_session
 
 TRUSTED = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 QUICK = {"spark_driver_extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {TRUSTED}"}
+PATIENT = {"spark_executor_heartbeatInterval": "100000s", "spark_network_timeout": "1000000s"}  # a clock may jump
 
 
 def pytest_collection_modifyitems(items):
@@ -36,7 +37,7 @@ def spark():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            session = local_session(2, spark_sql_shuffle_partitions="2", spark_log_level="OFF", **QUICK)
+            session = local_session(2, spark_sql_shuffle_partitions="2", spark_log_level="OFF", **QUICK, **PATIENT)
         except EngineError as error:
             if java_home() or shutil.which("java"):
                 raise

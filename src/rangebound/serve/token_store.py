@@ -16,6 +16,7 @@ from rangebound.ledger.names import plain_name
 PREFIX = "rb_"
 _DAY = 86_400.0
 _LONGEST_LIFE = 3660
+_SET_BACK = 300.0  # seconds by which a clock may be set back without refusing the tokens made just before
 
 
 class TokenRole(Enum):
@@ -39,7 +40,7 @@ class Token:
 
     def valid(self, now: float) -> bool:
         """Whether it may be used."""
-        return not self.revoked and self.made <= now < self.ends
+        return not self.revoked and self.made - _SET_BACK <= now < self.ends
 
 
 def token_hash(token: str) -> str:
