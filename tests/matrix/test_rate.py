@@ -169,7 +169,7 @@ def random_mechanism(seed: int) -> rb.Mechanism:
     )
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("seed", some(range(60), of=4))
 def test_random_supports_and_answers(seed: int) -> None:
     mechanism = random_mechanism(seed)

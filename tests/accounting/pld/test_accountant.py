@@ -126,7 +126,6 @@ BOUNDED = [
 ]
 
 
-@pytest.mark.slow
 def test_bounded_laplace_once_through_the_grid_and_directly():
     """25 more cases. The exact value is the core's; the grid is forced by asking below the shortcut for one step."""
     ratios = []

@@ -98,8 +98,8 @@ def _without_empty(rows: list[Row]) -> list[Row]:
 def shown(name: str, value: str | float | None) -> str:
     """A value of a column as people read it: six digits and all before the point; a cost or a bias is rounded up.
 
-    >>> shown("value", 1 / 3), shown("value", 12345678.0), shown("epsilon", 1 / 3), shown("unreliable", True)
-    ('0.333333', '12345678', '0.333334', 'yes')
+    >>> shown("value", 1 / 3), shown("value", 1e6), shown("epsilon", 1 / 3), shown("unreliable", True)
+    ('0.333333', '1000000', '0.333334', 'yes')
     """
     if value is None:
         return ""
