@@ -18,6 +18,7 @@ def shown(demo_folder):
     return plan, plan_view(plan)[0]
 
 
+@pytest.mark.claim("page")
 def test_the_view_has_the_dry_run(shown, demo_folder, capsys):
     _, view = shown
     assert run(["release", str(demo_folder / "plan.toml"), "--dry-run", "--json"]) == 0
