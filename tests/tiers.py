@@ -35,11 +35,11 @@ CLAIMS = {
 }
 """What a slow case of the default tier may be there for."""
 
-BUDGET = 780.0
+BUDGET = 800.0
 """Seconds of processor time for all cases of the default tier, on the machine on which `LOOP` was measured."""
 
-CASE = 2.0
-"""Seconds of processor time that one case of the default tier may take without a claim."""
+CASE, NOISE = 2.0, 1.5
+"""Seconds of processor time for a case without a claim, and how much more one takes with cold caches or by chance."""
 
 LOOP = 0.115
 """Seconds that `_loop` takes on that machine."""
@@ -221,7 +221,7 @@ def over_budget(cases: dict[str, float], claims: set[str], slower: float) -> lis
     [1, 0]
     """
     words = "mark what it guards (claim), or leave it to make test-all (slow, few)"
-    found = [f"{name}: {s:.1f} s of processor time; {words}" for name, s in cases.items() if s > CASE * slower]
+    found = [f"{name}: {s:.1f} s of processor time; {words}" for name, s in cases.items() if s > CASE * NOISE * slower]
     found = [line for line in found if line.partition(": ")[0] not in claims]
     total, allowed = sum(cases.values()), BUDGET * slower
     if total > allowed:

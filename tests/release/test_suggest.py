@@ -284,6 +284,7 @@ def remaining():
         return str(ledger.account("people").remaining)
 
 
+@pytest.mark.claim("charge")
 def test_a_suggestion_is_charged_once_and_given_again(folder, capsys):
     assert run(["plan", "suggest", "plan.toml", "--dry-run"]) == 0
     said = "Would estimate the range of 'x', rows for epsilon 0.4, epsilon 0.1334 a draw, beside the epsilon 4 of the "
