@@ -143,7 +143,7 @@ NO_LIMIT = {"delta": "delta", "line": "bounded", "half-line": "bounded", "bias":
 NO_LIMIT["whole answers at a place"] = "delta"
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ASKED)
 def test_a_ranking_says_how_far_above_the_limit_it_is_or_why_it_does_not(name):
     ranking = ranked(name)

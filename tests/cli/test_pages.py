@@ -115,6 +115,7 @@ def test_what_somebody_has_sent_is_verified(place, capsys):
     assert (len(re.findall("^ok: ", out, re.MULTILINE)), err) == (5, "")
 
 
+@pytest.mark.slow
 def test_a_table_from_postgres(place, postgres, capsys):
     """The table and the login have names of their own on the server of the tests."""
     own = schema_of(fresh_address(postgres))

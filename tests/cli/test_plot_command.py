@@ -7,7 +7,7 @@ MADE = (*COUNT, "--scale", "2")
 BOUNDINGS = ("--bounding", "truncate", "--bounding", "rectify")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("arguments", "ending"),
     [

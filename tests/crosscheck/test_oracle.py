@@ -35,7 +35,7 @@ SUPPORTS = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("pair", [(0.3, 1.1), (1.1, -0.6), (-1.2, -0.4)])
 @pytest.mark.parametrize(("name", "place"), some_pairs(NOISES, SUPPORTS, of=2))
 def test_closed_pieces_against_quadrature(name: str, place: str, pair: tuple[float, float]) -> None:

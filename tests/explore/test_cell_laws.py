@@ -72,6 +72,7 @@ def test_the_limit_is_that_of_the_dry_run_and_below_all():
     assert 0.0 < found["limit"] <= found["worst_mae"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mechanism", ["truncate Laplace", "rectify Laplace"])
 def test_a_curve_and_its_spikes_have_all_the_probability(mechanism):
     found = laws(SUM.replace("MECHANISM", repr(mechanism)), [5.0, 100.0, 250.0])

@@ -150,6 +150,7 @@ def test_a_quick_answer_takes_a_blink():
     assert statistics.median(times) < 0.1
 
 
+@pytest.mark.slow
 def test_numbers_without_end_are_words(explorer):
     status, found = posted(explorer, "trial", {"plan": PLAN.replace("1.0", "0.01")})
     assert status == 200

@@ -58,6 +58,7 @@ def test_a_quick_risk_is_never_below_the_certified_one(name, budget):
         assert lower_somewhere(quick["risk"], certified(name, budget)) == []
 
 
+@pytest.mark.slow
 def test_the_risk_of_the_likely_split_would_be_below():
     """The control: the split that is tried first is not always the one of the release."""
     plan = at(PLANS["demo"], 1.0, 1e-12)

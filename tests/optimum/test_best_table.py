@@ -41,7 +41,7 @@ FREE = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [pytest.param(each, marks=[LONG] * (each == "large epsilon")) for each in FREE])
 def test_a_free_table_is_private_and_near_its_limit(case):
     options, most = FREE[case]
@@ -57,7 +57,7 @@ def test_a_free_table_is_private_and_near_its_limit(case):
         assert table.limit.inputs[-1] == options["query"].range.hull.upper
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["smooth", "free"])
 @pytest.mark.parametrize(
     ("answers", "most"),

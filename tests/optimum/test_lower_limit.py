@@ -106,7 +106,7 @@ def test_a_limit_that_starts_from_a_table_is_the_same(objective, spread):
     assert table.limit.verify()
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answers", "sensitivity", "epsilon", "least"),
     [

@@ -81,6 +81,7 @@ def test_a_gap_has_no_line_and_is_hatched():
     assert len(hatched) == 3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mechanism", [TRUNCATED, CLAMPED, STAIRS, COUNTS], ids=str)
 def test_the_curves_are_those_of_the_mechanism(mechanism):
     x, y = plot.profile(mechanism, epsilons=[0.0, 0.1, 0.3]).lines[0].get_data()

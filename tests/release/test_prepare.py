@@ -131,7 +131,7 @@ OF = {"a": ["1", "2", "3"], "k": [*"abcdefghij"], "m": ["1", "2", "3"]}
 OF["day"] = [datetime.date(2025, 1, 30) + datetime.timedelta(at) for at in range(30)]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("objective", ["total", "relative"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("asked", SHARED, ids=lambda asked: asked[-1]["kind"])

@@ -77,6 +77,7 @@ MOVED = [  # by a step, by a gap, or both
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.05, pytest.param(50.0, marks=pytest.mark.slow)])
 def test_numbers_that_a_step_or_a_gap_has_moved_are_in_their_intervals(epsilon):
     data = plan_data(["clinic"], MOVED, unit=PEOPLE, keys={"clinic": ["a", "b", "none"]})

@@ -143,6 +143,7 @@ def test_there_is_no_way_past_the_ledger_that_is_not_spelt_out():
     assert '"ledger":null' in release(plan, data, ledger=None).certificate.replace(" ", "")
 
 
+@pytest.mark.slow
 def test_the_table_comes_in_all_forms(tmp_path):
     keys = {"clinic": ["=cmd()", "<b>", "a"]}
     plan = make_plan(plan_data(["clinic"], SUPPORTED, unit=PEOPLE, keys=keys, title="<script>"))

@@ -1,11 +1,10 @@
-"""The navigation names every page and no other, and versions lie beside each other."""
+"""The navigation names every page and no other."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from website import navigation, versions
+from website import navigation
 from website.reference import Entry
 
 SMALL = """[project]
@@ -42,14 +41,3 @@ def test_control_a_page_too_many_and_one_too_few_are_found(pages: Path) -> None:
         "parts.md: named in zensical.toml, and does not exist",
         "stray.md: a page that zensical.toml does not name",
     ]
-
-
-def test_versions_lie_beside_each_other_and_the_newest_is_the_first(tmp_path: Path) -> None:
-    site, folder = tmp_path / "site", tmp_path / "all"
-    site.mkdir()
-    for version in ("0.9.1", "0.10.0", "0.9.2"):
-        (site / "index.html").write_text(version)
-        versions.publish(site, folder, version)
-    assert [each["version"] for each in json.loads((folder / "versions.json").read_text())] == ["0.10", "0.9"]
-    assert "url=0.10/index.html" in (folder / "index.html").read_text()
-    assert (folder / "0.9" / "index.html").read_text() == "0.9.2"

@@ -31,8 +31,8 @@ axes.plot([1, 2])
 '''
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not all(map(find_spec, TABLES)), reason="the tables are of the extra `examples`")
-@pytest.mark.few(1)
 @pytest.mark.parametrize("path", notebooks.found(), ids=lambda path: path.stem)
 def test_a_notebook_of_the_gallery_runs_and_draws(path: Path, tmp_path: Path) -> None:
     notebooks.write(path, tmp_path, run=True)

@@ -58,10 +58,3 @@ def test_a_class_has_its_members_and_links_to_other_names() -> None:
     assert reference.types_in("f(x: float) -> Limit", links) == "Types: [`Limit`](Limit-2.md)\n"
     assert reference.linked("see `docs/ledger.md`", links) == "see [ledger](../ledger.md)"
     assert "### `one_by_one`" in PAGES["api/audit.adapters.md"]
-
-
-def test_control_code_headings_and_names_of_arguments_are_not_linked() -> None:
-    links = {"Limit": "Limit-2.md", "limit": "limit.md"}
-    for text in ("# `Limit`", "```python\n`Limit`\n```", "the `limit` of it", "`Limit.verify`", "[`Limit`](x.md)"):
-        assert reference.linked(text, links) == text
-    assert reference.linked("see `rb.limit`", links) == "see [`rb.limit`](limit.md)"

@@ -58,7 +58,7 @@ def composed(p, q, k, h, delta=DELTA):
 BARS = [(5.0, 4.0, 20, 4.841, 4.793), (10.0, 1.0, 100, 72.9, 72.7), (100.0, 20.0, 52, 1.555, 1.546)]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "scale", "k", "trial", "fixed"), BARS)
 def test_the_bars(width, scale, k, trial, fixed):
     """Above the best fixed pair, at most 0.1 % above the trial, and below what both other accountants prove."""
@@ -157,6 +157,7 @@ def test_what_is_known_stays_where_there_is_nothing_to_gain(event, delta, lower,
     assert event is not ONE_PAIR or adaptive_accountant.delta_within(event, 1.0, 0.0, 0.5) == 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-12, pytest.param(1e-40, marks=pytest.mark.slow)])
 def test_tiny_deltas_keep_their_digits(delta):
     event = MechanismEvent(mechanism=laplace(5.0, 4.0), times=20)

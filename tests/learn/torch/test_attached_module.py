@@ -53,7 +53,7 @@ def private_loop(half: torch.dtype | None = None) -> Any:
     return loop
 
 
-@pytest.mark.few
+@pytest.mark.few(3)
 @pytest.mark.parametrize("build", list(SHAPES), ids=lambda each: each.__name__)
 @pytest.mark.parametrize("clipping", [Euclidean(clip=0.4), Elementwise(clip=0.05)], ids=lambda c: type(c).__name__)
 def test_both_loops_release_the_same(build: Any, clipping: Any) -> None:

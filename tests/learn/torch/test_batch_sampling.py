@@ -49,6 +49,7 @@ def test_an_allocation_has_each_example_once_in_an_epoch() -> None:
     assert counted.epsilon(1e-5) == exact
 
 
+@pytest.mark.slow
 def test_a_fixed_batch_has_its_size() -> None:
     engine, found = batches(sampling="fixed-size", batch_size=6)
     assert [len(set(batch)) for batch in found] == [6] * 20

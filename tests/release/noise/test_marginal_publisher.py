@@ -250,7 +250,7 @@ MANY = [["sex"], ["age"], ["city"], ["sex", "age"], ["city", "sex"], ["age", "ci
 PEOPLE = {"epsilon": 1.0, "delta": 0.01, "account": "people"}
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("listed", [False, True])
 def test_a_whole_release_has_a_certificate_a_charge_and_words(tmp_path, listed):
     plan = plan_of(MANY, budget=PEOPLE, only_listed=listed)

@@ -97,7 +97,7 @@ class Noise:
         return np.array(found)
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("leaves", "root"), [(8, 2.0), (8, 20.0), (120, 3.0), (120, 60.0)])
 def test_the_bounds_of_a_tree_hold_in_simulations(leaves, root):
     random = np.random.default_rng(4)

@@ -288,7 +288,7 @@ def empty_totals(kind, runs, project_again=None):
     return np.array(found)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EMPTY)
 def test_the_total_of_empty_cells_is_near_zero(kind):
     """A total is never negative: on average it is too large by less than a normal number that is cut at zero, twice."""
@@ -297,7 +297,7 @@ def test_the_total_of_empty_cells_is_near_zero(kind):
     assert totals.mean() < 0.8 + 5.0 * 0.7 / 5.0
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["crosstab", "hierarchy"])
 def test_control_weights_of_one_over_variance_raise_the_total_of_empty_cells(kind):
     assert empty_totals(kind, 5, lambda variances: variances).mean() > 4.0

@@ -44,6 +44,7 @@ def published():
     return released(parse_plan(demo.plan()), reader.read_csv(io.BytesIO(demo.table().encode())))
 
 
+@pytest.mark.slow
 def test_the_description_of_the_demo_is_valid_and_its_cells_are_the_published_ones(published, tmp_path):
     path = described(published, tmp_path)
     assert faults(path) == []

@@ -34,7 +34,7 @@ PLANS = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", PLANS)
 def test_a_record_has_the_registrys_fields_and_is_valid_once_it_is_filled_in(name):
     found = record(PLANS[name])

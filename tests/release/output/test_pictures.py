@@ -41,6 +41,7 @@ def svgs(page):
     return [ET.fromstring(each) for each in re.findall(r"<svg.*?</svg>", page)]
 
 
+@pytest.mark.slow
 def test_a_crosstab_of_two_columns_is_a_table_with_margins(table):
     page = drawn(table, "cross", levels=True)
     own = [row for row in table.rows() if row["query"] == "cross"]

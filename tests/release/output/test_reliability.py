@@ -170,6 +170,7 @@ def test_numbers_that_are_fitted_to_others_have_no_known_bias():
         assert (None in biases(plan, found.cells)) == fitted
 
 
+@pytest.mark.slow
 def test_joint_intervals_are_those_of_a_higher_level():
     queries = [BY, {"kind": "histogram", **WAIT, "bins": 4}]
     plan, other = (asked(*queries, keys={"k": list(range(6))}, joint=each) for each in (True, False))

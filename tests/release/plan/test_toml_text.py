@@ -148,6 +148,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", [*WRITTEN, "conditions"])
 def test_every_part_of_a_plan_is_read_back_and_told_in_words(name):
     data = tomllib.loads(WRITTEN.get(name, "")) or {"query": CONDITIONS}

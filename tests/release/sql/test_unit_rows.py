@@ -143,6 +143,7 @@ def test_names_that_spark_would_change_are_refused(spark):
         view(plan_with({"a ${x}": "count()"}), engine)
 
 
+@pytest.mark.slow
 def test_a_csv_file_gives_the_same_rows(tmp_path):
     data = some_rows(random.Random(11), 120)
     data["clinic"] = data["clinic"].replace("", "b")  # an empty field is missing

@@ -77,7 +77,7 @@ def test_answers_variances_and_costs_are_the_same_to_the_last_bit(case):
     assert hashlib.sha256(f"{texts} {strategy.cost}".encode()).hexdigest()[:16] == DIGESTS[case]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("case", DIGESTS, ids=lambda case: case.__name__)
 def test_errors_of_draws_have_the_stated_variances(case):
     """False alarms below 1e-6: each answer within 7 standard errors."""

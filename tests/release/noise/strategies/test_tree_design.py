@@ -119,7 +119,7 @@ def irregular(seed):
     return Tree(parents=tuple(parents))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("made_of", [(3, 4), (5,), (2, 2, 3), (1, 6), (2, 10), 5, 4, 3, 2, 1, 0], ids=str)
 def test_the_total_variance_is_near_the_least_of_all(made_of):
     if isinstance(made_of, int):

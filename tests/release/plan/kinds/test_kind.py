@@ -427,6 +427,7 @@ TOLD = [
 ]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("question", "parts", "said", "shown"), TOLD)
 def test_questions_are_explained_and_reported(question, parts, said, shown):
     plan = plan_of([question], **parts)

@@ -242,7 +242,7 @@ def ranged(data, unit=None, **fields):
     return release(range_plan(unit, **fields), data, ledger=None)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @crossed({"by": [[], ["g"]], "unit": OWNERS})
 def test_bounds_hold_most_values_and_are_not_absurd(unit, by):
     values = np.random.default_rng(2).normal(60, 10, 2000)
