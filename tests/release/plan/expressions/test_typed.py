@@ -94,6 +94,7 @@ def test_types_that_do_not_fit_are_named(text, words):
         ("abs(age - 20)", (0.0, 100.0)),
         ("age // 10 * 10", (0.0, 120.0)),
         ("age % 7", (0.0, 7.0)),
+        ("age % -7", (-7.0, 0.0)),
         ("clip(x, 0, 5)", (0.0, 5.0)),
         ("min(x, 5)", (-math.inf, 5.0)),
         ("case(late, 3, age / 2)", (0.0, 60.0)),
