@@ -241,7 +241,6 @@ def test_the_limits_of_settings_are_allowed() -> None:
         statistics.smallest(10**9 + 1)
 
 
-@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", STATISTICS)
 def test_the_shares_of_all_statistics_are_together_the_budget(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row is in every statistic of each feature, and in one count: their epsilons and their deltas add up."""
