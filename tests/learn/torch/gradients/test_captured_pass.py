@@ -33,6 +33,13 @@ def test_a_graph_is_kept_for_one_shape_one_state_of_the_module_and_one_setting()
     assert first not in others
 
 
+def test_elsewhere_than_on_a_gpu_nothing_is_captured() -> None:
+    module, captured = images(), CapturedPasses()
+    for _ in range(3):
+        clipped_sum(module, CRITERION, *data(SHAPES[images], 4), CLIP, 2**24, 4, captured)
+    assert captured.refused == ""
+
+
 @on_gpu
 @pytest.mark.parametrize("make", SHAPES)
 @pytest.mark.parametrize("clip", [CLIP, Euclidean(clip=0.5)])

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 from rangebound.errors import ArgumentError
 from rangebound.release.noise.strategies.block_strategy import BlockStrategy
@@ -120,16 +119,6 @@ def test_total_variance_is_near_the_optimum_over_all_gram_matrices(length, range
     strategy = design_series(length, ranges, budget=1.0, account=GAUSSIAN, weights=weights)
     total = (strategy.variances() * weights).sum()
     assert least * (1 - 1e-6) <= total <= least * 1.01
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cells", [1, 30])
-def test_a_year_of_days_by_ten_groups_takes_less_than_two_seconds(cells, within):
-    ranges, bounds = (*running_totals(365), *periods(range(365), 365)), Contributions(cells=cells)
-    with threadpool_limits(1), within(2.0):  # threads of linear algebra that wait for each other take time too
-        strategy = design_series(365, ranges, budget=0.05, account=GAUSSIAN, contributions=bounds)
-        found = strategy.answers(strategy.draw(np.ones((10, 365), dtype=int))).values
-        assert found.shape == (10, len(strategy.variances()))
 
 
 def test_what_cannot_have_been_drawn_is_refused():
