@@ -425,11 +425,13 @@ def test_bins_of_unequal_width_are_those_of_numpy(kind, request):
     values = [*range(-3, 130), 18, 18, 65, 120, 120]
     if kind in (pa.float64(), "spark"):
         values += [near for edge in edges for near in (math.nextafter(edge, -9), math.nextafter(edge, 999))]
-    data = pa.table({"x": pa.array(values).cast(kind)}) if kind != "spark" else None
-    if kind == "spark":
-        data = Spark(request.getfixturevalue("spark").createDataFrame([(float(each),) for each in values], "x double"))
     true = np.histogram(np.clip(values, 0, 120), bins=edges)[0].tolist()
     for question in ({"bins": edges}, {"bins": edges, "range": [0, 120], "bin_names": list("abcd")}):
+        if kind == "spark":
+            rows = [(float(each),) for each in values]
+            data = Spark(request.getfixturevalue("spark").createDataFrame(rows, "x double"))
+        else:
+            data = pa.table({"x": pa.array(values).cast(kind)})
         assert counted_in_bins(data, {"column": "x", **question}) == true
 
 
