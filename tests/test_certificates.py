@@ -275,7 +275,7 @@ ENDLESS = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS)
 def test_a_text_that_would_take_long_is_refused_and_told_the_limit(within, text):
     with within(30.0), pytest.raises(CertificateInvalid, match=r"steps|characters|must be one of 128, 256"):

@@ -154,7 +154,7 @@ def oracle(folder, job):
     return ORACLES[job](found)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @every_job
 def test_toml_and_python_say_the_same(folder, job):
     made = runpy.run_path(str(folder / "examples" / job / "plan.py"))["plan"]

@@ -258,7 +258,7 @@ def test_privacy_does_not_depend_on_the_coordinates(within, change, mechanism, e
         assert twin.rdp(alpha) == pytest.approx(mechanism.rdp(alpha), rel=CLOSE, abs=1e-150)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @every_change
 @few
 @given(mechanisms(), eighths, st.floats(0.001, 0.999))
@@ -285,7 +285,7 @@ BOUNDED = [
 ]
 
 
-@pytest.mark.few
+@pytest.mark.few(2)
 @every_change
 @pytest.mark.parametrize("noise", [rb.Laplace, rb.Gaussian])
 @pytest.mark.parametrize("delta", [0.0, 1e-3])

@@ -26,7 +26,7 @@ PLAIN = [
 LESS = [(name, 0.9, MORE) for name in PLAIN] + [(name, 0.67, LIGHT) for name in reversed(CASES) if "Gaussian" in name]
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", CASES)
 def test_every_mechanism_keeps_its_word(name):
     """The false-alarm rate of each is below one in a million, and in fact far below: both limits are one-sided."""

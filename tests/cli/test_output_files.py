@@ -32,6 +32,7 @@ LOGS = ["people.ledger-wal", "people.ledger-shm", "people.ledger-journal"]
 OTHERS = ["others.ledger", "others.ledger-wal", "others.ledger-journal", "others.ledger.key", "others.ledger.head"]
 
 
+@pytest.mark.few(8)
 @crossed({"way": ["name", "path", "symbolic link", "link of a link"], "name": [*OWN, *LOGS, *OTHERS]})
 def test_nothing_that_a_release_reads_is_written_over(name, way, place, refused):
     target = {"name": name, "path": f"./folder.csv/../{name}"}.get(way)
@@ -92,6 +93,7 @@ UNWRITABLE = {
 }
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("line", UNWRITABLE)
 def test_what_cannot_be_written_is_found_before_the_charge(line, place, refused):
     (place / "locked").mkdir(mode=0o500)

@@ -84,7 +84,7 @@ def quantiles(mechanism: rb.Mechanism, at: float, true: Oracle) -> None:
 CHECKS = [densities_and_masses, moments_and_errors, quantiles]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("batch", some(range(BATCHES), of=3))
 @pytest.mark.parametrize("check", CHECKS)
 def test_laws_at_the_extremes(check: Callable[..., None], batch: int) -> None:

@@ -46,6 +46,7 @@ def test_changes_make_the_plan_that_a_file_would():
     assert adjusted(written, PlanChanges(margins={"people": None}), Path()).query[1].margin is None
 
 
+@pytest.mark.slow
 @given(st.floats(0.01, 100.0))
 def test_an_epsilon_alone_takes_a_short_way_to_the_same_plan(epsilon):
     written = parse_plan(PLAN.replace("epsilon = 1.0", f"epsilon = {epsilon!r}"))

@@ -47,6 +47,7 @@ def test_a_count_has_the_clamped_geometric_law():
         assert cell["common"] == m.law(cell["answer"]).quantile([0.025, 0.975]).tolist()
 
 
+@pytest.mark.slow
 def test_three_boundings_are_those_of_calibrate():
     found = laws(COUNT, [2, 30, 50])
     query = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
@@ -72,7 +73,7 @@ def test_the_limit_is_that_of_the_dry_run_and_below_all():
     assert 0.0 < found["limit"] <= found["worst_mae"]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["truncate Laplace", "rectify Laplace"])
 def test_a_curve_and_its_spikes_have_all_the_probability(mechanism):
     found = laws(SUM.replace("MECHANISM", repr(mechanism)), [5.0, 100.0, 250.0])
@@ -84,6 +85,7 @@ def test_a_curve_and_its_spikes_have_all_the_probability(mechanism):
     assert bool(found["cells"][0]["spikes"]) == mechanism.startswith("rectify")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [COUNT, SUM.replace("MECHANISM", '"rectify Laplace"')], ids=["bars", "curve"])
 def test_spikes_bars_and_strips_share_one_scale(text):
     for cell in laws(text, [0.0, 2.0, 50.0])["cells"]:

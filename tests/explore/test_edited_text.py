@@ -89,6 +89,7 @@ def test_every_question_of_the_demo_can_be_taken_out_and_nothing_else_changes(na
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=8)
 
 
+@pytest.mark.slow
 @given(NAMES, NAMES, st.lists(NAMES, min_size=1, max_size=3))
 def test_whatever_the_names_are_the_text_says_what_is_wanted_and_goes_back(name, by, keys):
     question = {"name": f"{name}?", "kind": "count", "by": [f"{by}!"]}

@@ -46,6 +46,7 @@ def test_what_is_known_of_another_account_is_not_scaled(plan, known):
     assert all(each["half_width"] is None for each in quick_view(plan, quick_way(plan), None)["queries"])
 
 
+@pytest.mark.slow
 def test_the_account_that_was_best_before_is_taken_again():
     text = 'budget = {epsilon = 1.0, delta = 1e-6}\nquery = [{name = "a", kind = "count"}]'
     plan = parse_plan(text)

@@ -49,6 +49,7 @@ def _move(path: Path, start: int) -> None:
         mine.follow(Head(each, each.to_bytes(32, "big")))
 
 
+@pytest.mark.slow
 def test_many_processes_leave_the_largest(head):
     head.begin(FIRST)
     workers = [forked(partial(_move, head.path, 4 + each)) for each in range(8)]

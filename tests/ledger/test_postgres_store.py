@@ -226,6 +226,7 @@ def test_a_connection_that_is_lost_or_a_user_who_interrupts_leaves_the_ledger_us
     ledger.verify()
 
 
+@pytest.mark.slow
 def test_a_fork_may_go_on_spending_on_both_sides(address):
     code = """
     ledger = Ledger.create(sys.argv[1])

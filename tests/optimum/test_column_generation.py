@@ -68,7 +68,7 @@ def test_one_neighbour_less_is_noticed():
     assert solve(narrow).value < 0.9 * least_error(wide.losses, wide.first_neighbour, 1.0)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
 def test_a_search_that_begins_with_tents_ends_at_the_value_of_the_full_program(monkeypatch, epsilon):
     monkeypatch.setattr(column_generation, "_SMALL", 8)

@@ -39,7 +39,7 @@ def limited(objective, at):
     return rb.limit(query=QUERY, epsilon=0.5, objective=objective, at=at)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_it_is_proved_again_from_its_text_and_a_number_changed_upward_is_refused(limit):
     again, data = Limit.from_json(limit.to_json()), json.loads(limit.to_json())
     assert again == limit

@@ -13,7 +13,7 @@ from tests.thinning import crossed
 QUERY = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "wanted"), [(0.2, 2.5597), (0.5, 1.4823), (1.0, 0.8522), (2.0, 0.4108)])
 def test_the_limits_on_ten_sensitivities(epsilon, wanted):
     assert rb.limit(query=QUERY, epsilon=epsilon).value == pytest.approx(wanted, rel=1e-3)
@@ -46,6 +46,7 @@ def test_it_follows_the_unit():
     assert ratio == pytest.approx(16.0, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_gaps_wider_than_the_sensitivity_leave_one_part():
     apart = rb.Query(range=rb.Union((0, 1), (5, 8)), sensitivity=1.0)
     alone = rb.Query(range=rb.Interval(5, 8), sensitivity=1.0)
@@ -53,7 +54,7 @@ def test_gaps_wider_than_the_sensitivity_leave_one_part():
     assert ratio == pytest.approx(1.0, rel=2e-2)
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("near", "objective"),
     [(rb.Interval(0, 1), "mae"), (rb.Interval(0, 1), "mse"), (rb.Union((0, 1), (1.5, 2)), "mse")],

@@ -86,7 +86,7 @@ def test_density_at_the_end_falls_exactly_as_claimed() -> None:
     np.testing.assert_allclose(log_pdf - log_pdf[0], -0.7 * locations, atol=1e-13)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", some(range(60), of=5))
 def test_closed_form_matches_quadrature(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -317,6 +317,7 @@ def test_any_scale_gives_a_number_and_ends_far_out_count_by_their_differences(sc
         assert dp_epsilon(lowers + 1e9, uppers + 1e9, 1.1, sensitivity) == pytest.approx(near, rel=1e-14)
 
 
+@pytest.mark.slow
 def test_many_gaps_match_extended_precision():
     """The margin for rounding holds with room where thousands of spans see each other."""
     ends = np.cumsum(np.random.default_rng(8).exponential(size=6000))

@@ -86,6 +86,7 @@ def test_unique_ids_have_one_spelling(tmp_path):
 COUNT = make_plan(plan_data([], KINDS[:1]))
 
 
+@pytest.mark.few(2)
 @crossed({"ending": ["csv", "parquet"], "name": ["v[1]", "*", "a?", "~", "file:a", "year=2020"]})
 def test_a_file_is_read_and_no_other(tmp_path, monkeypatch, name, ending):
     monkeypatch.chdir(tmp_path)
@@ -365,6 +366,7 @@ IN_TEXTS = [
 
 
 # All in one column, and alone, where a reader of files might guess another type from them: every fourth by default.
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.long)])
 @written_once()
 def test_texts_of_a_csv_file_are_numbers_and_dates_in_plain_notation(tmp_path, every):

@@ -510,7 +510,7 @@ def test_control_another_salt_or_another_row_gives_other_numbers():
         assert found(plan, engine) != expected
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["people, public keys", "people, private keys"])
 def test_order_of_rows_and_number_of_threads_change_nothing(name):
     plan, rows = make_plan(PLANS[name]), make_rows(3000)

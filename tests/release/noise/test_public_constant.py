@@ -65,6 +65,7 @@ def drawn(plan, rows, times):
     return [answers(ready, found)[0] for _ in range(times)]
 
 
+@pytest.mark.slow
 def test_a_filtered_count_is_clamped_to_the_size():
     adults = {"kind": "count", "where": [{"column": "age", "is": ">=", "value": 18}]}
     plan, free = (asked(adults, epsilon=0.01, unit=unit) for unit in ({"neighbours": "replace", "size": SIZE}, {}))

@@ -139,7 +139,7 @@ def drawn(plan, data, times):
     return [answers(ready, found)[0] for _ in range(times)]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("values", TABLES.values(), ids=TABLES)
 def test_intervals_of_tables_hold_the_median_inside_the_support_and_their_own_value(values):
     plan = asked(QUERY, epsilon=0.3, level=0.9)

@@ -57,6 +57,7 @@ def test_the_description_of_the_demo_is_valid_and_its_cells_are_the_published_on
         assert (one["date"] and str(one["date"])[:10]) == row["date"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("change", [{"datatype": "double"}, {"name": "kind"}, None], ids=str)
 def test_the_validator_finds_what_is_wrong(published, tmp_path, change):
     """The control."""

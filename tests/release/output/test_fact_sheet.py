@@ -28,6 +28,7 @@ def test_a_sheet_has_some_thirty_requirements_each_asked_once_with_evidence():
     assert {each.verdict for each in found} == set(Verdict)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("requirement", "parts", "verdict"),
     [

@@ -67,6 +67,7 @@ def test_control_the_limit_for_real_numbers_is_no_limit_for_whole_ones():
     assert limit_of(10, 1, 2.0, whole=False) > noise.worst_error().mae
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("question", "more", "words"),
     [

@@ -240,6 +240,7 @@ NARROW = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("unit", "question"), NARROW.values(), ids=NARROW)
 def test_a_support_narrower_than_what_a_unit_moves_verifies(unit, question):
     made = released(asked(question, unit=unit), ROWS)
@@ -286,7 +287,7 @@ LONG = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", LONG)
 def test_a_plan_that_takes_long_to_prepare_is_refused_before(within, found, name):
     keys = {column: ["1", "2", "3", "4"] for column in LONG[name][0].get("by", ())}

@@ -128,6 +128,7 @@ WRONG_COMBINATIONS = [
 ]
 
 
+@pytest.mark.few(24)
 @pytest.mark.parametrize(
     ("parts", "field", "words"),
     [

@@ -236,6 +236,7 @@ C = {"column": "c", "range": [0, 1]}
 ASKED = {"count": {}, "mean": C, "share": {"of": "a > 1"}, "quantiles": {**C, "levels": [0.5]}, "histogram": C}
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(
     st.sampled_from(["unit", "budget", "keys", "query", "source", "level", "consistent", "selection", "title"]),

@@ -43,7 +43,7 @@ def same_in_every_form(plan, *, in_python=True):
         assert evaluated(plan) == plan
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("first", range(0, 200, 50))
 def test_random_plans_are_read_back(first):
     for seed in range(first, first + 50):

@@ -156,6 +156,7 @@ def written(folder, kind, frame):
     return {"path": "t.duckdb", "table": 'odd " name'}
 
 
+@pytest.mark.few(1)
 @crossed({"own": ["csv", "parquet", "duckdb"], "kind": ["csv", "parquet", "duckdb"]})
 def test_tables_in_files_are_joined_wherever_the_plan_is(kind, own, tmp_path):
     regions = pandas.DataFrame({"code": ["a", "b"], "name": ["A", "B"]})

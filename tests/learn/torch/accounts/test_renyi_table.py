@@ -39,7 +39,7 @@ def in_balls(m: rb.Mechanism, at: float, order: float) -> tuple[float, float]:
     return forward, max(rb.renyi(m.law(at + s), m.law(at), order) for s in (c, -c))
 
 
-@pytest.mark.few(2)
+@pytest.mark.slow
 @crossed({"bounding, support": KINDS, "dtype": [torch.float32, torch.float64]}, ids=str)
 def test_tensors_equal_the_scalar_function(bounding: Any, support: Any, dtype: Any) -> None:
     m = mechanism(bounding, support)

@@ -203,6 +203,7 @@ HOSTILE: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 IGNORED = ("ignore:There is a performance drop", "ignore:Using padding=.same", "ignore:Using a target", "ignore:In CPU")
 
 
+@pytest.mark.few(20)
 @pytest.mark.filterwarnings(*IGNORED)
 @pytest.mark.parametrize("case", HOSTILE)
 def test_sums_are_those_of_one_example_at_a_time(case: str) -> None:
@@ -238,7 +239,7 @@ def moved_by_others(make: Callable[[], nn.Module], shape: tuple[int, ...], clip:
     return worst
 
 
-@pytest.mark.few(50)
+@pytest.mark.few(25)
 @pytest.mark.filterwarnings(*IGNORED)
 @pytest.mark.parametrize("clip", [Elementwise(clip=0.01), Euclidean(clip=0.05)], ids=["elementwise", "Euclidean"])
 @pytest.mark.parametrize("case", [*CASES, *HOSTILE])

@@ -250,6 +250,7 @@ def difference(
     return worst
 
 
+@pytest.mark.few(24)
 @pytest.mark.filterwarnings("ignore:There is a performance drop", "ignore:Using padding=.same")  # of torch itself
 @pytest.mark.parametrize("case", CASES)
 def test_sums_are_those_of_one_example_at_a_time(case: str) -> None:

@@ -351,6 +351,7 @@ MISFITS = [
 ]
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(("question", "parts", "words"), MISFITS)
 def test_a_column_that_does_not_serve_is_named_before_the_charge(question, parts, words):
     with pytest.raises(PlanError, match=words):

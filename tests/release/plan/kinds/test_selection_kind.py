@@ -62,7 +62,7 @@ def counts_of(data, unit, column="airport"):
     return owned[column].value_counts()
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("by", [[], ["sex"]])
 @pytest.mark.parametrize(

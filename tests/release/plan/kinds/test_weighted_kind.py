@@ -236,7 +236,7 @@ def test_an_unbiased_number_stands_beside_the_one_in_the_support(query, budget):
     assert own[0][0].epsilon == prepare(one_of(query, budget)).allocation.questions[0].epsilon
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @crossed(
     {
         "query": [each for each in COUNTED if "support" not in each],
