@@ -122,6 +122,7 @@ def timed(draw, answers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return times, drawn
 
 
+@pytest.mark.claim("draw")
 @pytest.mark.few(1)
 @pytest.mark.parametrize("family", [rb.Laplace, rb.Gaussian])
 @pytest.mark.parametrize("count", [45_000, pytest.param(200_000, marks=pytest.mark.long)])
