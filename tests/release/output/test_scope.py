@@ -22,7 +22,7 @@ FLIGHTS = {"name": "flights", "kind": "sum", "column": "minutes", "range": [0, 5
 
 
 def test_every_form_of_the_table_says_what_its_numbers_are_of():
-    """The plan of the issue: the flights of one maker, with ten rows a plane."""
+    """The flights of one maker, with ten rows a plane."""
     plan = asked(FLIGHTS, unit={**WHO, "rows": 10, "groups": 2}, keys=KEYS, title="planes")
     made = released(plan, {"who": [1, 1, 2], "place": ["a", "b", "a"], "minutes": [1.0, 2.0, 900.0]})
     (said,) = scopes(plan)

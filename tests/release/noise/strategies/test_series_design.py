@@ -1,4 +1,4 @@
-"""Series: figures of the issue, optimality, cost against all neighbours, answers against dense least squares."""
+"""Series: known figures, optimality, cost against all neighbours, answers against dense least squares."""
 
 import math
 
