@@ -10,7 +10,7 @@ import rangebound as rb
 from rangebound.ball import precision
 from rangebound.errors import CertificateInvalid
 from rangebound.privacy.counterexample import excess
-from rangebound.privacy.proof import Theorem, _theorems, check, prove
+from rangebound.privacy.proof import Proof, Theorem, _theorems, check, prove
 from rangebound.privacy.search.cell_bound import Task, bound
 from rangebound.privacy.worst import worst_delta, worst_loss
 from tests.matrix.cells import ALLOWED, Cell
@@ -86,6 +86,17 @@ def test_a_proof_with_a_hole_strange_cells_or_bits_or_by_another_theorem_is_refu
             check(setting, claim, replace(proof, **changes))
     with pytest.raises(CertificateInvalid):  # of another mechanism
         check(replace(setting, noise=rb.Laplace(scale=0.4)), claim, proof)
+
+
+def test_a_false_claim_is_not_proved_by_one_cell_of_many_points_about_the_peak_of_delta():
+    support = rb.Grid(step=1 / 256, within=rb.Interval(0, 6))
+    query = rb.Query(range=rb.Interval(0.135, 1.185), sensitivity=1.0)
+    setting = rb.Mechanism(noise=rb.Laplace(scale=0.5), query=query, support=support).setting
+    cells = tuple((number, line.start, line.end) for number, (_, line) in enumerate(setting.pairs()))
+    proof, true = Proof(Theorem.DELTA_ON_CELLS, 128, cells), worst_delta(setting, 2.0)
+    check(setting, rb.Claim(epsilon=2.0, delta=1.01 * true.upper), proof)
+    with pytest.raises(CertificateInvalid, match="not proved"):
+        check(setting, rb.Claim(epsilon=2.0, delta=0.998 * true.lower), proof)
 
 
 def test_windows_are_no_theorem_where_they_would_take_more_steps_than_allowed():

@@ -171,11 +171,10 @@ def test_branches_of_the_hockey_stick(far, seed):
             kind = family(cell.noise, cell.mechanism.shape)
             wide = kind.sticks(taylor(span(cell.start, cell.end), ORDER), cell.d, cell.epsilon)
             top = max(0.0, *(up(value_of(each)) for each in wide.values()))
-            for p in cell.inside():
+            for p in cell.inside():  # from which, on a grid, "no point" has those on its left, where it is not the best
                 assert down(stick(kind, p, cell.d, cell.epsilon)) <= top * (1 + cell.slack) + 1e-13 * cell.slack, cell
                 near, best = (kind.sticks(taylor(p, ORDER), cell.d, cell.epsilon, only) for only in (wide, ()))
                 if not far and all(is_taylor(each) for each in itertools.chain(wide.values(), near.values())):
-                    # Of a grid, "no point" has, from a position, the points on its left: only where it is the best.
                     assert all(covers(wide[name], near[name]) for name in wide if name or name in best), cell
 
 

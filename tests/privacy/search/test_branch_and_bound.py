@@ -9,6 +9,8 @@ import pytest
 
 import rangebound as rb
 from rangebound.ball import PRECISIONS, ball, down, precision, up
+from rangebound.law import Shape
+from rangebound.privacy.pairs.truncated_laplace_grid import TruncatedLaplaceGrid
 from rangebound.privacy.search.branch_and_bound import Found, climb, enclose
 from rangebound.privacy.search.cell_bound import Task, bound
 from rangebound.privacy.search.delta_objective import Delta
@@ -57,6 +59,31 @@ def test_the_bound_of_a_cell_is_above_every_position_in_it(cell, name):
                 inside = [start, end, *generator.uniform(start, end, size=5).tolist()]
                 for position in inside:
                     assert value(task, position) <= top, (start, end, position)
+
+
+def wide_cells():
+    """That no cell with more points than events are told apart is bounded below a position in it."""
+    fine = Shape(points=tuple(at / 128 for at in range(-1024, 1025)), normalised=True)
+    with precision(BITS):
+        task = Task(Delta(rb.Laplace(scale=1.0), fine, 0.4), SearchLine(-3.0, 4.0, 1.0))
+        for start, end in ((0.1, 0.2), (0.1, 0.5), *cells(np.random.default_rng(73), 4)):
+            assert max(value(task, float(at)) for at in np.linspace(start, end, 7)) <= bound(task, start, end)
+
+
+def test_the_bound_of_a_cell_with_many_points_is_above_every_position_in_it():
+    wide_cells()
+
+
+def test_control_the_best_event_of_a_cell_about_a_middle_without_the_points_between_is_caught(monkeypatch):
+    sticks = TruncatedLaplaceGrid.sticks
+
+    def mixed(self, p, d, epsilon, only=()):
+        found = sticks(self, p, d, epsilon, [max(each, 0) for each in only])
+        return {each: found[max(each, 0)] for each in only} if only else found
+
+    monkeypatch.setattr(TruncatedLaplaceGrid, "sticks", mixed)
+    with pytest.raises(AssertionError):
+        wide_cells()
 
 
 ENDLESS = [cell for cell in SEARCHED if cell.noise != "truncated_laplacian"]

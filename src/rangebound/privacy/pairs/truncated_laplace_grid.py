@@ -27,6 +27,7 @@ _MORE = 1.001
 
 
 _FEW = 8  # events that are distinguished
+_BEST = -1  # the name of the best event of all, where they are not
 
 
 class TruncatedLaplaceGrid(TruncatedGrid):
@@ -78,10 +79,13 @@ class TruncatedLaplaceGrid(TruncatedGrid):
         if not only:
             t = value_of(p) + value_of(y) * self.noise.scale
             first, last = bisect.bisect_left(self._places, down(t)), bisect.bisect_right(self._places, up(t))
-            if last - first > _FEW:
-                return {0: sharp_stick(lambda at: self.parts(at, d), p, distance, epsilon)}
-            only = range(first, last + 1)
-        return {k: self._sums.parts(p, d, k).event(distance, y) for k in only}
+            only = range(first, last + 1) if last - first <= _FEW else (_BEST,)
+        return {
+            k: sharp_stick(lambda at: self.parts(at, d), p, distance, epsilon)
+            if k == _BEST
+            else self._sums.parts(p, d, k).event(distance, y)
+            for k in only
+        }
 
     def change(self, p: Ball, d: Ball) -> Ball:
         """log Z(p+d) - log Z(p)."""
