@@ -25,7 +25,7 @@ def test_a_release_is_published_charged_and_verified(plan, folder, done, refused
     written = ["-o", "t.json", "-o", "t.csv", "-o", "t.html", "--certificate", "c.json"]
     assert "visits" in done("release", plan, "--request", "r1", *written)
     assert remaining() == "epsilon 0.5"
-    terms = "; in other terms mu 0.4427 (rho 0.09796 of zCDP)\n"
+    terms = "; in other terms mu 0.3929 (rho 0.07719 of zCDP)\n"
     unchecked = "the charge was not checked, which needs --ledger"
     assert done("verify", "c.json", "t.json") == f"ok: 2 numbers, epsilon 0.5, delta 0, {unchecked}{terms}"
     checked = f"ok: 2 numbers, epsilon 0.5, delta 0, charged in the ledger{terms}"
@@ -153,7 +153,7 @@ def test_the_demo_prints_a_table_and_writes_a_report(tmp_path, done, command):
     assert again.endswith("'demo' was published before and costs nothing more; account 'clinics' has epsilon 4 left\n")
     for line in out.splitlines()[-2:]:  # what the demo says to try next
         assert done(*line.split()[1:]).splitlines()[-1].rpartition(" 27 numbers, ")[2] in (
-            "epsilon 4, delta 0, charged in the ledger; in other terms mu 1.077 (rho 0.5792 of zCDP)",
+            "epsilon 4, delta 0, charged in the ledger; in other terms mu 0.8992 (rho 0.4043 of zCDP)",
             "spent epsilon 4; account 'clinics' has epsilon 0 left",
         )
     assert "has left (epsilon 0)" in command("release", plan, "--request", "another")[2]

@@ -9,8 +9,11 @@ from rangebound.explore.one_number import OneNumber
 from rangebound.explore.quick_shares import quick_view, quick_way
 from rangebound.explore.risk_numbers import bare_risk, percent_up, risk_numbers
 from rangebound.release import demo, parse_plan
+from rangebound.release.output.conversion import conversions
+from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.plan_risk import plan_risk
 from rangebound.release.prepare import prepare
+from rangebound.risk.smallest_mu import smallest_mu
 from rangebound.risk.tradeoff_curve import TOLERANCE
 
 PLANS = {"demo": parse_plan(demo.plan()), "one number": OneNumber().plan()}
@@ -75,3 +78,24 @@ def test_the_bare_risk_is_that_of_randomised_response():
 def test_percents_are_rounded_up():
     assert percent_up(0.100001) == "10.01 %"
     assert percent_up(0.0) == "0 %"
+
+
+UNEQUAL = """
+budget = {epsilon = 1.0}
+unit = {column = "person", groups = 12}
+keys = {k = ["a", "b", "c"], l = ["x", "y"]}
+query = [
+  {name = "cells", kind = "crosstab", by = ["k", "l"]}, {name = "waits", kind = "median", column = "w", range = [0, 9]}
+]
+"""
+
+
+def test_a_plan_has_one_mu():
+    """In the explorer, by `plan_risk`, in the conversions of reports and of `verify`, and in the charge."""
+    plan = parse_plan(UNEQUAL)
+    ready = prepare(plan)
+    risk = plan_risk(plan, ready.allocation)
+    shown = risk_numbers(plan, risk)["mu"]
+    assert shown == risk.gdp() == conversions(ready).mu == ready.loss.mu
+    assert charges(ready)[0].mu == pytest.approx(shown, abs=1e-11)
+    assert smallest_mu(risk.profile, risk.pure)[0] < shown < 1.2 * smallest_mu(risk.profile, risk.pure)[0]

@@ -27,7 +27,7 @@ from rangebound.ledger.location import AnyStore, PathLike, head_file, located, v
 from rangebound.ledger.names import plain_name, prose
 from rangebound.ledger.period import BudgetPeriod
 from rangebound.ledger.postgres_store import PostgresStore
-from rangebound.ledger.record import Account, ApprovalRequest, Record, Reservation, account_of
+from rangebound.ledger.record import Account, ApprovalRequest, Record, Reservation, account_of, record_of
 from rangebound.ledger.replay import terms
 from rangebound.ledger.requests import decide, dry_run_of, file_request, listed
 from rangebound.ledger.rule import AnyCost, C, GaussianFilter, PlainSum, RenyiFilter, Rule, charged
@@ -406,6 +406,17 @@ class Ledger:
             if spend is None or spend.seq in state.pending or spend.seq in state.failed:
                 return None
             return self._chain.payload(transaction, spend)
+
+        return self._chain.read(take)
+
+    def paid(self, request: str) -> Record | None:
+        """The entry that charged a request, whatever became of its bytes, or None if none did."""
+        plain_name("request", request)
+
+        def take(transaction: Transaction) -> Record | None:
+            spend = self._chain.find(transaction, EntryKind.SPEND, request)
+            rules = {name: each.rule for name, each in self._chain.state.accounts.items()}
+            return None if spend is None else record_of(spend, rules)
 
         return self._chain.read(take)
 

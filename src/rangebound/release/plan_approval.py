@@ -9,7 +9,7 @@ from rangebound.ledger.approval import RequestStatus
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.charge_checks import approval_needed
 from rangebound.release.output.dry_run import dry_run
-from rangebound.release.output.ledger_entry import charge_text, charges, check_rule, check_unit, without_delta
+from rangebound.release.output.ledger_entry import agreed_charges, charge_text, check_rule, check_unit, without_delta
 from rangebound.release.output.size import check_size
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import prepare, rehearse
@@ -43,13 +43,13 @@ def demand_plan_approval(plan: Plan, *, ledger: Ledger, request: str, who: str |
     rehearse(ready)
     check_size(ready)
     paying = ledger.account(account)
-    check_rule(plan, ready.allocation, paying)
+    check_rule(ready, paying)
     shown = json.dumps({"plan": plan.to_toml(), **dry_run(plan, account=paying)}, indent=1, ensure_ascii=False)
     try:
         filed = ledger.file_request(
             account=account,
             request=request,
-            cost=charges(plan, ready.allocation),
+            cost=agreed_charges(ready, ledger, account, request),
             what=charge_text(plan),
             dry_run=shown.encode(),
             who=who,

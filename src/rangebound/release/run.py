@@ -14,7 +14,7 @@ from rangebound.ledger.rule import AnyCost
 from rangebound.release.engine import Engine
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.output.consistency import consistent
-from rangebound.release.output.ledger_entry import charge_text, charges, check_rule, check_unit, without_delta
+from rangebound.release.output.ledger_entry import agreed_charges, charge_text, check_rule, check_unit, without_delta
 from rangebound.release.output.size import check_size, fitting
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Entry, write_certificate
@@ -112,12 +112,12 @@ def release(
             raise PlanError(f"budget.account: {rule}", field="budget.account")
         if name is None:
             raise ArgumentError("request=None: must be an id of this release; the same id is charged once")
-        check_rule(plan, ready.allocation, ledger.account(account))
+        check_rule(ready, ledger.account(account))
         try:
             published = ledger.release(
                 account=account,
                 request=name,
-                cost=charges(plan, ready.allocation),
+                cost=agreed_charges(ready, ledger, account, name),
                 compute=paid,
                 what=charge_text(plan),
                 who=who,

@@ -16,7 +16,7 @@ import itertools
 import math
 
 from rangebound.ball import PRECISIONS, Ball, ball, precision, refine, up
-from rangebound.gdp import delta_of_mu, mu_of_pure
+from rangebound.gdp import delta_of_mu, mu_of_pure, upper_quantile
 from rangebound.risk.tradeoff_curve import Profile
 from rangebound.roots import boundary
 
@@ -66,7 +66,7 @@ def _tangent(first: Line, second: Line, mu: float) -> float:
     """
     with precision(PRECISIONS[0]):
         alpha, _ = _corner(first, second)
-        found = float((ball(mu) * _quantile(alpha) - ball(mu) ** 2 / 2).mid())
+        found = float((ball(mu) * upper_quantile(alpha) - ball(mu) ** 2 / 2).mid())
     margin = 1e-3 * (second[0] - first[0])
     return min(max(found, first[0] + margin), second[0] - margin)
 
@@ -83,14 +83,9 @@ def _need(first: Line, second: Line) -> float:
 
     def evaluate() -> Ball:
         alpha, beta = _corner(first, second)
-        return _quantile(alpha) + _quantile(beta)
+        return upper_quantile(alpha) + upper_quantile(beta)
 
     return up(refine(evaluate))
-
-
-def _quantile(p: Ball) -> Ball:
-    """The number that a standard normal one is above with probability `p`."""
-    return Ball(2).sqrt() * (2 * p).erfcinv()
 
 
 def _worst_corner(lines: dict[float, float]) -> tuple[float, Line, Line]:

@@ -69,7 +69,7 @@ def check(server: Server, ledger: Ledger, message: Mapping[str, Any]) -> Facts:
         ready = prepare(plan)
         rehearse(ready)
         check_size(ready)
-        check_rule(plan, ready.allocation, ledger.account(message["account"]))
+        check_rule(ready, ledger.account(message["account"]))
         facts: Facts = {"source": source, "cost": str(plan.budget)}
         facts |= dry_run(plan) if message.get("dry_run") else {}
     if needs_approval(ledger, message["account"]):

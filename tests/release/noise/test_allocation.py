@@ -14,14 +14,12 @@ from rangebound.ledger.amount import promised
 from rangebound.ledger.rule import Cost
 from rangebound.numeric import rounded_down
 from rangebound.release.noise.allocation import (
-    Allocation,
     LossForm,
     Request,
     is_within,
-    parts_together,
-    spent,
     split_gaussian,
 )
+from rangebound.release.noise.joint_loss import added_up
 from rangebound.release.prepare import allocations
 from rangebound.support import Interval
 from tests.release.output.asked import asked
@@ -54,6 +52,19 @@ def test_discrete_laplace_noise_loses_at_most_the_charge_and_control_that_of_the
     assert more > 100
 
 
+def loss_of(allocation):
+    """What its shares may lose, each number drawn by itself."""
+    return added_up(each.apart for each in shares_of(allocation))
+
+
+def shares_of(allocation):
+    return [*allocation.once.values(), *allocation.selections.values()]
+
+
+def within(allocation, budget):
+    return is_within(loss_of(allocation), allocation.mu, budget.epsilon, budget.delta)
+
+
 def random_plan(chance):
     questions = []
     for _ in range(chance.randint(1, 6)):
@@ -75,13 +86,13 @@ def test_the_shares_of_a_plan_add_up_to_at_most_its_charge(plans):
     for _ in range(plans):
         plan = random_plan(chance)
         first, *others = allocations(plan)
-        total, most = spent(first), charged(plan.budget.epsilon, plan.budget.delta)
+        total, most = (loss_of(first).epsilon, loss_of(first).delta), charged(plan.budget.epsilon, plan.budget.delta)
         assert total[0] <= most[0]
         assert total[1] <= most[1]
         assert total[0] > most[0] * (1 - Fraction(1, 10**12)) - Fraction(1, 10**11)  # and to no less than that
-        assert is_within(first, plan.budget.epsilon, plan.budget.delta)
+        assert within(first, plan.budget)
         for each in others:
-            assert is_within(each, plan.budget.epsilon, plan.budget.delta)
+            assert within(each, plan.budget)
             assert each.mu == 0.0 or gaussian_total(each, float(most[0])) <= most[1]
 
 
@@ -91,7 +102,7 @@ def gaussian_total(allocation, epsilon):
     The coins are tossed one by one, in floats: after each, the probabilities of all losses so far.
     """
     squares, coins = 0.0, []
-    for each in allocation.shares:
+    for each in shares_of(allocation):
         times = each.groups * each.parts * (2 if each.twice else 1)
         if each.loss is LossForm.GAUSSIAN:
             squares += each.mu**2
@@ -108,7 +119,7 @@ def gaussian_total(allocation, epsilon):
                 place = round(loss + other, 12)
                 after[place] = after.get(place, 0.0) + chance * part
         losses = after
-    added = sum(each.delta * each.groups * each.parts for each in allocation.shares)
+    added = sum(each.delta * each.groups * each.parts for each in shares_of(allocation))
     with mpmath.workdps(40):
         gone, mu = mpmath.mpf(0), mpmath.sqrt(squares)
         for loss, chance in losses.items():
@@ -137,14 +148,14 @@ def test_control_shares_that_are_a_little_larger_are_not_within_the_budget():
                 )
                 if heavy and not (each.mu and share.loss is not LossForm.GAUSSIAN):
                     seen += 1
-                    assert not is_within(changed, plan.budget.epsilon, plan.budget.delta)
+                    assert not within(changed, plan.budget)
             if each.mu:
                 larger = {
                     index: replace(share, epsilon=share.epsilon * (1 + 1e-9), mu=share.mu * (1 + 1e-9))
                     for index, share in each.questions.items()
                 }
                 changed = replace(each, questions=larger, mu=each.mu * (1 + 2e-9))
-                assert not is_within(changed, plan.budget.epsilon, plan.budget.delta)
+                assert not within(changed, plan.budget)
     assert seen > 100
 
 
@@ -152,9 +163,9 @@ def test_control_shares_that_are_a_little_larger_are_not_within_the_budget():
 def test_many_different_pure_parts_count_by_their_mu():
     requests = [Request(weight=Fraction(at), groups=3) for at in range(1, 40)]
     mu, shares = split_gaussian(1.0, 1e-6, requests)
-    size, listed = parts_together(shares)
+    loss = added_up(each.apart for each in shares)
+    size, listed = loss.parts
     assert math.prod(number + 1 for _, number in listed) <= 2000
     assert len(listed) < 39
     assert size < mu
-    exact = Allocation(questions=dict(enumerate(shares)), selections={}, sensitivities={}, mu=mu)
-    assert is_within(exact, 1.0, 1e-6)
+    assert is_within(loss, mu, 1.0, 1e-6)

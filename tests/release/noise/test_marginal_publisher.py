@@ -266,7 +266,7 @@ def test_a_whole_release_has_a_certificate_a_charge_and_words(tmp_path, listed):
         damaged = json.loads(made.to_bytes())
         damaged["cells"][4]["draws"][at] += 2.0**-10
         assert refuses(made, damaged)
-    (gaussian, _) = charges(plan, ready.allocation)
+    (gaussian, _) = charges(ready)
     share = ready.allocation.questions[0].mu
     assert share <= gaussian.mu <= share * (1 + 1e-12)  # once, and not for every question
     assert ready.publishers[0].strategy.cost <= Fraction(share) ** 2

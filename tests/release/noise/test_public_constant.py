@@ -9,7 +9,6 @@ import pytest
 
 from rangebound.release import check_certificate, explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.noise.allocation import spent
 from rangebound.release.noise.draw import Reading
 from rangebound.release.noise.public_constant import PublicConstant
 from rangebound.release.prepare import allocations, answers, prepare
@@ -47,7 +46,7 @@ def test_a_count_of_all_rows_is_exact_and_free_and_the_rest_gets_its_part():
     plan = public(KINDS[:4])
     allocation = allocations(plan)[0]
     assert [each.epsilon for each in allocation.questions.values()] == [0.0, 0.5, 0.5]
-    assert spent(allocation)[0] == 1
+    assert sum(each.epsilon * each.groups * each.parts for each in allocation.questions.values()) == 1
     assert prepare(plan).publishers[0] == PublicConstant(value=6.0)
     found = release(plan, table([(5.0, 3)] * SIZE), ledger=None)
     count = found.cells[0]

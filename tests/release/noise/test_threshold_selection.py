@@ -14,7 +14,7 @@ from rangebound.release.noise.allocation import is_within
 from rangebound.release.noise.threshold_selection import ThresholdSelection, threshold_selection
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import write_certificate
-from rangebound.release.prepare import allocations, prepare
+from rangebound.release.prepare import allocations, prepare, prepared
 from tests.release.noise.refusals import refusal
 from tests.release.output.asked import asked
 
@@ -100,7 +100,7 @@ def test_a_threshold_costs_its_delta_alone_and_leaves_more_of_the_account_to_the
     share = way.selections[("clinic",)]
     assert (share.epsilon, way.thresholds) == (0.0, {("clinic",): 0})
     assert share.delta > 0.0
-    assert is_within(way, 1.0, 1e-6)
+    assert is_within(prepared(plan(), way).loss, way.mu, 1.0, 1e-6)
     more = replace(way, selections={("clinic",): replace(share, delta=share.delta * 3)})
-    assert not is_within(more, 1.0, 1e-6)
+    assert not is_within(prepared(plan(), more).loss, way.mu, 1.0, 1e-6)
     assert sum(float(each.square) for each in way.questions.values()) == pytest.approx(way.mu**2, rel=1e-9)

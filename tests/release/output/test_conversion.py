@@ -10,8 +10,9 @@ from scipy import stats
 from rangebound.release import check_certificate, explain
 from rangebound.release.output.conversion import conversions, conversions_of
 from rangebound.release.output.ledger_entry import charges
+from rangebound.release.output.plan_risk import plan_risk
 from rangebound.release.output.report import report
-from rangebound.release.prepare import allocations, prepare
+from rangebound.release.prepare import allocations, prepare, prepared
 from tests.release.output.asked import asked, released
 
 CROSSTAB = {"kind": "crosstab", "by": ["k", "l"]}
@@ -27,7 +28,7 @@ def profile(mu, epsilon):
 
 
 def test_a_gaussian_account_by_scipy():
-    found = conversions(plan(), prepare(plan()).allocation)
+    found = conversions(prepare(plan()))
     assert found.gaussian
     assert found.rho == pytest.approx(found.mu**2 / 2)
     for epsilon, delta in found.deltas:
@@ -37,12 +38,13 @@ def test_a_gaussian_account_by_scipy():
 
 
 def test_plain_sums_have_a_mu_of_their_own_parts():
-    """Second route: discrete Laplace noise at epsilon 1/2 has mu 2 Phi^-1(1 / (1 + e^-1/2)), and two of them add up."""
+    """Second route: discrete Laplace noise at epsilon 1/2 is a coin, and two of them lose 1 if both fall so."""
     this = plan(2, delta=0.0)
-    found = conversions(this, prepare(this).allocation)
+    found = conversions(prepare(this))
     assert not found.gaussian
-    assert found.mu == pytest.approx(math.sqrt(2) * 2 * stats.norm.ppf(1 / (1 + math.exp(-0.5))))
-    heads = 1 / (1 + math.exp(-0.5))  # two coins: only where both fall so is the loss 1, which is above 1/2
+    heads = 1 / (1 + math.exp(-0.5))
+    assert found.mu == pytest.approx(stats.norm.ppf(heads**2) - stats.norm.ppf((1 - heads) ** 2))
+    assert found.mu < 0.9 * math.sqrt(2) * 2 * stats.norm.ppf(heads)  # the root of the sum of their squares
     assert [delta for _, delta in found.deltas] == [pytest.approx(heads**2 * -math.expm1(-0.5)), 0.0, 0.0]
     assert found.deltas[0][1] < profile(found.mu, 0.5)  # a Gaussian of their mu would leak more
 
@@ -55,20 +57,46 @@ def test_every_place_says_the_same(number, delta, more):
     this = plan(number, delta, keys={"k": ["a", "b"], "l": ["x", "y"]} if more else {}, **more)
     made = released(this, TABLE)
     found = conversions_of(made)
-    assert found == conversions(this, prepare(this).allocation)
+    assert found == conversions(prepare(this))
     assert found == check_certificate(made.certificate, made.to_bytes()).terms
     assert str(found) in report(made)
     assert (str(found) in explain(this)) == found.gaussian
-    assert charges(this, prepare(this).allocation)[0].mu == pytest.approx(found.mu)
+    assert charges(prepare(this))[0].mu == pytest.approx(found.mu)
     assert found.to_dict()["account"] == ("gaussian" if found.gaussian else "sums")
     assert found.gaussian == (number == 12) or more
 
 
 def test_a_selection_adds_a_delta():
-    found = conversions(plan(by=["k"]), prepare(plan(by=["k"])).allocation)
+    found = conversions(prepare(plan(by=["k"])))
     assert 0 < found.added_delta < 1e-6
     assert all(delta >= found.added_delta for _, delta in found.deltas)
     assert "but for events of probability" in str(found)
+
+
+UNUSED = [
+    ({"kind": "mean", "column": "x", "range": [0, 9]}, 0.0),
+    ({"kind": "median", "column": "x", "range": [0, 9]}, 0.0),
+    ({"kind": "count"}, 0.0),
+    ({"kind": "sum", "column": "x", "range": [0, 9]}, 1e-6),  # control: noise of limited reach
+    ({"kind": "count", "by": ["k"]}, 5e-7),  # and keys that are selected; the count has as much, and does not use it
+]
+
+
+@pytest.mark.parametrize(("question", "used"), UNUSED, ids=lambda each: str(each) if isinstance(each, float) else "")
+def test_a_delta_that_no_mechanism_uses_is_not_charged(question, used):
+    ready = prepare(asked(question, delta=1e-6))
+    gaussian, plain = charges(ready)
+    assert float(plain.delta) == pytest.approx(used, rel=1e-6)
+    assert bool(gaussian.delta.units) == bool(used)
+    assert bool(conversions(ready).added_delta) == bool(used)
+    assert plan_risk(ready.plan).posterior(0.5) == (1.0 if used else pytest.approx(1 / (1 + math.exp(-1))))
+
+
+def test_what_is_charged_of_a_delta_is_the_part_that_is_used():
+    both = asked(UNUSED[2][0], UNUSED[3][0], delta=1e-6)
+    ready = prepared(both, allocations(both)[0])
+    assert float(charges(ready)[1].delta) == pytest.approx(0.5e-6, rel=1e-5)
+    assert float(charges(ready)[0].delta) == pytest.approx(0.5e-6, rel=1e-5)
 
 
 def test_a_table_of_other_shares_has_none():
@@ -77,5 +105,5 @@ def test_a_table_of_other_shares_has_none():
 
     other = replace(made, cells=tuple(replace(each, mu=0.5) for each in made.cells))
     assert conversions_of(other) is None
-    plain = conversions(this, allocations(this)[0])  # control: the other account has another mu
+    plain = conversions(prepared(this, allocations(this)[0]))  # control: the other account has another mu
     assert plain.mu > 1.05 * conversions_of(made).mu

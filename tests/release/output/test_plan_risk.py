@@ -39,7 +39,7 @@ def test_a_gaussian_account_has_the_risk_of_its_mu():
     found = plan_risk(given, allocation)
     if allocation.mu and math.isfinite(found.mu):
         assert found.advantage() <= delta_of_mu(found.mu, epsilon=0.0) * (1 + 1e-9)
-    assert account_profile(given, allocation)(1.0) <= 1e-6
+    assert account_profile(prepare(given))(1.0) <= 1e-6
     assert found.advantage() < math.tanh(0.5)
 
 

@@ -12,7 +12,7 @@ from rangebound.errors import PlanError
 from rangebound.ledger.book import Ledger
 from rangebound.release import check_certificate, explain, make_plan, release, solve
 from rangebound.release.noise.allocation import is_within
-from rangebound.release.prepare import allocations, prepare
+from rangebound.release.prepare import allocations, prepare, prepared
 
 X = {"column": "x", "range": [0, 10]}
 COUNT = {"name": "visits", "kind": "count", "margin": 25.0}
@@ -68,7 +68,7 @@ def test_what_margins_leave_goes_to_the_others_by_weight_or_by_the_objective():
                 whole = Fraction(way.mu) ** 2 if way.mu else Fraction(1)
                 assert sum(parts) <= whole
                 assert float(sum(parts) / whole) == pytest.approx(1.0)
-                assert is_within(way, 1.0, delta)
+                assert is_within(prepared(asked, way).loss, way.mu, 1.0, delta)
 
 
 def test_of_a_public_number_of_rows_a_mean_may_have_a_margin_and_the_number_has_it_for_nothing():

@@ -11,10 +11,9 @@ import pytest
 from rangebound.errors import PlanError
 from rangebound.release import check_certificate, explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.noise.allocation import spent
 from rangebound.release.plan.kinds.clipped import Clipped
 from rangebound.release.plan.model import Source
-from rangebound.release.prepare import allocate
+from rangebound.release.prepare import allocate, prepared
 from tests.release import reference
 from tests.release.engine.test_engines import found as found_by
 from tests.release.plans import SALT
@@ -194,7 +193,7 @@ def test_the_share_of_the_budget_is_what_the_plan_says(share):
     for unit in (UNITS[0], {}):
         plan = plan_for(unit, QUERIES[:4], clipping_share=share)
         allocation = allocate(plan)
-        total = spent(allocation)[0]
+        total = prepared(plan, allocation).loss.epsilon
         cuts = [each for index, each in allocation.questions.items() if plan.query[index].made]
         own = sum(Fraction(each.epsilon) * each.groups * each.parts for each in cuts)
         assert total <= Fraction(plan.budget.epsilon)

@@ -7,8 +7,7 @@ Gaussian account every part has a mu, and the squares add up [dong2022]; see `ra
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
@@ -25,14 +24,14 @@ from rangebound.gdp import (
     pure_epsilon,
 )
 from rangebound.ledger.amount import promised
-from rangebound.numeric import root_down, root_up, rounded_down, rounded_up
+from rangebound.numeric import root_down, root_up, rounded_down
+from rangebound.release.noise.joint_loss import JointLoss, added_up
 from rangebound.roots import boundary, falling_root
 
 SMALLEST = 1e-30
 """An epsilon or a mu that promises all there is to promise, and keeps every scale within the doubles."""
 _KEPT = 1 - Fraction(1, 2**40)  # of the square of a part that is turned into an epsilon and back, each rounded
 _ADDED = Fraction(1, 2)  # of delta, for parts that add a delta to that of the Gaussian account
-_MOST_LOSSES = 2000  # of pure parts together that are added up one by one; other parts count by their mu
 _FINE = 2.0**-40
 
 
@@ -111,6 +110,27 @@ class BudgetShare:
             each = Fraction(mu_of_pure(self.epsilon)) ** 2
         return each * self.groups * self.parts * (2 if self.twice else 1)
 
+    @property
+    def apart(self) -> JointLoss:
+        """What a unit can lose where every number is drawn by itself, from the exact ones of its own group alone.
+
+        A share with an epsilon is pure but for its delta, also where its noise would be Gaussian in a Gaussian account.
+        A unit moves `groups` times `parts` numbers by a step each. Where two steps may be in one group, a pure number
+        there loses 2 epsilon, in half as many groups: two coins of epsilon are no more than one of 2 epsilon. Of
+        numbers that several groups move at once, see `WorkloadPublisher.loss`.
+        """
+        numbers = self.groups * self.parts
+        if self.mu:
+            return JointLoss(square=self.square, epsilon=None)
+        steps = 2 if self.twice else 1
+        pure = self.epsilon > 0.0 and self.loss is not LossForm.RANGE
+        return JointLoss(
+            pure=((steps * Fraction(self.epsilon), -(-numbers // steps)),) if pure else (),
+            square=self.square if self.loss is LossForm.RANGE else Fraction(0),
+            delta=Fraction(self.delta) * numbers,
+            epsilon=Fraction(self.epsilon) * numbers,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Allocation:
@@ -129,11 +149,10 @@ class Allocation:
     workloads: tuple[tuple[int, ...], ...] = ()
 
     @property
-    def shares(self) -> list[BudgetShare]:
-        """All of them, that of a workload once."""
+    def once(self) -> dict[int, BudgetShare]:
+        """The shares of all questions, that of a workload at the first of its questions alone."""
         repeated = {index for each in self.workloads for index in each[1:]}
-        own = [share for index, share in self.questions.items() if index not in repeated]
-        return [*own, *self.selections.values()]
+        return {index: share for index, share in self.questions.items() if index not in repeated}
 
     def workload(self, index: int) -> tuple[int, ...] | None:
         """The questions that are measured together with one, and it; None where it is measured by itself."""
@@ -225,13 +244,13 @@ def _split_gaussian(epsilon: float, delta: float, requests: tuple[Request, ...])
     fixed = fixed_square(requests)
     least = mu if Fraction(mu) ** 2 >= fixed else root_up(fixed)
     shares = _gaussian_shares(least, requests, deltas)
-    if not parts_together(shares)[1]:
+    if not added_up(each.apart for each in shares).parts[1]:
         if least > mu:
             raise Overdrawn
         return mu, shares
 
     def room(size: float) -> float:
-        total, pure = parts_together(_gaussian_shares(size, requests, deltas))
+        total, pure = added_up(each.apart for each in _gaussian_shares(size, requests, deltas)).parts
         lost = delta_of_parts(total, pure, epsilon=rounded_down(limit))
         return math.log(left) - math.log(lost) if lost else math.inf
 
@@ -268,34 +287,6 @@ def _gaussian_shares(mu: float, requests: Sequence[Request], deltas: Sequence[fl
     return [share(each, own) for each, own in zip(requests, deltas, strict=True)]
 
 
-def parts_together(shares: Iterable[BudgetShare]) -> tuple[float, tuple[tuple[Fraction, int], ...]]:
-    """What a unit can lose by all shares, but for their deltas: a mu, and the epsilons of pure parts beside it.
-
-    A share with an epsilon is pure but for its delta, also where its noise would be Gaussian in a Gaussian account.
-    Where two steps may be in one group, a pure number there loses 2 epsilon, in half as many groups. Of very many
-    different pure parts, those with the largest losses are listed, and the others count by their mu.
-
-    Guarantee: all shares together are dominated by a mu-GDP release and these pure parts, but for events of their
-    deltas' probability; mu is rounded up.
-    """
-    counts: Counter[Fraction] = Counter()
-    square = Fraction(0)
-    for each in shares:
-        if each.mu or each.loss is LossForm.RANGE:
-            square += each.square
-        elif each.epsilon:
-            steps, number = (2, -(-each.groups * each.parts // 2)) if each.twice else (1, each.groups * each.parts)
-            counts[steps * Fraction(each.epsilon)] += number
-    losses, listed = 1, []
-    for epsilon, number in sorted(counts.items(), key=lambda item: item[0] ** 2 * item[1], reverse=True):
-        if losses * (number + 1) <= _MOST_LOSSES:
-            losses *= number + 1
-            listed.append((epsilon, number))
-        else:
-            square += Fraction(mu_of_pure(rounded_up(epsilon))) ** 2 * number
-    return root_up(square), tuple(listed)
-
-
 class Overdrawn(Exception):
     """Shares of fixed size are larger than what is to be split."""
 
@@ -314,7 +305,7 @@ def fixed_square(requests: Sequence[Request]) -> Fraction:
 def gaussian_epsilon(mu: float, delta: float, requests: Sequence[Request]) -> float:
     """The smallest epsilon for which a Gaussian account of size mu is (epsilon, delta)-private, rounded up."""
     deltas, left = _added_deltas(delta, requests)
-    total, pure = parts_together(_gaussian_shares(mu, requests, deltas))
+    total, pure = added_up(each.apart for each in _gaussian_shares(mu, requests, deltas)).parts
     most = epsilon_of_mu(mu, delta=rounded_down(left))
     if not pure:
         return most
@@ -343,21 +334,12 @@ def _deltas(delta: Fraction, requests: Sequence[Request | None]) -> list[float]:
     ]
 
 
-def spent(allocation: Allocation) -> tuple[Fraction, Fraction]:
-    """What a unit can lose in all in plain sums, exactly: at most the budget."""
-    times = [(each, each.groups * each.parts) for each in allocation.shares]
-    return (
-        sum((Fraction(each.epsilon) * n for each, n in times), Fraction(0)),
-        sum((Fraction(each.delta) * n for each, n in times), Fraction(0)),
-    )
+def is_within(loss: JointLoss, mu: float, epsilon: float, delta: float) -> bool:
+    """Whether all that is drawn is proved to be within a budget, in plain sums or in a Gaussian account of size mu.
 
-
-def is_within(allocation: Allocation, epsilon: float, delta: float) -> bool:
-    """Whether all shares together are proved to be within a budget, in exact or rigorous arithmetic."""
-    total, added = spent(allocation)
-    if not allocation.mu:
-        return total <= Fraction(epsilon) and added <= Fraction(delta)
-    square = sum((each.square for each in allocation.shares), Fraction(0))
-    left = Fraction(delta) - added
-    mu, pure = parts_together(allocation.shares)
-    return square <= Fraction(allocation.mu) ** 2 and left >= 0 and is_private(mu, epsilon, left, pure)
+    Guarantee: decided in exact or rigorous arithmetic.
+    """
+    left = Fraction(delta) - loss.delta
+    if not mu:
+        return loss.epsilon is not None and loss.epsilon <= Fraction(epsilon) and left >= 0
+    return loss.mu <= mu and left >= 0 and is_private(loss.parts[0], epsilon, left, loss.parts[1])

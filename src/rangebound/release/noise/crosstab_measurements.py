@@ -15,12 +15,14 @@ import numpy.typing as npt
 from rangebound.errors import Unsatisfiable
 from rangebound.numeric import rounded_up
 from rangebound.release.noise.draw import Bits
+from rangebound.release.noise.joint_loss import JointLoss, added_up
 from rangebound.release.noise.laplace_tail import excess_of_continuous, laplace_radius, measured_radius
 from rangebound.release.noise.projection import DIVIDED, Identities
 from rangebound.release.noise.projection_bias import Drift, energy_drift, free_drift
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
 from rangebound.release.noise.strategies.exact_answers import ExactAnswers
 from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, Wholes, admits, published, wholes
+from rangebound.release.noise.strategies.layer_loss import layer_loss
 from rangebound.release.noise.strategies.marginal_design import design_marginals
 from rangebound.release.noise.strategies.marginal_strategy import Attributes, MarginalStrategy
 from rangebound.release.noise.workload_publisher import Floats, Measurements, listed
@@ -131,6 +133,11 @@ class ResidualMeasurements:
         """mu^2."""
         return self.strategy.cost
 
+    @property
+    def loss(self) -> JointLoss:
+        """There is no Laplace noise."""
+        raise AssertionError("the noise of residuals is Gaussian")
+
     @cached_property
     def _shapes(self) -> list[tuple[int, ...]]:
         return [tuple(self.margins.sizes[i] - 1 for i in each) for each in self.strategy.residuals]
@@ -232,6 +239,16 @@ class LaplaceMeasurements:
             for attributes, each in zip(self.margins.wanted, self.scales, strict=True)
             if each
         }
+
+    @cached_property
+    def loss(self) -> JointLoss:
+        """The sum of what a unit can lose by each measured marginal: a layer of sums of finest cells."""
+        every = self.margins.cells(self.margins.wanted[0])
+        counts = {each: self.margins.cells(each) for each in self.noises}
+        return added_up(
+            layer_loss(noise.scale, capacity=every // counts[each], nodes=counts[each], bounds=self.contributions)
+            for each, noise in self.noises.items()
+        )
 
     @cached_property
     def size(self) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from rangebound.errors import CertificateInvalid
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
+from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.marginal_projection import agreeing
 from rangebound.release.noise.noisy_coordinates import clamping_bias, gaussian_overshoot
 from rangebound.release.noise.strategies.contributions import Contributions
@@ -248,6 +249,10 @@ class MarginalPublisher:
             "replaced": self.strategy.contributions.replaced,
             "cost": str(self.strategy.cost),
         }
+
+    def loss(self, share: BudgetShare) -> JointLoss:
+        """That of the share, for all counts of the workload together."""
+        return share.apart
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a strategy for fewer contributions than a unit can make, or one that costs more than its share."""

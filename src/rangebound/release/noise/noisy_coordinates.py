@@ -25,6 +25,7 @@ from rangebound.privacy.worst import worst_under
 from rangebound.query import Query
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import AddedNoise, Bits, Coordinates, Draw, Reading
+from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.sampling.lattice import default_lattice, lattice_of
 from rangebound.support import Interval, Union, is_line
 from rangebound.utility import Error
@@ -170,6 +171,16 @@ class MechanismPublisher:
         """The mechanism as plain data, without the claim it carries: a certificate states the share beside it."""
         return self.mechanism.with_claim(None).to_dict()
 
+    def loss(self, share: BudgetShare) -> JointLoss:
+        """That of the share: each group is drawn by itself. Laplace noise that is at most clamped uses no delta."""
+        return replace(share, delta=0.0).apart if self._is_pure(share.epsilon) else share.apart
+
+    def _is_pure(self, epsilon: float) -> bool:
+        """Whether it is Laplace noise, clamped if at all, on the scale of the joint L1 sensitivity."""
+        noise, reach = self.mechanism.noise, Fraction(self.mechanism.query.sensitivity)
+        additive = not self.mechanism.shape.normalised and noise.curve is Curve.LINEAR and math.isinf(noise.extent)
+        return additive and reach <= Fraction(noise.scale) * Fraction(epsilon)
+
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse noise for less than a unit can move the coordinates, or a claim that `rangebound.certify` refuses.
 
@@ -180,15 +191,14 @@ class MechanismPublisher:
         if share.mu:
             self._check_gaussian(found, share.mu)
             return
-        mechanism, noise, several = self.mechanism, self.mechanism.noise, self.width * self.parts
+        mechanism, several = self.mechanism, self.width * self.parts
         grain, hull, reach = Fraction(self.grain), mechanism.query.range.hull, Fraction(mechanism.query.sensitivity)
         needed = found.cell + several * grain if several > 1 else math.ceil(found.cell / grain) * grain
         if several == 1 and hull.bounded:  # true answers are clipped to the range: none are farther apart than its ends
             needed = min(needed, Fraction(hull.upper) - Fraction(hull.lower))
         _demand(reach >= needed, "has a sensitivity that is too small")
         if several > 1:
-            additive = not mechanism.shape.normalised and noise.curve is Curve.LINEAR and math.isinf(noise.extent)
-            together = additive and reach <= Fraction(noise.scale) * Fraction(share.epsilon)
+            together = self._is_pure(share.epsilon)
             _demand(together, "has a mechanism that is less private than it says, for its coordinates together")
         private = _is_certified(mechanism, share.epsilon, share.delta)
         _demand(private, "has a mechanism that is less private than it says")
@@ -314,6 +324,10 @@ class DiscreteLaplacePublisher:
     def to_dict(self) -> dict[str, object]:
         """The mechanism as plain data."""
         return self.mechanism.with_claim(None).to_dict()
+
+    def loss(self, share: BudgetShare) -> JointLoss:
+        """That of the share without its delta: each group is drawn by itself, with noise that is pure."""
+        return replace(share, delta=0.0).apart
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse noise for less than a unit can move the number, or noise that is less private than its share."""

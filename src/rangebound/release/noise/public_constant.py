@@ -11,6 +11,7 @@ import numpy.typing as npt
 from rangebound.errors import CertificateInvalid
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
+from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.support import Interval, Union
 
 Floats = npt.NDArray[np.float64]
@@ -69,6 +70,10 @@ class PublicConstant:
     def to_dict(self) -> dict[str, object]:
         """The mechanism as plain data."""
         return {"public": {"value": self.value}}
+
+    def loss(self, share: BudgetShare) -> JointLoss:
+        """Nothing."""
+        return JointLoss()
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a number that a unit can change."""

@@ -25,6 +25,7 @@ from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
+from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.noisy_coordinates import (
     DiscreteLaplacePublisher,
     Floats,
@@ -93,6 +94,12 @@ class Publisher(Protocol):
 
     def to_dict(self) -> dict[str, object] | str:
         """The mechanism as plain data, as a certificate states it."""
+
+    def loss(self, share: BudgetShare) -> JointLoss:
+        """What one unit can lose by all that it draws for the groups of the unit; the share is that it was made for.
+
+        Guarantee: holds for all neighbouring tables, if `check` accepts the share. It is what is charged and stated.
+        """
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a claim that is not proved: private at `share`, where a unit moves coordinates as `found` says.

@@ -16,6 +16,7 @@ from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
+from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.quantile_interval import draw_interval, interval_ends, margin
 from rangebound.support import Interval, Union
 
@@ -138,6 +139,10 @@ class QuantilePublisher:
     def mse(self) -> float:
         """The scale of the rank errors, squared, of all levels on average: how far off they are is proportional."""
         return sum(float(1 / rate) ** 2 for rate in self.rates) / len(self.rates)
+
+    def loss(self, share: BudgetShare) -> JointLoss:
+        """That of the share: each group is drawn by itself."""
+        return share.apart
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a rate that is too large for its part of the share.

@@ -20,6 +20,7 @@ from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import quantile_interval
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
+from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.support import Interval, Union
 
 Floats = npt.NDArray[np.float64]
@@ -134,6 +135,10 @@ class RangePublisher:
     def mse(self) -> float:
         """The scale of the errors in units, squared: how far off they are is proportional."""
         return float(1 / self.rate) ** 2
+
+    def loss(self, share: BudgetShare) -> JointLoss:
+        """That of the share: each group is drawn by itself."""
+        return share.apart
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a rate that is too large for its part of the share, in exact arithmetic with what rounding adds."""

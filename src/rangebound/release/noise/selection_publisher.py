@@ -14,6 +14,7 @@ from rangebound.errors import CertificateInvalid
 from rangebound.release.noise import joint_selection
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
+from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.support import Interval, Union
 
 Floats = npt.NDArray[np.float64]
@@ -101,6 +102,10 @@ class SelectionPublisher:
     def mse(self) -> float:
         """The scale of the errors in units, squared: how far off they are is proportional."""
         return float(1 / self.rate) ** 2
+
+    def loss(self, share: BudgetShare) -> JointLoss:
+        """That of the share: each group is drawn by itself."""
+        return share.apart
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a rate that is too large for the share.

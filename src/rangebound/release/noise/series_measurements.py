@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from rangebound.release.noise.draw import Bits
+from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.laplace_tail import excess_of_continuous, laplace_radius, measured_radius
 from rangebound.release.noise.projection import DIVIDED, Identities
 from rangebound.release.noise.projection_bias import Drift, energy_drift
@@ -89,6 +90,12 @@ class SeriesMeasurements:
     def cost(self) -> Fraction:
         """mu^2, or epsilon."""
         return self.strategy.cost
+
+    @cached_property
+    def loss(self) -> JointLoss:
+        """That of cells and blocks."""
+        assert isinstance(self.strategy, BlockStrategy)
+        return self.strategy.loss(self.periods.series)
 
     @cached_property
     def _width(self) -> int:

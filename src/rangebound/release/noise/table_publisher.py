@@ -7,7 +7,7 @@ import json
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -22,6 +22,7 @@ from rangebound.optimum.best_table import optimal
 from rangebound.query import Query
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Pair, Reading
+from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.support import Grid, Interval, Support, Union
 
 Floats = npt.NDArray[np.float64]
@@ -182,6 +183,10 @@ class TablePublisher:
         """The SHA-256 of the table, which the published table contains."""
         text = json.dumps(self.table.with_claim(None).to_dict(), sort_keys=True, separators=(",", ":"))
         return {"optimal": {"table": hashlib.sha256(text.encode()).hexdigest()}}
+
+    def loss(self, share: BudgetShare) -> JointLoss:
+        """That of the share without its delta: each group is drawn by itself, from a table that is pure."""
+        return replace(share, delta=0.0).apart
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a table of another design, one for less than a unit can move the coordinate, or one that leaks more.

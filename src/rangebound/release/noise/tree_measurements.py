@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from rangebound.release.noise.draw import Bits
+from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.laplace_tail import excess_of_continuous, laplace_radius
 from rangebound.release.noise.projection import Identities
 from rangebound.release.noise.projection_bias import Drift, gaussian_moments, laplace_moments, tree_drift
@@ -73,6 +74,11 @@ class TreeMeasurements:
     def cost(self) -> Fraction:
         """mu^2, or epsilon."""
         return self.strategy.cost
+
+    @property
+    def loss(self) -> JointLoss:
+        """That of the strategy."""
+        return self.strategy.loss
 
     @property
     def size(self) -> int:

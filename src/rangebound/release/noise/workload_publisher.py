@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from rangebound.errors import CertificateInvalid
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
+from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.projection import Identities, project
 from rangebound.release.noise.projection_bias import Drift
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
@@ -42,6 +43,10 @@ class Measurements(Protocol):
     @property
     def cost(self) -> Fraction:
         """An upper bound of mu^2 or of epsilon, over all neighbouring tables."""
+
+    @property
+    def loss(self) -> JointLoss:
+        """What one unit can lose in a pure account by all measurements, which several of its cells may move at once."""
 
     @property
     def size(self) -> int:
@@ -191,6 +196,10 @@ class WorkloadPublisher:
             "replaced": bounds.replaced,
             "cost": str(self.measured.cost),
         }
+
+    def loss(self, share: BudgetShare) -> JointLoss:
+        """That of the measurements; it is within the share, but several groups of a unit may move one of them."""
+        return share.apart if share.mu else replace(self.measured.loss, epsilon=share.apart.epsilon)
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a strategy for fewer contributions than a unit can make, or one that costs more than its share."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 
 from rangebound import arguments
 from rangebound.gdp import rho_of_mu
-from rangebound.numeric import root_up, rounded_up
-from rangebound.release.noise.allocation import Allocation, spent
+from rangebound.numeric import rounded_up
 from rangebound.release.output.plan_risk import account_profile
 from rangebound.release.output.rendering import Published
-from rangebound.release.plan.model import Plan
-from rangebound.release.prepare import allocations, stated_epsilon
+from rangebound.release.prepare import Prepared, allocations, prepared, stated_epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,33 +47,31 @@ class Conversions:
         return f"mu {_up(self.mu)} (rho {_up(self.rho)} of zCDP)"
 
 
-def conversions(plan: Plan, allocation: Allocation) -> Conversions:
-    """What an allocation of a plan's budget costs, in the terms of several definitions.
+def conversions(ready: Prepared) -> Conversions:
+    """What a plan that was made ready costs, in the terms of several definitions.
 
-    Every part has a mu, also in plain sums, and the squares add up. A delta is that of `account_profile`.
+    Mu is that of `JointLoss`, also in plain sums. A delta is that of `account_profile`.
 
     >>> from rangebound.release import parse_plan
     >>> from rangebound.release.prepare import prepare
     >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
-    >>> print(conversions(plan, prepare(plan).allocation).brief())
+    >>> print(conversions(prepare(plan)).brief())
     mu 1.233 (rho 0.7591 of zCDP)
     """
-    epsilon, delta = plan.budget.epsilon, plan.budget.delta
-    mu = root_up(sum((each.square for each in allocation.shares), Fraction(0)))
-    (_, added), at = spent(allocation), account_profile(plan, allocation)
+    epsilon, delta, at = ready.plan.budget.epsilon, ready.plan.budget.delta, account_profile(ready)
     return Conversions(
-        gaussian=bool(allocation.mu),
+        gaussian=bool(ready.allocation.mu),
         epsilon=epsilon,
         delta=delta,
-        mu=mu,
-        rho=rho_of_mu(mu),
-        added_delta=rounded_up(added),
+        mu=ready.loss.mu,
+        rho=rho_of_mu(ready.loss.mu),
+        added_delta=rounded_up(ready.loss.delta),
         deltas=tuple((each, at(each)) for each in (epsilon / 2.0, epsilon, 2.0 * epsilon)),
     )
 
 
-def allocation_of(release: Published) -> Allocation | None:
-    """How the budget of a published table was split, by the shares that its rows state.
+def prepared_of(release: Published) -> Prepared | None:
+    """The plan of a published table, made ready as it was: its budget is split as its rows state the shares.
 
     Edge cases: None where no way to split the plan's budget has these shares, for a table of another version.
     """
@@ -89,14 +84,14 @@ def allocation_of(release: Published) -> Allocation | None:
         if said <= {
             (at, stated_epsilon(plan.query[at], each), each.delta, each.mu) for at, each in way.questions.items()
         }:
-            return way
+            return prepared(plan, way)
     return None
 
 
 def conversions_of(release: Published) -> Conversions | None:
-    """The same of a table that was published; None where its allocation is not known."""
-    way = allocation_of(release)
-    return None if way is None else conversions(release.plan, way)
+    """The same of a table that was published; None where it is not known how its budget was split."""
+    ready = prepared_of(release)
+    return None if ready is None else conversions(ready)
 
 
 def _up(value: float) -> str:

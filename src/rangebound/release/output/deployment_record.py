@@ -218,20 +218,18 @@ def _privacy_loss(plan: Plan, ready: Prepared, account: Account | None) -> dict[
         "privacy_unit_details": _lines(neighbours(plan), *contribution_bounds(plan)),
         "number_of_privacy_units": unit.size or f"{OPEN}about how many units the table has",
         "privacy_parameters": {"epsilon": budget.epsilon} | ({"delta": budget.delta} if budget.delta else {}),
-        "privacy_parameters_details": _lines(
-            *original(plan, ready.allocation), *(_promise(account) if account else ())
-        ),
+        "privacy_parameters_details": _lines(*original(ready), *(_promise(account) if account else ())),
     }
 
 
-def original(plan: Plan, allocation: Allocation) -> list[str]:
+def original(ready: Prepared) -> list[str]:
     """The parameters in which the noise was chosen, the same guarantee in other terms, and what it means in odds."""
     way = (
         "The noise was chosen in a Gaussian account, and epsilon and delta are converted from its mu."
-        if allocation.mu
+        if ready.allocation.mu
         else "The noise was chosen by epsilon and delta themselves, as plain sums."
     )
-    return [way, str(conversions(plan, allocation)), plan_odds(plan, allocation)]
+    return [way, str(conversions(ready)), plan_odds(ready.plan, ready.allocation)]
 
 
 def _promise(account: Account | None) -> list[str]:

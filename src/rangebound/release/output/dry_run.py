@@ -23,7 +23,7 @@ def dry_run(plan: Plan, *, account: Account | None = None) -> dict[str, object]:
     """
     return {
         "explained": explain(plan, account=account),
-        "privacy": conversions(plan, prepare(plan).allocation).to_dict(),
+        "privacy": conversions(prepare(plan)).to_dict(),
         "queries": [each.to_dict() for each in forecast(plan)],
         "warnings": list(hazards(plan, account=account)),
     }

@@ -63,7 +63,7 @@ def explain(plan: Plan | Mapping[str, object], *, account: Account | None = None
         missed = [each for each in plan.query if each.cut_uncounted and plan.unit_of(each).column is not None]
         lines += [f"Not counted there: {each.cut_uncounted}, for {each.name!r}." for each in missed]
     if ready.allocation.mu:
-        lines.append(str(conversions(plan, ready.allocation)))
+        lines.append(str(conversions(ready)))
     lines.append(plan_odds(plan, ready.allocation))
     lines += _unused(ready)
     lines += [_together(ready, number) for number in range(len(ready.workloads))]

@@ -150,7 +150,7 @@ def _guarantee(ready: Prepared, certificate: str) -> Iterator[_Found]:
     yield (
         "The original parameters are given beside converted ones",
         Verdict.YES,
-        " ".join(original(plan, ready.allocation)[:2]),
+        " ".join(original(ready)[:2]),
     )
     yield "The guarantee is said in words for people", Verdict.YES, plan_odds(plan, ready.allocation)
     published = published_hash(certificate)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from fractions import Fraction
 
 from rangebound.arguments import upwards
-from rangebound.errors import ArgumentTypeError, BudgetExceeded, PlanError
+from rangebound.errors import ArgumentTypeError, BudgetExceeded, PlanError, RequestConflict
+from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.record import Account, Record
-from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, charged
-from rangebound.numeric import root_up
-from rangebound.release.noise.allocation import Allocation, spent
+from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, Rule, charged
 from rangebound.release.output.table import plan_json, sha256
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.unit import Unit
+from rangebound.release.prepare import Prepared
 
 _RELEASE, _SUGGESTION, _UNIT = "release of plan ", "suggestion for plan ", ", unit "
 
@@ -33,21 +34,67 @@ def charge_text(plan: Plan) -> str:
     return f"{_RELEASE}{sha256(plan_json(plan).encode())}{_UNIT}{_words(plan.unit)}"
 
 
-def charges(plan: Plan, allocation: Allocation) -> tuple[AnyCost, ...]:
+def charges(ready: Prepared) -> tuple[AnyCost, ...]:
     """What a release is charged, in each way in which it can be stated: an account takes the first that it can hold.
 
     Where squares of mu or Renyi divergences add up, its mu, whichever way its own budget was split; where epsilons and
-    deltas do, the budget of the plan.
+    deltas do, the budget of the plan, less the delta that no mechanism uses.
 
     >>> from rangebound.release import parse_plan
     >>> from rangebound.release.prepare import prepare
     >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
-    >>> [str(each) for each in charges(plan, prepare(plan).allocation)][1]
+    >>> [str(each) for each in charges(prepare(plan))][1]
     'epsilon 1'
     """
-    square = sum((each.square for each in allocation.shares), Fraction(0))
-    gaussian = GaussianCost(mu=Fraction(root_up(square)), delta=spent(allocation)[1])
-    return gaussian, Cost(epsilon=repr(plan.budget.epsilon), delta=repr(plan.budget.delta))
+    budget, loss = ready.plan.budget, ready.loss
+    promised = Fraction(repr(budget.delta))
+    delta = promised if ready.allocation.mu else min(promised, loss.delta)
+    gaussian = GaussianCost(mu=Fraction(loss.mu), delta=loss.delta)
+    return gaussian, Cost(epsilon=repr(budget.epsilon), delta=delta)
+
+
+def agreed_charges(ready: Prepared, ledger: Ledger, account: str, request: str) -> tuple[AnyCost, ...]:
+    """`charges`, or what this request was charged, or filed for, before, where that is for the same plan and no less.
+
+    Another version may have charged a plan more than this one does; the same request again is still the same release.
+
+    Edge cases: a request that was charged less than its plan costs raises `RequestConflict`.
+    """
+    costs, what = charges(ready), charge_text(ready.plan)
+    filed = (each for each in ledger.requests(account) if each.request == request)
+    known = ledger.paid(request) or next(filed, None)
+    if known is None or known.cost is None or (known.account, known.what) != (account, what):
+        return costs
+    due = least_due(ledger.account(account).rule, costs)
+    if not covers(known.cost, due):
+        raise RequestConflict(
+            f"request={request!r}: was charged or filed before, for {shortfall(known.cost, due)}; a new release needs "
+            "a new id"
+        )
+    return (known.cost,)
+
+
+def least_due(rule: Rule, costs: Sequence[AnyCost]) -> AnyCost:
+    """What an account must have been charged for a release at least, in its own terms; each of the costs is true.
+
+    Edge cases: costs that the rule cannot hold raise `ArgumentTypeError`.
+    """
+    held = []
+    for each in costs:
+        with suppress(ArgumentTypeError):
+            held.append(rule.units(each))
+    return rule.cost(min(held) if held else charged(rule, tuple(costs))[1])
+
+
+def covers(paid: AnyCost, due: AnyCost) -> bool:
+    """Whether a charge is no less than what is due, both in the terms of one account."""
+    return all(own >= least for own, least in zip(paid.units, due.units, strict=True))
+
+
+def shortfall(paid: AnyCost, due: AnyCost) -> str:
+    """What was charged and what was due, in words; and why, where version 0.2 may have charged it."""
+    known = "" if isinstance(due, Cost) else "; version 0.2 charged crosstabs, hierarchies and series too little"
+    return f"{paid}, where {due} is due{known}"
 
 
 def opening_command(place: str, plan: Plan) -> str:
@@ -63,16 +110,22 @@ def opening_command(place: str, plan: Plan) -> str:
     return f"{command} --epsilon {upwards(plan.budget.epsilon)}{delta}"
 
 
-def check_rule(plan: Plan, allocation: Allocation, account: Account) -> None:
+def check_rule(ready: Prepared, account: Account) -> None:
     """Refuse a plan that its account cannot pay for, because its rule holds no delta."""
     try:
-        charged(account.rule, charges(plan, allocation))
+        charged(account.rule, charges(ready))
     except ArgumentTypeError:
         raise PlanError(
-            f"budget.delta={plan.budget.delta!r}: account {account.name!r} adds Renyi divergences and holds no delta; "
-            "take an account that adds sums or squares of mu, or list the keys of all groupings and leave delta out",
+            f"budget.delta={ready.plan.budget.delta!r}: account {account.name!r} adds Renyi divergences and holds no "
+            "delta; take an account that adds sums or squares of mu, or list the keys of all groupings and leave delta "
+            "out",
             field="budget.delta",
         ) from None
+
+
+def is_release(record: Record) -> bool:
+    """Whether an entry is about the release of a plan."""
+    return record.what.startswith(_RELEASE)
 
 
 def suggestion_text(plan: Plan, asked: object) -> str:

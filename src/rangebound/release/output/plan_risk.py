@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from functools import cache, partial
 
-from rangebound.gdp import delta_of_parts
-from rangebound.numeric import root_up, rounded_up
-from rangebound.release.noise.allocation import Allocation, parts_together, spent
+from rangebound.numeric import rounded_up
+from rangebound.release.noise.allocation import Allocation
 from rangebound.release.output.plan_pairs import attained
 from rangebound.release.plan.model import Plan
-from rangebound.release.prepare import prepare
+from rangebound.release.prepare import Prepared, prepare, prepared
 from rangebound.risk import ProfileRisk, guaranteed, odds
 from rangebound.risk.tradeoff_curve import Profile
 
 
-def account_profile(plan: Plan, allocation: Allocation) -> Profile:
-    """The delta of all parts of an allocation together, at every epsilon.
+def account_profile(ready: Prepared) -> Profile:
+    """The delta of all that is drawn together, at every epsilon.
 
-    It is that of the profile of all parts, pure ones by their epsilons, and of the deltas of parts that have one. In
-    plain sums it is no more than they add up to, from the sum of the epsilons on.
+    It is that of `JointLoss`, and no more than what its epsilon and delta allow by themselves.
 
     Guarantee: rounded up, for all pairs of neighbours.
     """
-    (total, added), (gaussian, pure) = spent(allocation), parts_together(allocation.shares)
-    limit, slack = (Fraction(plan.budget.epsilon), plan.budget.delta) if allocation.mu else (total, rounded_up(added))
+    bare = _bare(ready)
+    return lambda epsilon: min(ready.loss.delta_at(epsilon), bare.profile(epsilon))
 
-    def at(epsilon: float) -> float:
-        profile = min(rounded_up(added + Fraction(delta_of_parts(gaussian, pure, epsilon=epsilon))), 1.0)
-        return min(profile, slack) if epsilon >= limit else profile
 
-    return at
+def _bare(ready: Prepared) -> ProfileRisk:
+    """What the epsilon and the delta of all of it allow: the budget's, or in plain sums what they add up to."""
+    budget, loss = ready.plan.budget, ready.loss
+    if ready.allocation.mu or loss.epsilon is None:
+        return guaranteed(budget.epsilon, budget.delta)
+    return guaranteed(rounded_up(loss.epsilon), rounded_up(loss.delta))
+
+
+class PlanRisk(ProfileRisk):
+    """The risk of a plan: its mu is that of `JointLoss`, which is charged and stated everywhere."""
+
+    def _smallest_mu(self) -> tuple[float, float]:
+        return (self.mu, 0.0) if math.isfinite(self.mu) else super()._smallest_mu()
 
 
 def plan_risk(plan: Plan, allocation: Allocation | None = None) -> ProfileRisk:
@@ -47,19 +53,12 @@ def plan_risk(plan: Plan, allocation: Allocation | None = None) -> ProfileRisk:
     >>> round(plan_risk(plan).advantage(), 4)
     0.4622
     """
-    allocation = prepare(plan).allocation if allocation is None else allocation
-    total, added = spent(allocation)
-    exact, mu = (
-        account_profile(plan, allocation),
-        root_up(sum((each.square for each in allocation.shares), Fraction(0))),
-    )
-    limit = plan.budget if allocation.mu else None
-    bare = guaranteed(limit.epsilon, limit.delta) if limit else guaranteed(rounded_up(total), rounded_up(added))
-    below = cache(partial(attained, plan, allocation))
-    return ProfileRisk(
-        profile=lambda epsilon: min(exact(epsilon), bare.profile(epsilon)),
-        pure=bare.pure,
-        mu=math.inf if added else mu,
+    ready = prepare(plan) if allocation is None else prepared(plan, allocation)
+    below = cache(partial(attained, plan, ready.allocation))
+    return PlanRisk(
+        profile=account_profile(ready),
+        pure=_bare(ready).pure,
+        mu=math.inf if ready.loss.delta else ready.loss.mu,
         pairs=lambda epsilon: below()._attack_pairs(epsilon),
         pure_below=lambda: below()._attack_pure_below(),
     )

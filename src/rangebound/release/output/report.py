@@ -6,7 +6,7 @@ import hashlib
 import html
 
 from rangebound.arguments import counted
-from rangebound.release.output.conversion import allocation_of, conversions
+from rangebound.release.output.conversion import conversions, prepared_of
 from rangebound.release.output.explain import explain
 from rangebound.release.output.hazards import hazards
 from rangebound.release.output.in_words import in_words
@@ -146,15 +146,15 @@ def _statistics(release: Published) -> str:
 
 def _privacy(release: Published) -> str:
     """The guarantee in several terms, the risk in odds, where it was charged, and how to check all that."""
-    plan, way = release.plan, allocation_of(release)
+    plan, ready = release.plan, prepared_of(release)
     promise, entry = stated_promise(release.certificate), stated_entry(release.certificate)
     lines = [f"Spent: {plan.budget}."]
     if promise:
         lines.append(f"<strong>{html.escape(promise)}</strong>")
     lines += [f"<strong>Warning: {html.escape(each)}.</strong>" for each in hazards(plan)]
-    if way is not None:
-        lines.append(html.escape(plan_odds(plan, way)))
-        lines.append(f"The same in other terms. {html.escape(str(conversions(plan, way)))}")
+    if ready is not None:
+        lines.append(html.escape(plan_odds(plan, ready.allocation)))
+        lines.append(f"The same in other terms. {html.escape(str(conversions(ready)))}")
     if entry is not None:
         lines.append(
             f"Charged to account <code>{html.escape(entry['account'])}</code> under request "

@@ -104,7 +104,7 @@ def solve(plan: Plan | Mapping[str, object], *, rest: float | None = None) -> So
         rest=float(least.rest),
         margins_alone=min(epsilon, float(arguments.upwards(least_epsilon(plan, 0.0).epsilon, _DIGITS))),
         plan=found,
-        terms=conversions(found, ready.allocation),
+        terms=conversions(ready),
         questions=tuple(_met(ready, index) for index in range(len(plan.query))),
     )
 

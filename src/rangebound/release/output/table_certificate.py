@@ -11,8 +11,7 @@ from typing import Any
 from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInvalid, RangeboundError
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.chain import EntryKind
-from rangebound.ledger.rule import AnyCost, charged
+from rangebound.ledger.rule import AnyCost
 from rangebound.mechanism import Mechanism
 from rangebound.release.noise.allocation import Allocation, is_within
 from rangebound.release.noise.draw import Cell, Draw, Key
@@ -23,7 +22,7 @@ from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.threshold_selection import ThresholdSelection
 from rangebound.release.output.consistency import consistent
 from rangebound.release.output.conversion import Conversions, conversions
-from rangebound.release.output.ledger_entry import charges
+from rangebound.release.output.ledger_entry import charges, covers, least_due, shortfall
 from rangebound.release.output.table import Release, plan_json, sha256
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.model import Plan
@@ -196,7 +195,7 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
     whole = write_certificate(release, ready, entry)
     _demand(whole == certificate.strip(), "certificate", "is not in the form in which it was written")
     budget = plan.budget
-    _demand(is_within(ready.allocation, budget.epsilon, budget.delta), "epsilon", "is overspent")
+    _demand(is_within(ready.loss, ready.allocation.mu, budget.epsilon, budget.delta), "epsilon", "is overspent")
     _check_claims(ready)
     _check_table(release, ready)
     return Checked(
@@ -204,8 +203,8 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
         delta=budget.delta,
         numbers=len(release.cells),
         entry=entry,
-        costs=charges(plan, ready.allocation),
-        terms=conversions(plan, ready.allocation),
+        costs=charges(ready),
+        terms=conversions(ready),
     )
 
 
@@ -294,8 +293,8 @@ def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
     """Check the ledger entry of a certificate, which must have been checked itself, in the ledger at hand.
 
     The ledger must be whole and go on from the head that the certificate names; under its request it must hold one
-    charge of the budget, in the terms of its account's rule, and the published bytes. If the account has periods, the
-    certificate must state the weaker promise.
+    charge of the budget or more, in the terms of its account's rule, and the published bytes. If the account has
+    periods, the certificate must state the weaker promise.
 
     Guarantee: raises `CertificateInvalid` unless all of that holds, and `LedgerTampered` for a ledger that was altered.
     """
@@ -304,15 +303,18 @@ def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
         raise CertificateInvalid("ledger: this release was not charged to a ledger")
     try:
         ledger.verify(head=entry.head)
-        stored, history = ledger.published(entry.request), ledger.history(entry.account)
+        stored, paid = ledger.published(entry.request), ledger.paid(entry.request)
         account = ledger.account(entry.account)
-        due = account.rule.cost(charged(account.rule, checked.costs)[1])
+        due = least_due(account.rule, checked.costs)
     except (ArgumentError, ArgumentTypeError) as reason:  # a made-up entry may name what no ledger can have
         raise CertificateInvalid(f"ledger: {reason}") from None
     _demand(stored == published, "ledger", "did not publish these bytes for the request")
-    paid = [each.cost for each in history if each.request == entry.request and each.kind is EntryKind.SPEND]
     _demand(entry.promise == account.weaker_promise, "ledger", "does not promise for the account what it states")
-    _demand(paid == [due], "ledger", "did not charge the account with the budget of the plan")
+    cost = None if paid is None or paid.account != entry.account else paid.cost
+    _demand(cost is not None, "ledger", "did not charge the account with the budget of the plan")
+    assert cost is not None
+    less = f"did not charge the account with the budget of the plan: {shortfall(cost, due)}"
+    _demand(covers(cost, due), "ledger", less)
 
 
 def _check_claims(ready: Prepared) -> None:

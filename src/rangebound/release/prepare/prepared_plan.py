@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 
 from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.finite import Table
 from rangebound.release.noise.allocation import Allocation
+from rangebound.release.noise.joint_loss import JointLoss, added_up
 from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.table_publisher import TablePublisher
@@ -52,6 +52,12 @@ class Prepared:
     def hidden(self) -> tuple[Block, ...]:
         """The groupings in which a workload is counted that nobody asked for."""
         return tuple(block for each in self.workloads for block in hidden_blocks(self.plan, each))
+
+    @cached_property
+    def loss(self) -> JointLoss:
+        """What one unit can lose by all that is drawn: what is charged, stated and certified is made of this alone."""
+        drawn = (self.publishers[at].loss(share) for at, share in self.allocation.once.items())
+        return added_up((*drawn, *(each.apart for each in self.allocation.selections.values())))
 
     @property
     def tables(self) -> dict[int, Table]:
@@ -97,11 +103,8 @@ def prepare(plan: Plan) -> Prepared:
         raise refused
     least = min(error for error, _ in found)
     best = [way for error, way in found if error == least]
-    return prepared(plan, best[0] if len(best) == 1 else min(best, key=_square))
-
-
-def _square(allocation: Allocation) -> Fraction:
-    return sum((each.square for each in allocation.shares), Fraction(0))
+    made = [prepared(plan, way) for way in best]
+    return made[0] if len(made) == 1 else min(made, key=lambda each: each.loss.mu)
 
 
 def prepared(plan: Plan, allocation: Allocation, tables: Mapping[int, Table] | None = None) -> Prepared:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
 from rangebound.numeric import rounded_up
+from rangebound.release.noise.joint_loss import JointLoss, added_up
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount, whole
 from rangebound.release.noise.strategies.exact_answers import ExactAnswers
 from rangebound.release.noise.strategies.lattice_noise import (
@@ -32,6 +33,7 @@ from rangebound.release.noise.strategies.lattice_noise import (
     in_steps,
     published,
 )
+from rangebound.release.noise.strategies.layer_loss import layer_loss
 from rangebound.release.noise.strategies.ranges import Range, check_ranges, clamped_counts, sums
 from rangebound.sampling.entropy import secure_bits
 
@@ -75,6 +77,15 @@ class BlockStrategy:
         bounds = self.contributions
         rate = sum((1 / Fraction(each.scale) for each in self.noises), Fraction(0))
         return bounds.rows * bounds.cells * rate * (2 if bounds.replaced else 1)
+
+    def loss(self, series: int) -> JointLoss:
+        """What a unit can lose, by its cells and by its blocks, of so many series; see `layer_loss`."""
+        cells, *blocks = self.noises
+        layers = [(cells, 1, self.length), *((each, self.block, len(self.starts)) for each in blocks)]
+        return added_up(
+            layer_loss(noise.scale, capacity=capacity, nodes=nodes * series, bounds=self.contributions)
+            for noise, capacity, nodes in layers
+        )
 
     @property
     def starts(self) -> npt.NDArray[np.intp]:

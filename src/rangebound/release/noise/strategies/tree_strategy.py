@@ -19,7 +19,7 @@ linear, r g max over leaves of the sum of 1 / scale, and twice that.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
+from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
 from rangebound.release.noise.strategies.exact_answers import ExactAnswers
 from rangebound.release.noise.strategies.lattice_noise import (
@@ -39,6 +40,7 @@ from rangebound.release.noise.strategies.lattice_noise import (
     published,
     wholes,
 )
+from rangebound.release.noise.strategies.layer_loss import HALF_PI, layer_loss
 from rangebound.release.noise.strategies.ranges import clamped_counts
 from rangebound.release.noise.strategies.tree import Places, Tree
 from rangebound.sampling.entropy import secure_bits
@@ -86,17 +88,46 @@ class TreeStrategy:
     def cost(self) -> Fraction:
         """An upper bound of mu^2, or of epsilon, over all neighbouring datasets."""
         bounds, gaussian = self.contributions, self.account is NoiseAccount.GAUSSIAN
-        rates = {each: 1 / Fraction(each) ** (2 if gaussian else 1) for each in self.noises}
         shared = np.minimum(self.tree.leaf_counts, bounds.cells) if gaussian else np.ones(len(self.tree), np.int64)
-        most = max(rates.values()) * bounds.cells * len(self.tree.levels)
+        held = min(bounds.cells, len(self.tree.leaves))
+        power, reach = (2, bounds.rows**2) if gaussian else (1, bounds.rows)
+        return self._dearest_path(shared, power) * held * reach * (2 if bounds.replaced else 1)
+
+    def _dearest_path(self, shared: npt.NDArray[np.int64], power: int) -> Fraction:
+        """The largest sum of shared / scale^power over the measured nodes from the root to a leaf, rounded up.
+
+        Assumes: no node is shared by more cells than a unit has.
+        """
+        rates = {each: 1 / Fraction(each) ** power for each in self.noises}
+        most = max(rates.values()) * self.contributions.cells * len(self.tree.levels)
         unit = Fraction(2) ** (_SUM + most.denominator.bit_length() - most.numerator.bit_length() - 1)
         loads = {0.0: 0} | {each: -int(-rate * unit // 1) for each, rate in rates.items()}
         paths = np.array([loads[each] for each in self.scales], dtype=np.int64) * shared
         for level in self.tree.levels[1:]:
             paths[level] += paths[self.tree.places[level]]
-        path = Fraction(int(paths[self.tree.leaves].max())) / unit
+        return Fraction(int(paths[self.tree.leaves].max())) / unit
+
+    @cached_property
+    def loss(self) -> JointLoss:
+        """What a unit can lose in a pure account: see `layer_loss` for levels whose nodes have noise of one scale.
+
+        In other levels, a node of noise s under which a unit has n of its leaves loses r n / s at most, and is mu-GDP
+        with mu^2 <= (pi/2) (r n / s)^2. With k the smaller of g and the leaves of the node, n^2 <= n k, so that all of
+        them together have at most (pi/2) r^2 times the sum, over the leaves of the unit, of k / s^2 of the nodes above:
+        g times the largest such sum. A unit that is replaced leaves g leaves and enters g others, and no node moves by
+        more than the larger of both: twice that.
+        """
+        bounds, sizes, scales = self.contributions, self.tree.leaf_counts, np.array(self.scales)
         held = min(bounds.cells, len(self.tree.leaves))
-        return path * held * bounds.rows ** (2 if gaussian else 1) * (2 if bounds.replaced else 1)
+        found, rest = JointLoss(), np.minimum(sizes, held)
+        for level in self.tree.levels:
+            nodes = level[scales[level] > 0.0]
+            capacity = int(sizes[nodes].max(initial=0))
+            if len(set(scales[nodes].tolist())) == 1 and (capacity == 1 or capacity >= held):
+                found += layer_loss(float(scales[nodes[0]]), capacity=capacity, nodes=len(nodes), bounds=bounds)
+                rest[nodes] = 0
+        path = self._dearest_path(rest, 2) * held * bounds.rows**2 * (2 if bounds.replaced else 1)
+        return replace(found + JointLoss(square=HALF_PI * path), epsilon=self.cost)
 
     def draw(self, counts: npt.ArrayLike, bits: Bits = secure_bits) -> Floats:
         """The noisy counts of the measured nodes, from the exact counts of the leaves."""

@@ -1,0 +1,46 @@
+"""What a unit can lose by a layer of a strategy: disjoint sums of finest cells, with Laplace noise of one scale."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from rangebound.release.noise.joint_loss import JointLoss
+from rangebound.release.noise.strategies.contributions import Contributions
+
+HALF_PI = Fraction(1_570_796_326_794_897, 10**15)
+"""A little above pi / 2: a pure loss of x is mu-GDP with mu^2 = (pi / 2) x^2; see `layer_loss`."""
+
+
+def layer_loss(scale: float, *, capacity: int, nodes: int, bounds: Contributions) -> JointLoss:
+    """The loss of counts with Laplace noise of one scale: `nodes` disjoint sums of finest cells, of `capacity` at most.
+
+    A unit has at most r rows in each of at most g cells, and no more cells than there are. If n of its cells are in a
+    node, that node moves by at most r n, and the loss there is at most n c for c = r / scale; n <= min(capacity, g),
+    and all n add up to at most g. Noise of different nodes is independent, and so are the coins below.
+
+    - All cells may be in one node, capacity >= g: losses that add up to at most g c are together at most g c, and so
+      are dominated by one coin of g c.
+    - One cell for each node, capacity 1: g coins of c, one in each node that moves.
+    - Between: a loss of at most x is sqrt(pi/2) x-GDP (below). The squares add up to at most
+      (pi/2) c^2 sum n^2 <= (pi/2) c^2 g capacity. Several coins of `capacity` c would not do, though they have the
+      larger sum of squares: near the largest loss of all, coins that are more alike lose more.
+
+    A unit that is replaced leaves g cells and enters g others. Nodes that fall and nodes that rise move by at most r g
+    each, all together: the same twice; and no more coins, or squares of `capacity` c, than there are nodes.
+
+    A loss x is mu-GDP with x = ln(Phi(mu/2) / Phi(-mu/2)) (`gdp.pure_epsilon`). Its slope in mu/2 is
+    h(t) + h(-t) for the hazard rate h of the normal law, which is convex, so the slope is least at t = 0, where it is
+    2 sqrt(2/pi): x >= sqrt(2/pi) mu.
+
+    >>> layer_loss(70.0, capacity=43, nodes=9, bounds=Contributions(rows=1, cells=30)).pure
+    ((Fraction(3, 7), 1),)
+    """
+    cells, sides = min(bounds.cells, capacity * nodes), 2 if bounds.replaced else 1
+    each, held = bounds.rows / Fraction(scale), min(capacity, cells)
+    if held == cells:
+        return JointLoss(pure=((cells * each, min(sides, nodes)),), epsilon=min(sides, nodes) * cells * each)
+    if held == 1:
+        number = min(sides * cells, nodes)
+        return JointLoss(pure=((each, number),), epsilon=number * each)
+    full = min(sides * Fraction(cells, held), Fraction(nodes))
+    return JointLoss(square=HALF_PI * full * (held * each) ** 2, epsilon=full * held * each)
