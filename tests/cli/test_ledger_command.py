@@ -15,6 +15,7 @@ from rangebound.ledger.key import VARIABLE
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter
 from tests.cli.visits import PLAN, complaints
 from tests.ledger.postgres import fresh_address
+from tests.release.output.test_undercharged import paid_before, plan_of
 
 TENTH = Cost(epsilon=0.1)
 
@@ -247,3 +248,18 @@ def test_an_export_is_verified_with_the_key_alone(form, path, tmp_path, ledger, 
     target.write_text(target.read_text().replace("people", "peoples", 1))
     code, out, err = command("ledger", "verify", "--export", target, "--key", key, "--json")
     assert (code, json.loads(out)["ok"], err.count("\n")) == (2, False, 1)
+
+
+def test_verify_names_tables_that_were_charged_too_little(path, tmp_path, ledger):
+    assert json.loads(ledger("verify", path, "--json"))["charges"] == []
+    with Ledger.open(path) as book:
+        book.open_account("gaussian", epsilon=20, delta="1e-4", rule=GaussianFilter())
+        paid_before(book, plan_of("gaussian"), "june")
+    out = ledger("verify", path)
+    assert "ok: 7 entries" in out
+    assert "warning: entry 6 (account 'gaussian', request 'june'): was charged mu " in out
+    assert "version 0.2 charged crosstabs, hierarchies and series too little" in out
+    (found,) = json.loads(ledger("verify", path, "--json"))["charges"]
+    assert float(found["paid"]["mu_squared"]) < 0.5 * float(found["due"]["mu_squared"])
+    ledger("export", path, "--output", tmp_path / "history")
+    assert "charges were not compared" in ledger("verify", "--export", tmp_path / "history", "--key", f"{path}.key")

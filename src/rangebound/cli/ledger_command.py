@@ -10,11 +10,12 @@ import typer
 
 from rangebound.cli.options import Json, group
 from rangebound.cli.output_files import write_new
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, MissingExtra
 
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
     from rangebound.ledger.rule import Rule
+    from rangebound.release.output.undercharged import ChargeFinding
 
 # The rooms below are loaded by the commands that need them, so that help is immediate.
 app = group("Privacy budgets that outlive the process.")
@@ -220,7 +221,7 @@ def verify(
     """Check every entry and published byte of a ledger, or an export.
 
     The file itself is checked too. Other commands check the same when they open a ledger, except for published bytes
-    that they do not show.
+    that they do not show. Releases that version 0.2 charged too little are named, by their published bytes.
     """
     from rangebound.cli import printing
     from rangebound.errors import LedgerTampered
@@ -231,13 +232,25 @@ def verify(
         raise ArgumentError("ledger: must be named, or an export by --export; one of the two is checked")
     try:
         if ledger is not None:
-            return printing.report(check(ledger, key=key, head=head), as_json=json)
+            found = check(ledger, key=key, head=head)
+            return printing.report(found, _undercharged(ledger, key), as_json=json)
         assert export is not None
         return printing.export_report(verify_export(export, key=key, head=head), as_json=json)
     except LedgerTampered as error:
         if json:
             printing.findings(error.findings)
         raise
+
+
+def _undercharged(ledger: str, key: Path | None) -> list[ChargeFinding] | None:
+    """The releases of a ledger that were charged too little; None where the extra for tables is not there to tell."""
+    try:
+        from rangebound.release.output.undercharged import undercharged
+    except MissingExtra as reason:
+        print(f"charges were not compared with published tables: {reason}", file=sys.stderr)
+        return None
+    with _opened(ledger, key) as book:
+        return undercharged(book)
 
 
 @app.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,9 @@ from rich.text import Text
 from rangebound.arguments import counted, upwards
 from rangebound.errors import plain
 from rangebound.ledger.approval import Approval
-from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.export_check import ExportReport
 from rangebound.ledger.record import Account, ApprovalRequest, Record
-from rangebound.ledger.rule import AnyCost, Cost, Rule
+from rangebound.ledger.rule import AnyCost, Cost, PlainSum, Rule
 from rangebound.ledger.verification import Report
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from rangebound.release.output.answer import Answer
     from rangebound.release.output.solution import Solution
     from rangebound.release.output.table import Release
+    from rangebound.release.output.undercharged import ChargeFinding
     from rangebound.release.plan.model import Plan
     from rangebound.release.sql.relation import View
 
@@ -114,11 +114,12 @@ def filed(found: ApprovalRequest, dry_run: bytes, *, as_json: bool) -> None:
     _print("", *map(plain, lines.splitlines()))
 
 
-def report(found: Report, *, as_json: bool) -> None:
-    """A check that found nothing wrong."""
+def report(found: Report, charges: Sequence[ChargeFinding] | None, *, as_json: bool) -> None:
+    """A check that found nothing wrong with a ledger, and the `charges` of releases that were too small, if known."""
     if as_json:
-        return _print_json({"ok": True, **asdict(found)})
-    _print(*_checked(found), f"head {found.head}")
+        listed = None if charges is None else [each.to_dict() for each in charges]
+        return _print_json({"ok": True, **asdict(found), "charges": listed})
+    _print(*_checked(found), *(plain(f"warning: {each}") for each in charges or ()), f"head {found.head}")
 
 
 def _checked(found: Report | ExportReport) -> list[str]:
@@ -133,6 +134,8 @@ def export_report(found: ExportReport, *, as_json: bool) -> None:
         facts = {"entries": found.entries, "head": found.head, "clock_set_back": found.clock_set_back}
         return _print_json({"ok": True, **facts, "accounts": [each.to_dict() for each in found.accounts]})
     _print(*_checked(found))
+    if not all(isinstance(each.rule, PlainSum) for each in found.accounts):
+        _print("charges were not compared with published tables, which an export does not contain; verify the ledger")
     accounts(list(found.accounts), found.head, as_json=False)
 
 
@@ -167,13 +170,10 @@ class Charge:
         return {**facts, "charged": charged, "remaining": left}
 
     def words(self, cost: str) -> str:
-        """The charge in a line; `cost` is that in plain sums, and an account that adds others was charged these."""
-        own = "" if isinstance(self.cost, Cost) else f", charged as {self.cost}"
-        paid = (
-            f"request {self.request!r} was published before and costs nothing more"
-            if self.before
-            else f"spent {cost}{own}"
-        )
+        """The charge in a line; `cost` is that of the plan, where the account adds no plain sums and has another."""
+        spent = str(self.cost) if isinstance(self.cost, Cost) else f"{cost}, charged as {self.cost}"
+        again = f"request {self.request!r} was published before and costs nothing more"
+        paid = again if self.before else f"spent {spent}"
         within = f" in {self.account.current}" if self.account.current else ""
         return f"{paid}; account {self.account.name!r} has {self.account.left} left{within}"
 
@@ -185,12 +185,10 @@ class Charge:
 
 def charge(ledger: Ledger, request: str, *, before: bool, account: str) -> Charge:
     """What a request was charged, as the ledger has it."""
-    paid = (
-        each.cost
-        for each in ledger.history(account)
-        if each.kind is EntryKind.SPEND and each.request == request and each.cost is not None
-    )
-    return Charge(request=request, before=before, account=ledger.account(account), cost=next(paid))
+    paid = ledger.paid(request)
+    assert paid is not None
+    assert paid.cost is not None
+    return Charge(request=request, before=before, account=ledger.account(account), cost=paid.cost)
 
 
 def forecast(plan: Plan, facts: Mapping[str, object], *, account: Account | None = None, as_json: bool) -> None:
