@@ -55,6 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("rangebound")
     group.addoption("--budget", action="store_true", help="fail where the tests take more processor time than they may")
     group.addoption("--times", metavar="FILE", help="write the processor time of every case to a file")
+    group.addoption("--plans", metavar="N", type=int, default=20, help="how many random plans a long test takes")
     group.addoption("--shuffled", metavar="SEED", help="run the tests in an order of chance")
 
 

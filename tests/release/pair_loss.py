@@ -8,19 +8,23 @@ are every way that their draw can go.
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import groupby
 from unittest import mock
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy import signal
+from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 from scipy.stats import binom
 
+from rangebound.gdp import delta_of_mu
+from rangebound.ledger.rule import RenyiFilter
 from rangebound.noise import Curve
 from rangebound.release.noise import exponential_mechanism
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
+from rangebound.release.noise.partition_selection import WHOLE
 from rangebound.release.noise.quantile_publisher import QuantilePublisher
 from rangebound.release.noise.range_ends import RangePublisher
 from rangebound.release.noise.selection_publisher import SelectionPublisher
@@ -28,6 +32,9 @@ from rangebound.release.noise.strategies.contributions import NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, wholes
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
+from rangebound.release.output.conversion import conversions
+from rangebound.release.output.ledger_entry import charges
+from rangebound.release.output.plan_risk import account_profile
 from tests.release.all_draws import law_of
 
 CLOSE = 1e-9
@@ -51,6 +58,7 @@ class Strategy:
         return (far * np.linalg.solve(covariance, far.T).T).sum(axis=1)
 
 
+@lru_cache(maxsize=16)
 def strategy_of(publisher, *sizes):
     """The strategy of a workload, by what it publishes for each single count and each single noise.
 
@@ -185,6 +193,204 @@ def question_losses(publisher, share, before, after):
         sum((loss(x, y) for x, y in zip(*each, strict=True) if x != y), PairLoss())
         for each in zip(before, after, strict=True)
     ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairLaw:
+    """What is published on two neighbouring tables: a pair of laws on a finite set for each draw, and Gaussian noise.
+
+    `square` is the mu^2 of the noise that is Gaussian. Sums are those of independent draws.
+    """
+
+    pairs: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...] = ()
+    square: float = 0.0
+
+    def __add__(self, other):
+        return PairLaw(pairs=self.pairs + other.pairs, square=self.square + other.square)
+
+    def deltas(self, epsilons):
+        """The delta at each epsilon, of the worse of both orders; never above the exact one but for rounding."""
+        return np.maximum(self._deltas(epsilons, 0), self._deltas(epsilons, 1))
+
+    def _deltas(self, epsilons, order):
+        losses, chances, revealed = _composed(Counter(each[:: 1 - 2 * order] for each in self.pairs))
+        left, mu = np.subtract.outer(np.asarray(epsilons, dtype=float), losses), math.sqrt(self.square)
+        gone = -np.expm1(np.minimum(left, 0.0))
+        if mu:
+            gone = ndtr(mu / 2 - left / mu) - np.exp(left + log_ndtr(-mu / 2 - left / mu))
+        return np.maximum(gone, 0.0) @ chances + revealed
+
+    def divergence(self, order):
+        """The Renyi divergence of the worse of both orders; infinite where an output reveals which table it was."""
+        return self.square * order / 2 + max(
+            sum(_divergence(*each[::step], order) * number for each, number in Counter(self.pairs).items())
+            for step in (1, -1)
+        )
+
+
+def _divergence(one, two, order):
+    p, q = np.array(one), np.array(two)
+    if (q[p > 0.0] == 0.0).any():
+        return math.inf
+    seen = p > 0.0
+    return float(logsumexp(order * np.log(p[seen]) + (1 - order) * np.log(q[seen]))) / (order - 1)
+
+
+_FEW, _CELLS = 200_000, 2**16
+"""Pairs of losses that are added up one by one; of more, what is in one of so many cells counts at its lower end."""
+
+
+def _composed(pairs):
+    """The privacy losses of all pairs together, each with its chance, and the chance of an output that reveals all."""
+    laws = {each: _loss_law(*each) for each in pairs}
+    reach = sum(float(np.abs(losses).max(initial=0.0)) * pairs[each] for each, (losses, _, _) in laws.items())
+    step, found, hidden = 2.0 * reach / _CELLS or 1.0, (np.zeros(1), np.ones(1)), 1.0
+    for each, (losses, chances, seen) in laws.items():
+        number, power = pairs[each], (losses, chances)
+        hidden *= (1.0 - seen) ** number
+        while number:
+            if number % 2:
+                found = _together(found, power, step)
+            number //= 2
+            power = _together(power, power, step) if number else power
+    return *found, 1.0 - hidden
+
+
+def _loss_law(one, two):
+    p, q = np.array(one), np.array(two)
+    both = (p > 0.0) & (q > 0.0)
+    return np.log(p[both] / q[both]), p[both], float(p[~both].sum())
+
+
+def _together(one, two, step):
+    if len(one[0]) * len(two[0]) > _FEW:
+        (first, p), (second, q) = _on_lattice(*one, step), _on_lattice(*two, step)
+        chances = np.maximum(signal.fftconvolve(p, q), 0.0)
+        return (first + second + np.arange(len(chances))) * step, chances
+    losses = np.add.outer(one[0], two[0]).ravel()
+    chances = np.multiply.outer(one[1], two[1]).ravel()
+    order = np.argsort(losses)
+    losses, chances = losses[order], chances[order]
+    new = np.concatenate([[True], np.diff(losses) > 1e-12])
+    return losses[new], np.add.reduceat(chances, np.flatnonzero(new))
+
+
+def _on_lattice(losses, chances, step):
+    """The number of the first step, and the chance of each step from there; what is between counts at the lower one."""
+    places = np.floor(losses / step + 1e-6).astype(int)
+    return int(places.min()), np.bincount(places - places.min(), weights=chances)
+
+
+@cache
+def laplace_pair(steps, scale):
+    """Discrete Laplace noise at two whole numbers that are `steps` apart: what lies beyond both is one output."""
+    ratio = math.exp(-1.0 / scale)
+    inner = [(1 - ratio) / (1 + ratio) * ratio**at for at in range(1, steps)]
+    law = (1 / (1 + ratio), *inner, ratio**steps / (1 + ratio))
+    return law, law[::-1]
+
+
+def workload_law(found, moved):
+    """What a strategy publishes on two tables whose counts differ by `moved`."""
+    far = found.counts @ np.asarray(moved, dtype=float)
+    if not found.pure:
+        return PairLaw(square=float(found.losses(np.asarray([moved], dtype=float))[0]))
+    scales = found.noise.sum(axis=1)
+    steps = np.abs(np.rint(far)).astype(int).tolist()
+    return PairLaw(pairs=tuple(laplace_pair(n, s) for n, s in zip(steps, scales.tolist(), strict=True) if n))
+
+
+_SPREAD = 10.0
+_POINTS = 100
+
+
+def group_law(publisher, share, x, y):
+    """What is published for one group at exact coordinates x and y; numbers are told apart as far as cells allow."""
+    if isinstance(publisher, QuantilePublisher | RangePublisher):
+        laws = zip(weights_of(publisher, x), weights_of(publisher, y), strict=True)
+        return PairLaw(pairs=tuple((tuple(one.tolist()), tuple(two.tolist())) for one, two in laws))
+    if isinstance(publisher, SelectionPublisher):
+        one, two = (law_of(lambda each=each: tuple(publisher.draw([each], None)[0])) for each in (x, y))
+        return PairLaw(pairs=((tuple(map(float, one.values())), tuple(float(two[key]) for key in one)),))
+    if isinstance(publisher, DiscreteLaplacePublisher):
+        return PairLaw(pairs=(laplace_pair(int(abs(x[0] - y[0])), publisher.mechanism.scale),))
+    if isinstance(publisher, TablePublisher):
+        rows = (publisher.table.weights[nearest(publisher.table.inputs, each[0])] / 2.0**62 for each in (x, y))
+        return PairLaw(pairs=(tuple(tuple(each.tolist()) for each in rows),))
+    assert isinstance(publisher, MechanismPublisher)
+    exact = [(publisher.exact(a), publisher.exact(b)) for a, b in zip(x, y, strict=True)]
+    if share.mu:
+        return PairLaw(square=sum((a - b) ** 2 for a, b in exact) / publisher.mechanism.noise.scale**2)
+    return PairLaw(pairs=tuple(_cell_laws(publisher.mechanism, a, b) for a, b in exact if a != b))
+
+
+def _cell_laws(mechanism, a, b):
+    """The laws at two answers on cells of the line; the answers themselves are ends of cells."""
+    far = _SPREAD * mechanism.noise.scale
+    ends = np.unique([*np.linspace(min(a, b) - far, max(a, b) + far, _POINTS), a, b])
+    laws = []
+    for each in (a, b):
+        below = np.asarray(mechanism.law(float(each)).cdf(ends), dtype=float)
+        laws.append(tuple(np.maximum(np.diff(below, prepend=0.0, append=1.0), 0.0).tolist()))
+    return tuple(laws)
+
+
+def question_laws(publisher, share, before, after):
+    """What every pair sees of one question; `before` and `after` are coordinates by pair and group."""
+    if isinstance(publisher, WorkloadPublisher):
+        moved = [[x[0] - y[0] for x, y in zip(*each, strict=True)] for each in zip(before, after, strict=True)]
+        found = strategy_of(publisher, len(moved[0]))
+        return [workload_law(found, each) for each in np.array(moved, dtype=float)]
+    law = cache(partial(group_law, publisher, share))
+    return [
+        sum((law(x, y) for x, y in zip(*each, strict=True) if x != y), PairLaw())
+        for each in zip(before, after, strict=True)
+    ]
+
+
+def selection_law(selection, one, two):
+    """What the names of keys reveal: each is named or not, by its number of units in both tables."""
+
+    def law(units):
+        named = selection.probabilities[min(units, len(selection.probabilities) - 1)] / WHOLE
+        return named, 1.0 - named
+
+    keys = [key for key in {*one, *two} if one.get(key, 0) != two.get(key, 0)]
+    return PairLaw(pairs=tuple((law(one.get(key, 0)), law(two.get(key, 0))) for key in keys))
+
+
+PARTS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+"""Of a plan's epsilon, at which its profile is compared: at epsilon itself nothing shows that plain sums hold."""
+ORDERS = (2, 16)
+
+
+def check_stated(ready, law, *, loss=None):
+    """That nothing which is stated or charged is below what the law of a pair of tables shows; the nearest ratio.
+
+    `loss` is stated in place of the plan's own, to see that a smaller one is caught.
+    """
+    if loss is not None:
+        ready = replace(ready)
+        ready.__dict__["loss"] = loss
+    epsilons = [part * ready.plan.budget.epsilon for part in PARTS]
+    exact, profile = law.deltas(epsilons), account_profile(ready)
+    gaussian, plain = charges(ready)
+    mu, added = math.sqrt(gaussian.mu_squared.fraction), float(gaussian.delta)
+    terms, nearest_one = conversions(ready), 0.0
+    for epsilon, delta in zip(epsilons, exact.tolist(), strict=True):
+        least = delta * (1.0 - 1e-7) - 1e-13  # what doubles may be off
+        stated = profile(epsilon)
+        assert least <= stated, ("profile", epsilon, delta, stated)
+        of_mu = delta_of_mu(mu, epsilon=epsilon) + added
+        assert least <= of_mu, ("mu", epsilon, delta, of_mu)
+        nearest_one = max(nearest_one, delta / stated if stated > 1e-9 else 0.0)
+    assert exact[-1] <= float(plain.delta) * (1 + 1e-9) + 1e-13, "plain sums"
+    assert terms.mu <= mu * (1.0 + 1e-9), "conversions"
+    if not gaussian.delta.units:
+        for order in ORDERS:
+            paid = RenyiFilter(order=order).cost(RenyiFilter(order=order).units(gaussian))
+            assert law.divergence(order) <= float(paid.divergence) * (1 + 1e-9), ("divergence", order)
+    return nearest_one
 
 
 def nearest(inputs, value):

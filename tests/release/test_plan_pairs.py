@@ -40,7 +40,19 @@ from rangebound.release.sql.expression import choice, column, integer, local, te
 from rangebound.release.sql.group_key import key_text
 from rangebound.release.sql.local_time import local_time
 from rangebound.release.sql.made_column import made_columns
-from tests.release.pair_loss import CLOSE, PairLoss, of_pure, profile, pure_loss, question_losses, strategy_of
+from tests.release.pair_loss import (
+    CLOSE,
+    PairLaw,
+    PairLoss,
+    check_stated,
+    of_pure,
+    profile,
+    pure_loss,
+    question_laws,
+    question_losses,
+    selection_law,
+    strategy_of,
+)
 from tests.release.plans import SALT, WAIT, written_once
 from tests.release.reference import meets
 
@@ -311,6 +323,8 @@ INSTANTS = instants()
 
 
 def keys_of(seed):
+    if seed in WIDE:
+        return WIDE_KEYS
     return RULED[seed % 2][0] if seed in KEYED else KEYS
 
 
@@ -350,6 +364,73 @@ def bounds_of(chance):
     return {name: each for name, each in found.items() if each is not None}
 
 
+WIDE = range(100_000, 105_000)
+"""Plans in which a unit may be in many groups: what they state and charge is compared with the laws of pairs."""
+MANY_CLINICS = [f"c{at}" for at in range(10)]
+MANY_DAYS = [datetime.date(2025, 1, 1) + datetime.timedelta(days=at) for at in range(60)]
+WIDE_KEYS = {**KEYS, "clinic": MANY_CLINICS, "day": MANY_DAYS}
+BY_REGION = {f"r{at}": MANY_CLINICS[at::3] for at in range(3)}
+WIDE_WORKLOADS = [
+    {"kind": "crosstab", "by": ["clinic", "floor"]},
+    {"kind": "crosstab", "by": ["clinic", "floor", "sex"]},
+    {"kind": "hierarchy", "by": ["clinic"], "levels": [{"name": "region", "members": BY_REGION}]},
+    {"kind": "series", "by": ["day"]},
+    {"kind": "series", "by": ["floor", "day"]},
+    {"kind": "series", "by": ["day"], "totals": ["running"]},
+]
+WIDE_UNITS = [(rows, groups) for rows in (1, 3) for groups in (1, 2, 5, 12, 30, 60, 100)]
+
+
+def wide_plan(seed):
+    """A random plan as plain data: a workload and up to two other questions, with budgets of every form."""
+    chance = random.Random(seed)
+    rows, groups = chance.choice(WIDE_UNITS)
+    unit = {"column": "person", "rows": rows, "groups": groups}
+    unit |= {"neighbours": "replace", "size": ROWS} if chance.random() < 0.4 else {}
+    delta = chance.choice([0.0, 0.0, 1e-6, 1e-3])
+    others = [each for each in PLAIN if delta or each.get("mechanism") != "truncate Gaussian"]
+    ways = [[], ["clinic"], ["day"], ["clinic", "day"], *([["town"], ["town", "day"]] if delta else [])]
+    asked = [chance.choice(WIDE_WORKLOADS)]
+    for _ in range(chance.choice([0, 1, 2])):
+        asked.append({**chance.choice([*others, *RANKS, *CHOSEN]), "by": chance.choice(ways)})
+    if chance.random() < 0.3:
+        asked[0] = {**asked[0], "groups": chance.choice([2, 8, 40]), "rows": chance.choice([1, 2])}
+    if chance.random() < 0.3:
+        asked = [{**each, "weight": chance.choice([0.3, 1.0, 3.0])} for each in asked]
+    elif chance.random() < 0.2:
+        asked[0] = {**asked[0], "margin": chance.choice([1e5, 1e6])}
+    budget = {"epsilon": chance.choice([0.5, 1.0, 2.0, 4.0]), "delta": delta}
+    return {"unit": unit, "budget": budget, "query": named(asked)}
+
+
+def wide_pair(chance, world, unit):
+    """Two neighbouring tables in which one person has rows in many cells: days of one clinic, few clinics, anywhere."""
+    every = [(clinic, floor, day) for floor in FLOORS for day in MANY_DAYS for clinic in MANY_CLINICS]
+
+    def one(person, groups):
+        way, start = chance.randrange(4), chance.randrange(len(every))
+        if way == 0:
+            cells = [every[(start + 10 * at) % len(every)] for at in range(groups)]  # days of one clinic
+        elif way == 1:
+            cells = [every[(start + at) % len(every)] for at in range(groups)]  # clinics of few days
+        elif way == 2:
+            cells = every[:: max(1, len(every) // groups)][:groups]
+        else:
+            cells = chance.sample(every, groups)
+        town, sex, wait = chance.choice(TOWNS), chance.choice(SEXES), chance.choice([-1e3, 0.0, 1e3])
+        facts = wait, 30, 9.0, 500.0, 1, INSTANTS[30]
+        return [
+            (person, world, f"{world}:{clinic}", floor, sex, day, f"{world}:{town}", *facts)
+            for clinic, floor, day in cells
+            for _ in range(unit.most_rows)
+        ]
+
+    first = world * 100
+    rest = [row for at in range(2) for row in one(first + at + 1, 3)]
+    sides = one(first, unit.groups) + rest, (one(first, unit.groups) if unit.replaced else []) + rest
+    return sides if chance.random() < 0.5 else sides[::-1]
+
+
 def plan_of(seed):
     return next((make for seeds, make in MAKERS.items() if seed in seeds), random_plan)(seed)
 
@@ -364,6 +445,7 @@ MAKERS = {
     OPTIMAL: table_plan,
     BOUNDED: bounded_plan,
     ZONED: zoned_plan,
+    WIDE: wide_plan,
 }
 
 
@@ -401,7 +483,7 @@ def with_keys(data, keys):
 def in_worlds(data, worlds, keys):
     """The same plan for many worlds: every grouping has a column whose keys say which world they are of."""
     keys = {**keys, "world": list(range(worlds))}
-    keys["clinic"] = [f"{world}:{clinic}" for world in range(worlds) for clinic in CLINICS]
+    keys["clinic"] = [f"{world}:{clinic}" for world in range(worlds) for clinic in keys["clinic"]]
     asked = []
     for each in data["query"]:
         columns = (*each["by"], *([each["column"]] if each["kind"] == "top k" else []))
@@ -410,10 +492,13 @@ def in_worlds(data, worlds, keys):
         if each["kind"] == "crosstab":
             each["margins"] = False  # the same cells; the margins of thousands would be refused
         if each["kind"] == "hierarchy":
+            (level,) = each["levels"]
             members = {
-                f"{w}:{name}": [f"{w}:{key}" for key in own] for w in range(worlds) for name, own in REGIONS.items()
+                f"{w}:{name}": [f"{w}:{key}" for key in own]
+                for w in range(worlds)
+                for name, own in level["members"].items()
             }
-            each["levels"] = [{"name": "region", "members": members}]
+            each["levels"] = [{**level, "members": members}]
         asked.append(each)
     return with_keys({**data, "query": asked}, keys)
 
@@ -567,10 +652,13 @@ def aligned(question, plan, before, after):
     return left, right, both
 
 
-def check_way(plan, way, sides, units, pairs, most):
-    """That the losses of all pairs are within the shares of one way to split the budget, and within its account."""
+def check_way(plan, way, sides, units, pairs, most, *, stated=False):
+    """That the losses of all pairs are within the shares of one way to split the budget, and within its account.
+
+    With `stated`, also that nothing which is stated or charged is below what their laws show.
+    """
     ready, budget = prepared(plan, way), plan.budget
-    totals = [PairLoss()] * len(sides[0][0])
+    totals, laws = [PairLoss()] * len(sides[0][0]), [PairLaw()] * len(sides[0][0])
     for index, question in enumerate(plan.query):
         share, publisher = way.questions[index], ready.publishers[index]
         left, right, both = sides[index]
@@ -590,8 +678,12 @@ def check_way(plan, way, sides, units, pairs, most):
         assert worst <= limit * (1 + CLOSE), (question.name, "share")
         note(most, (question.kind, "mu^2" if way.mu else "epsilon"), worst / limit)
         totals = [one + two for one, two in zip(totals, losses, strict=True)]
+        if stated:
+            own = question_laws(publisher, share, left, right)
+            laws = [one + two for one, two in zip(laws, own, strict=True)]
     for workload in ready.workloads:
         losses = workload_losses(ready, workload, sides, pairs)
+        laws = [one + PairLaw(square=two.square) for one, two in zip(laws, losses, strict=True)]
         limit = float(way.questions[workload.questions[0]].square)
         worst = max(each.square for each in losses)
         assert worst <= limit * (1 + CLOSE), (workload, "share")
@@ -601,6 +693,14 @@ def check_way(plan, way, sides, units, pairs, most):
         losses = selection_losses(plan, way, ready.selections[by], share, units[by])
         totals = [one + two for one, two in zip(totals, losses, strict=True)]
     check_account(budget, way, totals, most)
+    if stated:
+        # As if numbers of keys that are not named were drawn too: that is charged, and shows more than the table.
+        for by, selection in ready.selections.items():
+            if isinstance(selection, PartitionSelection):
+                named = [selection_law(selection, one, two) for one, two in zip(*units[by], strict=True)]
+                laws = [one + two for one, two in zip(laws, named, strict=True)]
+        for law in laws:
+            note(most, ("plan", "stated"), check_stated(ready, law))
 
 
 def workload_losses(ready, workload, sides, pairs):
@@ -674,12 +774,15 @@ def selection_losses(plan, way, selection, share, units):
     return found
 
 
-def check(seed, worlds, most, *, change=lambda way: way, every=True):
+def check(seed, worlds, most, *, change=lambda way: way, every=True, stated=False):
     """One random plan on so many pairs, by `every` way to split its budget or the last one, which is mostly taken."""
     data = plan_of(seed)
     small, large = with_keys(data, keys_of(seed)), in_worlds(data, worlds, keys_of(seed))
     chance = random.Random(f"pairs {seed}")
-    pairs = [pair_of(chance, world, small.unit, periods=seed in BOUNDED) for world in range(worlds)]
+    if seed in WIDE:
+        pairs = [wide_pair(chance, world, small.unit) for world in range(worlds)]
+    else:
+        pairs = [pair_of(chance, world, small.unit, periods=seed in BOUNDED) for world in range(worlds)]
     with written_once():
         found = [found_in(large, small, [row for each in pairs for row in each[at]], worlds) for at in (0, 1)]
     sides = {index: aligned(small.query[index], small, *(each[0][index] for each in found)) for index in found[0][0]}
@@ -688,7 +791,7 @@ def check(seed, worlds, most, *, change=lambda way: way, every=True):
     units = {by: [each[1][by] for each in found] for by in found[0][1]}
     ways = allocations(small)
     for way in ways if every else ways[-1:]:
-        check_way(small, change(way), sides, units, pairs, most)
+        check_way(small, change(way), sides, units, pairs, most, stated=stated)
 
 
 FEW = [35, 0, 31, 64, 3, 44, 39, 4, 77, 33, 1, 13, 2000, 2005, 2011, 2014, 3000, 3004, 3010, 3015, 6000, 6005]
@@ -776,6 +879,33 @@ def test_neither_does_one_of_ten_thousand_by_any_way_to_split_the_budget(seeds):
         assert min(ratio for (_, name), ratio in most.items() if name in ("L1", "L2")) > 0.95
     else:
         expect_attained(most)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [WIDE[:6], FEWER], ids=["many groups", "few groups"])
+def test_no_pair_shows_more_than_a_plan_states_and_is_charged(seeds):
+    most = {}
+    for seed in seeds:
+        check(seed, 10, most, stated=True)
+    assert most["plan", "stated"] > 0.9
+
+
+FAMILIES = [*MARGINALS, *SELECTIONS, *FURTHERS, *KEYED, *MADES, *RANKED, *ZONED, *BOUNDED, *OPTIMAL]
+
+
+@pytest.mark.long
+def test_nor_does_one_of_many_random_plans(pytestconfig):
+    """The worst of ten neighbouring tables, by every way to split the budget; as many plans as `--plans` says.
+
+    Every second one has a unit in many groups; the others are of all families, and then of every kind by chance.
+    """
+    most = {}
+    for number in range(pytestconfig.getoption("--plans")):
+        at = number // 2
+        seed = WIDE[at] if number % 2 == 0 else FAMILIES[at] if at < len(FAMILIES) else 20_000 + at
+        print(seed)
+        check(seed, 10, most, stated=True)
+    assert most["plan", "stated"] > 0.9
 
 
 # What is broken on purpose, and must be caught.

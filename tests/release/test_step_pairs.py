@@ -21,7 +21,7 @@ from rangebound.release.sql import joined, unit_rows
 from rangebound.release.sql.aggregate import _gather, aggregate
 from rangebound.release.sql.statements import statements
 from rangebound.release.sql.view import view
-from tests.release.pair_loss import CLOSE, question_losses, strategy_of
+from tests.release.pair_loss import CLOSE, PairLaw, check_stated, question_laws, question_losses, strategy_of
 from tests.release.plans import SALT, Written
 from tests.release.test_plan_pairs import check_distances, note
 
@@ -201,14 +201,17 @@ def check(name, pairs, *, replaced=False, public=REGIONS):
     for _ in range(pairs):
         sides = pair_of(chance, owned=plan.unit.column is not None, replaced=replaced)
         one, two = map(reader.found, sides)
+        law = PairLaw()
         for index in range(len(plan.query)):
-            check_question(plan, ready, index, one[0][index], two[0][index], most)
+            law += check_question(plan, ready, index, one[0][index], two[0][index], most)
         for workload in ready.workloads:
-            check_workload(ready, workload, one, two, strategies, most)
+            law += check_workload(ready, workload, one, two, strategies, most)
+        check_stated(ready, law)
     return most, ready
 
 
 def check_question(plan, ready, index, before, after, most):
+    """That one question is within its share; what the pair sees of it."""
     check_distances(plan, index, [before], [after], most)
     if ready.allocation.workload(index) is None and before != after:
         share = ready.allocation.questions[index]
@@ -217,6 +220,8 @@ def check_question(plan, ready, index, before, after, most):
         if ready.allocation.mu:
             spent, limit = loss.square, float(share.square)
         assert spent <= limit * (1 + CLOSE), (plan.query[index].name, "share")
+        return question_laws(ready.publishers[index], share, [before], [after])[0]
+    return PairLaw()
 
 
 def check_workload(ready, workload, before, after, strategies, most):
@@ -230,6 +235,7 @@ def check_workload(ready, workload, before, after, strategies, most):
     limit = float(ready.allocation.questions[first].square)
     assert loss <= limit * (1 + CLOSE), "workload"
     note(most, "workload", loss / limit)
+    return PairLaw(square=loss)
 
 
 @pytest.mark.few(2)
