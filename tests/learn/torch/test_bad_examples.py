@@ -14,7 +14,19 @@ from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiW
 from rangebound.learn.torch.gradients import clamped as clamped_module
 from rangebound.learn.torch.gradients.clamped import blocked
 from rangebound.learn.torch.gradients.per_example import clipped_sum, learned
-from tests.learn.torch.models import CRITERION, SHAPES, NoNoise, custom, data, deciding, linear, private, simple, train
+from tests.learn.torch.models import (
+    CRITERION,
+    SHAPES,
+    Built,
+    NoNoise,
+    custom,
+    data,
+    deciding,
+    linear,
+    private,
+    simple,
+    train,
+)
 from tests.thinning import crossed
 
 MEMORY = 2**24
@@ -114,6 +126,24 @@ def test_a_label_that_the_criterion_refuses_is_a_bad_example(kind: Any, clip: An
     assert all((sums[n] - expected[n]).abs().max() <= 2 * quantum for n in sums)  # roundings of other batches
 
 
+class Unheard(Exception):
+    pass
+
+
+@pytest.mark.parametrize("error", [AssertionError, AttributeError, KeyError, TypeError, ZeroDivisionError, Unheard])
+def test_whatever_a_criterion_raises_for_a_label_it_is_a_bad_example(error: Any) -> None:
+    def picky(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        if int(target) == 7:
+            raise error("a label that is nobody's business")
+        return CRITERION(output, target)
+
+    x, y = data((6,), count=4)
+    y[2] = 7
+    for kind in (linear, deciding):
+        _, losses = clipped_sum(kind(), picky, x, y, Euclidean(clip=1.0), MEMORY)
+        assert losses.isnan().tolist() == [False, False, True, False]
+
+
 @pytest.mark.parametrize("kind", [linear, custom, deciding])
 def test_a_wrong_call_is_an_error_that_shows_no_data(kind: Any) -> None:
     """Not every error may be taken for that of an example: a model of the wrong size would train on noise alone."""
@@ -130,6 +160,16 @@ def test_a_wrong_call_is_an_error_that_shows_no_data(kind: Any) -> None:
     with pytest.raises(ValueError, match="target 0") as wrong:  # of zeros in the place of an example
         clipped_sum(kind(), picky, x, y + 5, Elementwise(clip=1.0), MEMORY)
     assert all(f"target {k}" not in str(wrong.value.__context__) for k in (5, 6, 7))
+
+
+def test_what_fails_on_zeros_is_an_error_whatever_the_examples_are() -> None:
+    """Else it would be one from the first example on that fails, and say that this one is there."""
+    module = Built(lambda m, x: m.inner(torch.linalg.inv(x.reshape(-1, 2, 2)).flatten(1)), inner=nn.Linear(4, 3))
+    x, y = data((4,), count=4)
+    for kept in (1.0, 0.0):
+        x[2] *= kept
+        with pytest.raises(RuntimeError, match="singular"):
+            clipped_sum(module, CRITERION, x, y, Euclidean(clip=1.0), MEMORY)
 
 
 def test_bad_examples_are_counted_in_private() -> None:

@@ -200,7 +200,10 @@ HOSTILE: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     ),
     "data that decides the shape": (two(lambda m, x: m.a(x[x[:, 0] > -9.0])), (6,)),
 }  # fmt: skip
-IGNORED = ("ignore:There is a performance drop", "ignore:Using padding=.same", "ignore:Using a target", "ignore:In CPU")
+IGNORED = (
+    "ignore:There is a performance drop", "ignore:Using padding=.same", "ignore:Using a target", "ignore:In CPU",
+    "ignore:LSTM with projections",
+)  # fmt: skip
 
 
 @pytest.mark.few(20)

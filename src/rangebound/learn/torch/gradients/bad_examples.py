@@ -17,7 +17,8 @@ import torch
 from rangebound.learn.torch.gradients.fixed_work import known_all
 
 R = TypeVar("R")
-ERRORS = (RuntimeError, IndexError, ValueError)  # what torch raises for numbers outside a function's domain
+# What torch, or a module's or criterion's own code, raises for numbers that it does not take.
+ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 def finite(rows: torch.Tensor) -> torch.Tensor:
@@ -90,5 +91,5 @@ def _one(
         return alone(x, y)
     except torch.OutOfMemoryError:
         raise
-    except ERRORS:
+    except Exception:  # a criterion may raise one of its own
         return lost(x, y)

@@ -10,6 +10,7 @@ import torch
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.gradients.bad_examples import ERRORS
 from rangebound.learn.torch.gradients.chain_of_layers import is_chain
+from rangebound.learn.torch.gradients.module_state import discarded_state
 from rangebound.learn.torch.gradients.one_pass import Criterion, Loose, Tensors, one_pass
 
 _TENSORS = 3  # of the size of each that is noted exist at once, about
@@ -93,8 +94,11 @@ def _surveyed(
             continue
         except (ArgumentError, torch.OutOfMemoryError):
             raise
-        except (*ERRORS, TypeError, NotImplementedError) as error:
+        except ERRORS as error:
             route.refused = str(error).partition("\n")[0] or type(error).__name__
+            # what fails on zeros is an error now, whatever the examples are, and not at the first of them that fails
+            with discarded_state(module, criterion), torch.enable_grad():
+                criterion(module(zeros[0][:1]), zeros[1][:1])
             return route
         route.layers = found.layers
         route.stored = sum(each.stored for each in found.gradients.values())
