@@ -121,6 +121,27 @@ def test_a_step_without_private_gradients_is_refused_and_an_empty_batch_may_be_p
     assert engine.steps == 1
 
 
+def test_the_power_iteration_of_a_spectral_norm_follows_the_weights() -> None:
+    """All that a pass keeps is discarded; this is computed from released weights alone."""
+    first = nn.utils.parametrizations.spectral_norm(nn.Linear(6, 5))
+    control = copy.deepcopy(first)
+    _, optimizer, loader = private(
+        nn.Sequential(first, nn.ReLU(), nn.Linear(5, 3)), *data((6,)), noise=NoNoise(seen=[])
+    )
+    change = torch.tensor([1.0, -1.0, 2.0, 0.5, 3.0])[:, None] * torch.arange(6.0)
+    with torch.no_grad():
+        for each in (first, control):
+            each.parametrizations.weight.original.add_(change)
+    train(optimizer, loader, 12)
+    control.parametrizations.weight.original.data.copy_(first.parametrizations.weight.original.detach())
+
+    def largest(layer: nn.Module) -> float:
+        return float(torch.linalg.matrix_norm(layer.eval().weight.detach(), 2))
+
+    assert largest(first) == pytest.approx(1.0, abs=0.02)
+    assert largest(control) > 1.5  # with the iteration as it was
+
+
 def test_parameters_of_another_module_are_refused() -> None:
     x, y = data((6,), count=8)
     model, other = linear(), linear()

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.distributed as dist
+from torch.nn.utils.parametrize import ParametrizationList
 
 from rangebound import arguments
 from rangebound.accounting.per_instance import PerInstance
@@ -297,7 +298,17 @@ class PrivateOptimizer(torch.optim.Optimizer):
             each.grad = parts[each.dtype][start : start + each.numel()].view(each.shape)
             start += each.numel()
         self._inner.step()
+        self._iterate_parametrizations()
         return outcome
+
+    def _iterate_parametrizations(self) -> None:
+        """Let parametrizations keep what they compute from parameters alone (the power iteration of a spectral norm).
+
+        A pass discards it, since all that a module keeps there might be of its examples.
+        """
+        for part in self._module.modules():
+            if isinstance(part, ParametrizationList) and part.training and any(True for _ in part.buffers()):
+                part()
 
     def _release(self, location: torch.Tensor) -> torch.Tensor:
         """One draw for each number of the sum, and of the tally where there is one, the last."""

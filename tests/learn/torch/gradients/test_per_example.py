@@ -157,7 +157,7 @@ def hooked() -> nn.Module:
         (nn.BatchNorm1d(6), "GroupNorm"), (nn.BatchNorm2d(2), "GroupNorm"), (nn.SyncBatchNorm(3), "GroupNorm"),
         (nn.InstanceNorm2d(3, track_running_stats=True), "no noise covers"), (nn.LazyLinear(3), "lazy"),
         (nn.Embedding(7, 5, max_norm=1.0), "max_norm"), (nn.EmbeddingBag(7, 5, max_norm=1.0), "max_norm"),
-        (hooked(), "hook on its gradient"),
+        (hooked(), "hook on its gradient"), (nn.utils.spectral_norm(nn.Linear(6, 6)), "parametrizations.spectral_norm"),
     ],
     ids=str,
 )  # fmt: skip

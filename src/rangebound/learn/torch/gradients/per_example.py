@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from torch.func import functional_call, grad_and_value, vmap
+from torch.nn.utils.spectral_norm import SpectralNorm
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError
@@ -65,6 +66,11 @@ def check_module(module: torch.nn.Module) -> torch.nn.Module:
             raise ArgumentError(
                 f"module={name or type(part).__name__}: {type(part).__name__} keeps statistics of the data, which "
                 "no noise covers; leave track_running_stats out"
+            )
+        if any(isinstance(each, SpectralNorm) for each in part._forward_pre_hooks.values()):
+            raise ArgumentError(
+                f"module={name or type(part).__name__}: torch.nn.utils.spectral_norm keeps its power iteration in the "
+                "forward pass, where it is discarded; use torch.nn.utils.parametrizations.spectral_norm"
             )
     if any(isinstance(each, torch.nn.parameter.UninitializedParameter) for each in found.parameters()):
         raise ArgumentError("module: has a lazy layer of unknown size; run it once on made-up data")
