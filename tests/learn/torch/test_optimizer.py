@@ -116,6 +116,7 @@ def test_a_step_without_private_gradients_is_refused_and_an_empty_batch_may_be_p
         with pytest.raises(rb.errors.ArgumentError, match=r"optimizer\.backward\(x, y\) instead of loss\.backward"):
             optimizer.step()
     assert engine.steps == 0
+    optimizer.zero_grad()
     loader.members = loader.members[:0]
     optimizer.step()
     assert engine.steps == 1

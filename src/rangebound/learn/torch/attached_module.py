@@ -1,57 +1,101 @@
-"""The ordinary training loop: `loss.backward()` on the outputs of an attached module leads to a private step.
+"""The ordinary training loop: `loss.backward()` on the loss of an attached module leads to a private step.
 
-The loss of a batch is a sum (or mean) over its examples, so all that an example's gradient needs of it is its slope by
-the example's own outputs. The module runs forward once without a graph, for each example by itself, as in the step, or
-an output would hold numbers of other examples; the loss's backward pass ends at its outputs; and the slopes, with the
-inputs, are kept until the step, which takes each example's gradient of
-
-    slope . output(example)
-
-by the route of `PrivateOptimizer.backward`.
+All that a step needs of the loop is which examples it has, their targets, and the criterion of one example. So the
+outputs of an attached module lead to a step by a criterion as a whole alone: one of torch's losses, or `net.criterion`.
+The criterion takes each example by itself, for the loss that the loop sees, and `backward()` keeps the examples, the
+targets and the criterion until the step, which takes the gradients as `PrivateOptimizer.backward` does. None of the
+loop's own numbers is used there: a reduction over the batch puts nothing of one example into the gradient of another,
+and module and criterion see the same random numbers (a mask of dropout, a sample), those of the step's own pass.
 """
 
 from __future__ import annotations
 
 import enum
+import inspect
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.gradients.one_pass import example_outputs
-from rangebound.learn.torch.optimizer import PrivateOptimizer
+from rangebound.learn.torch.gradients.one_pass import example_losses, example_outputs
+from rangebound.learn.torch.optimizer import CalledCriterion, ForwardPass, Precision, PrivateOptimizer, check_weights
+
+_LOSSES = frozenset({
+    F.binary_cross_entropy, F.binary_cross_entropy_with_logits, F.cross_entropy, F.hinge_embedding_loss, F.huber_loss,
+    F.kl_div, F.l1_loss, F.mse_loss, F.multi_margin_loss, F.multilabel_margin_loss, F.multilabel_soft_margin_loss,
+    F.nll_loss, F.poisson_nll_loss, F.smooth_l1_loss, F.soft_margin_loss,
+})  # fmt: skip
+_CONVERSIONS = frozenset({torch.Tensor.contiguous, torch.Tensor.double, torch.Tensor.float, torch.Tensor.to})
 
 
 class Reduction(enum.Enum):
-    """How the loss of a batch is made of the losses of its examples."""
+    """How the loss that a loop sees is made of the losses of its examples; no gradient depends on it."""
 
     MEAN = "mean"
     SUM = "sum"
 
 
-def check_mean(criterion: object) -> None:
-    """Refuse a criterion whose mean over a batch is not the mean of the losses of its examples."""
-    if not isinstance(criterion, (torch.nn.CrossEntropyLoss, torch.nn.NLLLoss)) or criterion.reduction != "mean":
-        return
-    if criterion.weight is not None or criterion.ignore_index >= 0:
-        raise ArgumentError(
-            f"criterion={type(criterion).__name__}(...): its mean divides by the weights of the labels in the batch, "
-            'ignored ones left out, so that one example changes the slopes of others; use reduction="sum" in both'
-        )
+class Outputs(torch.Tensor):
+    """The outputs of a forward pass of an attached module: torch's losses of them lead to the private step.
+
+    Any other function of them can be looked at; a backward pass through it is refused.
+    """
+
+    net: AttachedModule
+    asked: ForwardPass
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        named = kwargs or {}
+        if func in _LOSSES:
+            given = inspect.signature(func).bind(*args, **named).arguments
+            output, target, *_ = given.values()
+            if isinstance(output, Outputs):
+                settings = {name: each for name, each in given.items() if name not in ("input", "target")}
+                return output.net._judged(output, target, func, {"reduction": "mean", **settings})
+        with torch._C.DisableTorchFunctionSubclass():
+            found = func(*args, **named)
+        if func in _CONVERSIONS and found is not args[0] and found.is_floating_point():
+            return _outputs(found, args[0].net, args[0].asked)
+        return found
+
+
+def _outputs(values: torch.Tensor, net: AttachedModule, asked: ForwardPass) -> Outputs:
+    found: Any = values.detach().as_subclass(Outputs).requires_grad_()
+    found.net, found.asked = net, asked
+    found.register_hook(_refuse)
+    return found  # type: ignore[no-any-return]
+
+
+def _refuse(slopes: torch.Tensor) -> None:
+    raise ArgumentError(
+        "loss: must be one of torch's losses of the outputs as they are, criterion(net(x), y), or "
+        "net.criterion(net(x), y), which takes the criterion that make_private was given; what another function of the "
+        "outputs does with the batch cannot be known, and may put the data of one example into the gradients of others"
+    )
 
 
 class AttachedModule(torch.nn.Module):
-    """A module for the ordinary loop: its outputs take `loss.backward()`, and `optimizer.step()` releases.
+    """A module for the ordinary loop: the loss of its outputs takes `loss.backward()`, and `optimizer.step()` releases.
 
-    Guarantee: as for `PrivateOptimizer`: each example's gradient is clipped by itself, whatever its slope is.
-    Assumes: the loss is the sum, or the mean, over the examples of a number that depends on the outputs of that example
-    alone. A loss that compares examples (a contrastive loss, a ranking, statistics of the batch) puts one example's
-    data into the slopes of others, which no clipping undoes; and so does a mean over labels that are not ignored, or
-    one that is divided by the classes' weights.
-    Edge cases: the outputs of a forward pass take one backward pass, before the step of their batch. In evaluation
-    mode, and without gradients, it is the module itself. The forward pass has the batch as it is, and a mean divides by
-    its size, so that the last bits of an example's slope may depend on who else is in the batch, which no account
-    covers; where that counts, call `optimizer.backward(x, y)`, which computes in chunks of one size.
+    The loss is one of torch's own of the outputs as they are, as a function or a module, or `net.criterion`. It is the
+    mean or the sum of the losses of the single examples, each computed by itself: a mean over the labels that are not
+    ignored is one over those of the example.
+
+    Guarantee: as for `PrivateOptimizer.backward`, which a step runs with these examples, targets and criterion; what
+    the loop computes is not used.
+    Assumes: an example's target and the settings of the loss are computed from nothing of other examples.
+    Edge cases: an example for which module or criterion raise an error counts as in `PrivateOptimizer`, and not in the
+    loss that is seen. Any other function of the outputs is for the eyes alone: `backward()` through it is refused, and
+    so are a loss that was multiplied or divided before, a loss with other settings than that of the first step, and
+    tensors in its call (weights of classes) that are not those of the criterion that `make_private` was given. The
+    outputs of a forward pass take one backward pass, before the step of their batch. A step draws the random numbers of
+    the module again. In evaluation mode, and without gradients, it is the module itself.
     """
 
     def __init__(
@@ -65,6 +109,7 @@ class AttachedModule(torch.nn.Module):
         self.module = module
         self._run = [forward]  # in a list, or a compiled module would be registered as a second part
         self._optimizer, self._reduction = [optimizer], reduction
+        self._taken: list[CalledCriterion] = []
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The outputs of a batch, which has a first axis for the examples."""
@@ -75,15 +120,76 @@ class AttachedModule(torch.nn.Module):
             found = example_outputs(self.module, self._run[0], x)
         if len(found) != len(x):
             raise ArgumentError("module: must give a tensor with a first axis for the examples")
-        # in half precision small slopes would vanish on their way to the outputs
-        output = (found.float() if found.dtype == torch.float16 else found).detach().requires_grad_()
-        kind = x.device.type
-        cast = torch.autocast(kind, dtype=torch.get_autocast_dtype(kind), enabled=torch.is_autocast_enabled(kind))
-        asked = self._optimizer[0].asked(x, cast)
+        # a loss in half precision would be rounded more than the outputs are
+        wide = found.float() if found.dtype == torch.float16 else found
+        return _outputs(wide, self, self._optimizer[0].asked(x))
 
-        def keep(slopes: torch.Tensor) -> None:
-            wide = slopes.to(torch.float64 if slopes.dtype == torch.float64 else torch.float32)
-            self._optimizer[0].add_slopes(asked, wide * len(x) if self._reduction is Reduction.MEAN else wide)
+    def criterion(self, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """The loss of a batch by the criterion that `make_private` was given; the criterion itself of other outputs."""
+        own = self._optimizer[0].criterion
+        return self._judged(output, y, own, {}) if isinstance(output, Outputs) else own(output, y)
 
-        output.register_hook(keep)  # type: ignore[no-untyped-call, unused-ignore]
-        return output
+    def _judged(
+        self, output: Outputs, y: object, criterion: Callable[..., torch.Tensor], settings: dict[str, object]
+    ) -> torch.Tensor:
+        """The loss that the loop sees, whose backward pass leads to the step."""
+        optimizer = self._optimizer[0]
+        if not isinstance(y, torch.Tensor) or y.dim() < 1 or len(y) != len(output) or y.requires_grad:
+            raise ArgumentError("y: must be a tensor with one target for each example, without a gradient of its own")
+        _check_settings(settings, optimizer.criterion)
+        check_weights(criterion, settings, y)
+        called = CalledCriterion(
+            criterion,
+            scale=optimizer.loss_scale,
+            settings=settings,
+            precision=Precision.present(output.device),
+            dtype=output.dtype,
+        )
+        with torch.no_grad():
+            losses = example_losses(called, output.detach(), y) / called.scale
+            shown = losses.nansum()
+            if settings.get("reduction", self._reduction.value) != Reduction.SUM.value:
+                shown = shown / (~losses.isnan()).sum().clamp(min=1)
+        if torch.is_grad_enabled():
+            shown.requires_grad_()
+            shown.register_hook(partial(self._keep, output.asked, y.clone(), called))  # type: ignore[no-untyped-call, unused-ignore]
+        return shown
+
+    def _keep(self, asked: ForwardPass, y: torch.Tensor, called: CalledCriterion, slope: torch.Tensor) -> None:
+        if bool((slope != 1.0).any()):
+            raise ArgumentError(
+                "loss: was multiplied, divided or passed on to another function before backward(); such a factor may "
+                "depend on the batch, and then on every example in it; a part of a batch needs none; put a fixed one "
+                "into the criterion that make_private is given, and use loss_scale=... there in place of a GradScaler"
+            )
+        self._optimizer[0].add_loss(asked, y, self._first_like(called))
+
+    def _first_like(self, called: CalledCriterion) -> CalledCriterion:
+        """The same object for the same criterion, by which passes captured in graphs are known."""
+        if any(not each.is_like(called) for each in self._taken):
+            raise ArgumentError(
+                "loss: is another one than before, or has other settings, which may depend on the batch; for one that "
+                "changes by itself, let the criterion that make_private is given do so, and call net.criterion"
+            )
+        for each in self._taken:
+            if (each.precision, each.dtype) == (called.precision, called.dtype):
+                return each
+        self._taken.append(called)
+        return called
+
+
+def _check_settings(settings: dict[str, object], criterion: object) -> None:
+    """Refuse what may be computed from the batch, and losses of single numbers in place of examples."""
+    own = [*criterion.parameters(), *criterion.buffers()] if isinstance(criterion, torch.nn.Module) else []
+    for name, value in settings.items():
+        if isinstance(value, torch.Tensor) and not any(value is each for each in own):
+            raise ArgumentError(
+                f"{name}: a tensor that the loss is called with may be computed from the batch, and then depends on "
+                "every example in it; make it a part of the criterion that make_private is given, such as "
+                "torch.nn.CrossEntropyLoss(weight=...), and call that or net.criterion(net(x), y)"
+            )
+    if settings.get("reduction") == "none" or settings.get("reduce") is False:
+        raise ArgumentError(
+            'reduction="none": how the losses are put together then cannot be known; use reduction="mean" or "sum", or '
+            "net.criterion(net(x), y)"
+        )

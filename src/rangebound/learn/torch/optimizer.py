@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch.nn.utils.parametrize import ParametrizationList
 
 from rangebound import arguments
@@ -32,12 +34,31 @@ Batch = tuple[torch.Tensor, torch.Tensor, npt.NDArray[np.int64]]
 Seen = Callable[[torch.Tensor, list[Batch], int], None]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Precision:
+    """The setting of `torch.autocast` for a kind of device: as it is now, to be in force again later."""
+
+    kind: str
+    dtype: torch.dtype
+    enabled: bool
+
+    @classmethod
+    def present(cls, device: torch.device) -> Precision:
+        """The setting in force."""
+        kind = device.type
+        return cls(kind=kind, dtype=torch.get_autocast_dtype(kind), enabled=torch.is_autocast_enabled(kind))
+
+    def again(self) -> torch.autocast:
+        """A context in which it is in force."""
+        return torch.autocast(self.kind, dtype=self.dtype, enabled=self.enabled)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ForwardPass:
     """The examples of a forward pass of an attached module: as which version of a tensor, and of which batch."""
 
     x: torch.Tensor
-    cast: torch.autocast
+    precision: Precision
     version: int
     drawn: int
 
@@ -89,7 +110,8 @@ class PrivateOptimizer(torch.optim.Optimizer):
             clipping = clipping.start
         self._clipping: Clipping = clipping
         self._module, self._noise, self._loader = module, noise, loader
-        self._plain, self._criterion = criterion, criterion if loss_scale == 1.0 else _Scaled(criterion, loss_scale)
+        self._plain = criterion
+        self._criterion = criterion if loss_scale == 1.0 else CalledCriterion(criterion, scale=loss_scale)
         self._memory, self._chunk, self._seen, self._keep = memory, chunk, seen, keep_batches
         self._captured = CapturedPasses() if cuda_graphs else None
         self._parameters = learned(module)
@@ -131,6 +153,11 @@ class PrivateOptimizer(torch.optim.Optimizer):
     def criterion(self) -> Criterion:
         """The loss of an example, as it was made private with."""
         return self._plain
+
+    @property
+    def loss_scale(self) -> float:
+        """The fixed factor of the losses, which is divided out before clipping."""
+        return self._scale
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
@@ -178,17 +205,20 @@ class PrivateOptimizer(torch.optim.Optimizer):
         The loss of an example whose gradient is not finite, and so counts as zero, is NaN. `members` are the indices of
         the examples; needed only for per-instance accounts, when a batch is given in parts.
         """
+        check_weights(self._plain, {}, y)
         return self._add(x, y, self._criterion, members)
 
-    def asked(self, x: torch.Tensor, cast: torch.autocast) -> ForwardPass:
+    def asked(self, x: torch.Tensor) -> ForwardPass:
         """A forward pass over these examples of the present batch; called by `AttachedModule`."""
         given = x.clone() if x.is_inference() else x  # which has no version
-        return ForwardPass(x=given, cast=cast, version=given._version, drawn=self._loader.drawn)
+        precision = Precision.present(x.device)
+        return ForwardPass(x=given, precision=precision, version=given._version, drawn=self._loader.drawn)
 
-    def add_slopes(self, asked: ForwardPass, slopes: torch.Tensor) -> None:
-        """Keep slopes of a loss by the outputs of a forward pass until the step; called by `AttachedModule`.
+    def add_loss(self, asked: ForwardPass, y: torch.Tensor, criterion: Criterion) -> None:
+        """Keep the examples of a forward pass, their targets and the criterion until the step, which adds them.
 
-        Edge cases: refused for examples that have slopes already in this step, and for those of an earlier batch.
+        Called by `AttachedModule`. Edge cases: refused for examples that have a loss already in this step, and for
+        those of an earlier batch.
         """
         self._check_batch()
         if asked.drawn != self._loader.drawn:
@@ -196,12 +226,12 @@ class PrivateOptimizer(torch.optim.Optimizer):
                 "loss: is of an earlier batch, whose examples are not those of this step; call backward() before the "
                 "next batch is drawn"
             )
-        if any(asked.repeats(each) for each, _ in self._pending):
+        if any(asked.repeats(each) for each, _, _ in self._pending):
             raise ArgumentError(
                 "loss: is a second one for the same examples, each of which counts once in a step; add the losses up "
-                "before backward()"
+                "in the criterion that make_private is given, and call net.criterion(net(x), y)"
             )
-        self._pending.append((asked, slopes * self._scale))
+        self._pending.append((asked, y, criterion))
 
     def _add(
         self, x: torch.Tensor, y: torch.Tensor, criterion: Criterion, members: npt.NDArray[np.int64] | None
@@ -247,20 +277,21 @@ class PrivateOptimizer(torch.optim.Optimizer):
                 outcome = closure()
         self._check_batch()
         while self._pending:
-            asked, slopes = self._pending.pop(0)
+            asked, y, criterion = self._pending.pop(0)
             if asked.x._version != asked.version:
                 raise ArgumentError(
-                    "x: was overwritten after the forward pass, so its slopes are those of other examples; give each "
+                    "x: was overwritten after the forward pass, so its loss is that of other examples; give each "
                     "forward pass a tensor of its own"
                 )
-            with torch.enable_grad(), asked.cast:
-                self._add(asked.x, slopes, _product, None)
+            with torch.enable_grad(), asked.precision.again():
+                self._add(asked.x, y, criterion, None)
         self._check_parameters()
         if not self._given and len(self._loader.members):  # an empty batch may be skipped
             raise ArgumentError(
                 "step: has no gradients to release; call optimizer.backward(x, y) instead of loss.backward(), or take "
                 "the outputs from engine.attach(module)"
             )
+        self._check_gradients()
         tallies = [] if self._control is None else [self._location.new_tensor([self._tally * self._scale])]
         location = torch.cat([self._location, *tallies])
         together = dist.is_available() and dist.is_initialized()
@@ -297,7 +328,12 @@ class PrivateOptimizer(torch.optim.Optimizer):
         for each in self._parameters.values():
             each.grad = parts[each.dtype][start : start + each.numel()].view(each.shape)
             start += each.numel()
-        self._inner.step()
+        try:
+            self._inner.step()
+        finally:  # some optimizers write over the gradient
+            for each in self._parameters.values():
+                if each.grad is not None:
+                    each.grad._released = each.grad._version  # type: ignore[attr-defined]
         self._iterate_parametrizations()
         return outcome
 
@@ -361,13 +397,24 @@ class PrivateOptimizer(torch.optim.Optimizer):
         if any(each.grad is not None for each in others):
             raise ArgumentError("optimizer: has a gradient of a parameter that is not released; set its grad to None")
 
+    def _check_gradients(self) -> None:
+        """No gradient is there that a step would silently write over."""
+        for name, each in self._parameters.items():
+            held = each.grad
+            if held is not None and getattr(held, "_released", None) != held._version and held.any():
+                raise ArgumentError(
+                    f"module={name}: has a gradient that no step released, of a penalty added to the loss or of the "
+                    "module by itself, which this step would write over; use the optimizer's weight_decay, add the "
+                    "penalty to the criterion that make_private is given, or call optimizer.zero_grad() before"
+                )
+
     def _clear(self) -> None:
         self._forget()
         self._drawn = self._loader.drawn
 
     def _forget(self) -> None:
         self._batches: list[Batch] = []
-        self._pending: list[tuple[ForwardPass, torch.Tensor]] = []
+        self._pending: list[tuple[ForwardPass, torch.Tensor, Criterion]] = []
         some = next(iter(self._parameters.values()))
         self._location = torch.zeros(self.coordinates, dtype=torch.float64, device=some.device)
         ends = torch.split(self._location, [each.numel() for each in self._parameters.values()])
@@ -378,14 +425,54 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self._tally = 0.0
 
 
-class _Scaled:
-    """A criterion times a fixed number, so that gradients in half precision do not vanish."""
+class CalledCriterion(torch.nn.Module):
+    """A criterion as a step calls it: times a fixed factor, with fixed settings, in the precision of its first call.
 
-    def __init__(self, criterion: Criterion, scale: float) -> None:
-        self._criterion, self._scale = criterion, scale
+    It is a module, so that what a criterion keeps of its examples is discarded as for the criterion alone.
+    """
 
-    def __call__(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        return self._criterion(output, target) * self._scale
+    def __init__(
+        self,
+        criterion: Callable[..., torch.Tensor],
+        *,
+        scale: float = 1.0,
+        settings: Mapping[str, object] | None = None,
+        precision: Precision | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.criterion, self.scale, self.settings = criterion, scale, dict(settings or {})
+        self.precision, self.dtype = precision, dtype
+
+    def forward(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """The loss of these outputs, times the factor: gradients in half precision do not vanish then."""
+        with nullcontext() if self.precision is None else self.precision.again():
+            return self.criterion(output.to(self.dtype or output.dtype), target, **self.settings) * self.scale
+
+    def is_like(self, other: CalledCriterion) -> bool:
+        """Whether both call the same criterion with the same settings."""
+        return self.criterion is other.criterion and [*map(_comparable, self.settings.items())] == [
+            *map(_comparable, other.settings.items())
+        ]
+
+
+def _comparable(setting: tuple[str, object]) -> tuple[str, object]:
+    name, value = setting
+    return name, id(value) if isinstance(value, torch.Tensor) else value
+
+
+def check_weights(criterion: object, settings: Mapping[str, object], y: torch.Tensor) -> None:
+    """Refuse a mean that is divided by the weights of the classes: of one label, it is the loss without a weight."""
+    if isinstance(criterion, (torch.nn.CrossEntropyLoss, torch.nn.NLLLoss)):
+        settings = {"weight": criterion.weight, "reduction": criterion.reduction}
+    elif criterion not in (F.cross_entropy, F.nll_loss):
+        return
+    mean = settings.get("reduction", "mean") == "mean"
+    if mean and settings.get("weight") is not None and y.dim() == 1 and not y.is_floating_point():
+        raise ArgumentError(
+            "criterion: with one label for each example, the mean divides the weight of its class out again; "
+            'use reduction="sum", with which it counts'
+        )
 
 
 def fixed_scale(value: object) -> float:
@@ -401,11 +488,6 @@ def _all_finite(tensors: list[torch.Tensor]) -> bool:
     if bool(torch.isfinite(torch.stack(torch._foreach_norm(tensors))).all()):
         return True
     return all(bool(torch.isfinite(each).all()) for each in tensors)
-
-
-def _product(output: torch.Tensor, slope: torch.Tensor) -> torch.Tensor:
-    """What stands for the loss of an attached module: its slope by the outputs is the slope of the loss."""
-    return (output.to(slope.dtype) * slope).sum()
 
 
 def check_optimizer(optimizer: object, module: torch.nn.Module) -> None:

@@ -19,7 +19,7 @@ from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
 from rangebound.learn.torch.accounts.noise_search import step_within
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
 from rangebound.learn.torch.adaptive_clipping import Adaptive
-from rangebound.learn.torch.attached_module import AttachedModule, Reduction, check_mean
+from rangebound.learn.torch.attached_module import AttachedModule, Reduction
 from rangebound.learn.torch.batch_sampling import BatchSampling, chosen_sampling
 from rangebound.learn.torch.clipping_norm import Clipping, Euclidean
 from rangebound.learn.torch.gradients.per_example import Criterion, check_module, learned
@@ -231,14 +231,15 @@ class PrivacyEngine:
     plan = staticmethod(plan_training)
 
     def attach(self, module: torch.nn.Module, *, reduction: str | Reduction = Reduction.MEAN) -> AttachedModule:
-        """The private module for the ordinary loop: `loss.backward()` on its outputs, then `optimizer.step()`.
+        """The private module for the ordinary loop: `loss.backward()` on a loss of it, then `optimizer.step()`.
 
-        `module` is the one that was made private, or `torch.compile` of it, which then runs the forward pass.
-        `reduction` is how your loss adds up over examples, "mean" or "sum".
+        `module` is the one that was made private, or `torch.compile` of it, which then runs the forward pass. The loss
+        is one of torch's of the outputs as they are, or `net.criterion(net(x), y)`, which is the criterion that
+        `make_private` was given; any other is refused. `reduction`, "mean" or "sum", is how `net.criterion` adds up
+        over examples.
 
-        Assumes: the loss is a mean or a sum of losses of single examples, see `AttachedModule`.
-        Edge cases: per-instance accounts need `optimizer.backward(x, y)`, since they differentiate the loss again. A
-        mean that is divided by weights of classes, or over labels that are not ignored, is refused.
+        Guarantee: as for `optimizer.backward(x, y)`: each example's loss is taken by itself, see `AttachedModule`.
+        Edge cases: per-instance accounts need `optimizer.backward(x, y)`, since they differentiate the loss again.
 
         >>> import torch
         >>> from rangebound.learn.torch import Euclidean
@@ -268,10 +269,7 @@ class PrivacyEngine:
         own = self._optimizer.module
         if getattr(found, "_orig_mod", found) is not own:
             raise ArgumentError("module: must be the one that was made private, or torch.compile of it")
-        summed = arguments.member("reduction", reduction, Reduction)
-        if summed is Reduction.MEAN:
-            check_mean(self._optimizer.criterion)
-        return AttachedModule(own, found, self._optimizer, summed)
+        return AttachedModule(own, found, self._optimizer, arguments.member("reduction", reduction, Reduction))
 
     @property
     def noise_multiplier(self) -> float:

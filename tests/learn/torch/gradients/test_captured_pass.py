@@ -117,8 +117,9 @@ def test_a_graph_that_did_not_run_gives_no_sums_of_earlier_examples(monkeypatch,
         sums, losses, squares = passed(own, y, len(x))
         replay = (lambda: sums["weight"].copy_(passed(own, y, len(x))[0]["weight"])) if runs else (lambda: None)
         return captured_pass._Captured(
-            graph=_Pretended(replay), x=own, y=y.clone(), counted=torch.ones(len(x), dtype=torch.bool),
-            count=[len(x)], joined=sums["weight"], sizes={"weight": 3}, losses=losses, squares=squares,
+            source=passed, graph=_Pretended(replay), x=own, y=y.clone(), count=[len(x)],
+            counted=torch.ones(len(x), dtype=torch.bool), joined=sums["weight"], sizes={"weight": 3}, losses=losses,
+            squares=squares,
         )  # fmt: skip
 
     monkeypatch.setattr(captured_pass, "_captured", captured)

@@ -25,6 +25,7 @@ _WARM = 2
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Captured:
+    source: Run  # holds the criterion, so that no other one is taken for it by its id
     graph: torch.cuda.CUDAGraph
     x: torch.Tensor
     y: torch.Tensor
@@ -97,6 +98,7 @@ def _captured(passed: Run, x: torch.Tensor, y: torch.Tensor) -> _Captured:
         torch.clear_autocast_cache()  # type: ignore[no-untyped-call, unused-ignore]
     sizes = {name: each.numel() for name, each in sums.items()}
     return _Captured(
+        source=passed,
         graph=graph,
         x=x,
         y=y,
