@@ -3,14 +3,17 @@
 import copy
 import json
 import math
+import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rangebound as rb
 from rangebound.errors import ArgumentError, RangeboundError
-from rangebound.serial import number, parse_number, spreadsheet_cell, support_from_dict, support_to_dict
+from rangebound.ledger.export import _cell as export_cell
+from rangebound.ledger.export import plain_cell
+from rangebound.serial import number, parse_number, plain_text, spreadsheet_cell, support_from_dict, support_to_dict
 
 INF = math.inf
 
@@ -88,11 +91,43 @@ def test_a_mechanism_with_a_field_more_is_refused(change):
         rb.Mechanism.from_dict(data)
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+1", "-x", "-1+1", "-1\n", "@x", "\tx", "\rx", "\nx"])
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-x", "-1+1", "@x", " =1", "\ufeff=1", "\uff1d1"])
 def test_a_cell_that_begins_like_a_formula_gets_an_apostrophe(text):
     assert spreadsheet_cell(text) == "'" + text
 
 
-@pytest.mark.parametrize("value", ["-1", "plain", "1=1", "", "'x", -1, -0.5, None, True])
+@pytest.mark.parametrize(
+    "value", ["-1", "plain", "1=1", "", "'x", "a; b", "1;-5.5;+3", "C:\\new", 'a "b"', -1, -0.5, None, True]
+)
 def test_any_other_cell_stays_as_it_is(value):
     assert spreadsheet_cell(value) is value
+
+
+def harmful(cell: str) -> bool:
+    """Whether a text is several lines for some reader, or several cells, of which one is run, where ; separates."""
+    first, *others = cell.split(";")
+    parts = [first.strip(" \ufeff"), *(each.strip('" \ufeff') for each in others)]
+    number = re.compile("[-+]?[0-9][0-9.,]*")
+    runs = [each for each in parts if each.startswith(("=", "+", "-", "@", "\uff1d")) and not number.fullmatch(each)]
+    return bool(runs) or len(cell.splitlines()) > 1 or not all(each >= " " for each in cell)
+
+
+ODD_TEXTS = st.text(
+    st.sampled_from([*"=+-@;,\"' \\ux0d'1a|", *"\t\r\n\v\f\0\x1c\x1e\x85\u2028\u2029\ufeff\uff1d"]), max_size=12
+)
+
+
+@given(text=ODD_TEXTS)
+@settings(max_examples=400, deadline=None)
+def test_a_cell_is_one_line_and_no_formula_and_can_be_read_back(text):
+    cell = spreadsheet_cell(text)
+    assert not harmful(cell)
+    if cell.startswith("'\\") and cell != text:
+        assert plain_text(cell) == text
+    assert plain_cell("note", export_cell(text)) == text
+    assert not harmful(export_cell(text))
+
+
+def test_what_was_written_before_is_harmful():
+    """The control: what the tests above look for is found in texts that only got an apostrophe in front."""
+    assert all(map(harmful, ["north\r=1", "'\n=1", "a;=1", 'a;"=1"', "a\u2028b", "'\t=1", "a\0"]))

@@ -12,7 +12,11 @@ from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.support import Grid, Interval, Support, Union
 
 _INFINITIES = {"inf": math.inf, "-inf": -math.inf}
-_FORMULA = tuple("=+-@\t\r\n")  # what a cell begins with that a spreadsheet runs
+_HIDDEN = r"\x00-\x1f\x7f-\x9f\u2028\u2029"  # what ends a line, or a text, in some reader
+_RUNS = r"[=+\-@\uff1d\uff0b\uff0d\uff20]"  # what a cell begins with that some spreadsheet runs
+_FORMULA = re.compile(rf"[\s\ufeff]*{_RUNS}")
+_SPLIT = re.compile(rf'[{_HIDDEN}]|;["\s\ufeff]*(?![-+]?[0-9][0-9.,]*["\s]*(?:;|$)){_RUNS}')
+_ESCAPED = re.compile(rf"[{_HIDDEN};\\]")
 _DEEPEST = 16  # lists and mappings around a value; a certificate has six
 
 
@@ -31,15 +35,38 @@ def parse_number(value: object) -> float:
 
 
 def spreadsheet_cell(value: object) -> object:
-    """A value that a spreadsheet will not run as a formula: text that begins like one gets an apostrophe in front.
+    """A value that stays one cell of one line, and is not run as a formula, in whatever reads a CSV file.
 
+    Text that begins like a formula gets an apostrophe in front. Text with a control character or a line separator, or
+    with a semicolon (which separates cells in the spreadsheets of many countries) before what looks like a formula,
+    gets an apostrophe and a backslash in front, and escapes for these characters, semicolons and backslashes; so does
+    text that begins with these two itself, so that no two texts with escapes look alike.
+
+    Guarantee: what is returned is on one line for every reader, also for those that know no quotes; no part of it
+    between semicolons begins like a formula. `plain_text` gives the text of the second kind back.
     Edge cases: a negative whole number is not a formula and stays as it is, and so does whatever is not text.
 
-    >>> spreadsheet_cell("=1+1"), spreadsheet_cell("-3"), spreadsheet_cell("\\nrow"), spreadsheet_cell(-0.5)
-    ("'=1+1", '-3', "'\\nrow", -0.5)
+    >>> spreadsheet_cell("=1+1"), spreadsheet_cell("-3"), spreadsheet_cell(-0.5)
+    ("'=1+1", '-3', -0.5)
+    >>> print(spreadsheet_cell("north\\r=1+1"), spreadsheet_cell("a;=1+1"))
+    '\\north\\u000d=1+1 '\\a\\u003b=1+1
     """
-    runs = isinstance(value, str) and value.startswith(_FORMULA) and not re.fullmatch("-[0-9]+", value)
-    return f"'{value}" if runs else value
+    if not isinstance(value, str):
+        return value
+    if _SPLIT.search(value) or value.startswith("'\\"):
+        return "'\\" + _ESCAPED.sub(lambda found: "\\\\" if found[0] == "\\" else f"\\u{ord(found[0]):04x}", value)
+    return f"'{value}" if _FORMULA.match(value) and not re.fullmatch("-[0-9]+", value) else value
+
+
+def plain_text(cell: str) -> str:
+    """The text that `spreadsheet_cell` wrote with escapes; any other cell as it is.
+
+    >>> plain_text(str(spreadsheet_cell("a\\n\\\\n"))) == "a\\n\\\\n", plain_text("a")
+    (True, 'a')
+    """
+    if not cell.startswith("'\\"):
+        return cell
+    return re.sub(r"\\(?:u([0-9a-f]{4})|\\)", lambda found: chr(int(found[1], 16)) if found[1] else "\\", cell[2:])
 
 
 def support_to_dict(support: Support) -> dict[str, object]:

@@ -150,7 +150,7 @@ def test_export_is_csv_or_json(path, tmp_path, ledger):
     rows = list(csv.DictReader(io.StringIO(ledger("export", path))))
     assert [row["kind"] for row in rows] == ["ledger", "account", "spend", "publish"]
     assert (rows[2]["epsilon"], rows[2]["delta"], rows[2]["order"]) == ("0.1", "0", "")
-    assert rows[2]["note"].startswith("'=1+1")  # a spreadsheet must not run it
+    assert rows[2]["note"].startswith("'\\=1+1")  # a spreadsheet must not run it, and its line does not end
     data = json.loads(ledger("export", path, "--json"))
     assert data["entries"][2]["note"].startswith("=1+1")
     assert data["accounts"][0]["spent"] == {"epsilon": "0.1", "delta": "0"}

@@ -152,3 +152,11 @@ def test_what_cannot_be_changed_in_its_line_is_written_anew():
     wanted = tomllib.loads(text)
     wanted["query"][0]["margin"] = 3.0
     assert tomllib.loads(with_values(text, wanted)) == wanted
+
+
+@pytest.mark.parametrize("separator", ["\x85", "\u2028", "\u2029"])
+def test_a_comment_with_a_separator_of_unicode_is_one_line(separator):
+    """TOML ends a line with a line feed alone; rows that are cut elsewhere are not those that are numbered."""
+    text = f"# ours{separator}and yours\n[budget]\nepsilon = 1.0 # a year\n\n[[query]]\nname = 'a'\nkind = 'count'\n"
+    data = tomllib.loads(text)
+    assert with_values(text, {**data, "budget": {"epsilon": 2.0}}) == text.replace("1.0", "2.0")

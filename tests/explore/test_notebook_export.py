@@ -8,7 +8,7 @@ import pytest
 
 from rangebound.explore.notebook_export import notebook
 from rangebound.explore.plan_view import plan_view
-from rangebound.release import parse_plan
+from rangebound.release import make_plan, parse_plan
 
 PLAN = 'title = "TITLE"\nbudget = {epsilon = 1.0}\nquery = [{name = "visits", kind = "count", margin = 9}]'
 
@@ -33,3 +33,10 @@ def test_a_notebook_runs_and_says_what_the_page_says(title):
     assert view["risk"]["odds"] in said.getvalue()
     assert str(view["risk"]["advantage"]) in said.getvalue()
     assert view["explained"] in said.getvalue()
+
+
+def test_a_title_is_one_heading_and_no_markup():
+    title = "# x\r\n<img src='//a'>\u2028[b](c)"
+    plan = make_plan({"title": title, "budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "count"}]})
+    first = "".join(json.loads(notebook(plan))["cells"][0]["source"])
+    assert first.splitlines()[0] == r"# \# x\\r\\n\<img src='//a'\>\\u2028\[b\](c)"

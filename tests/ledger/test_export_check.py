@@ -12,7 +12,7 @@ from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger import verify_export
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import LedgerEntry
-from rangebound.ledger.export import COLUMNS, plain_cell, to_csv, to_json, to_lines
+from rangebound.ledger.export import COLUMNS, plain_cell, to_csv, to_csv_before, to_json, to_lines, to_lines_before
 from rangebound.ledger.key import read_key
 from rangebound.ledger.record import record_of
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, PlainSum, RenyiCost, RenyiFilter
@@ -20,6 +20,7 @@ from tests.ledger.memory_store import chained
 
 ODD = [
     "=1+1",
+    "early\u2029",
     "'=1+1",
     "''x",
     "-x",
@@ -27,6 +28,10 @@ ODD = [
     "a\r\nb\rc",
     'a "quoted", word',
     "Zürich 北京 🙂\u2028\x85",
+    "ok\r=cmd|' /C calc'!A0",
+    "a;=1+1",
+    "'\\u000d",
+    "\\u000d\n\\",
     "",
 ]
 
@@ -77,6 +82,30 @@ def test_an_export_is_verified_with_the_key_alone(rich, exported, key, path):
     assert found.head == head
     assert found.entries == int(head.partition(":")[0])
     assert list(found.accounts) == accounts
+
+
+def test_an_entry_is_one_line_for_every_reader_and_nothing_in_it_is_run(rich):
+    records = rich.history()
+    for text, more in ((to_csv(records), 1), (to_lines(records), 0)):
+        assert len(text.splitlines()) == len(records) + more
+    for line in to_csv(records).splitlines():
+        assert not [each for each in line.split(";") if each.strip('" ').startswith(("=", "+", "-", "@"))]
+    before = to_csv_before(records)  # the control
+    assert len(before.splitlines()) > len(records) + 1
+    assert len(to_lines_before(records).splitlines()) > len(records)
+    assert [each for line in before.splitlines() for each in line.split(";") if each.strip('" ').startswith("=")]
+
+
+def test_exports_of_earlier_versions_are_verified_and_mixed_ones_are_not(rich, key, tmp_path):
+    records, target = rich.history(), tmp_path / "before"
+    for before, now in ((to_csv_before, to_csv), (to_lines_before, to_lines)):
+        target.write_bytes(before(records).encode())
+        assert verify_export(target, key=key).head == rich.head
+        assert before(records) != now(records)
+        half = len(ODD) // 2 + 3
+        target.write_bytes((now(records[:half]) + before(records[half:]).removeprefix(before([]))).encode())
+        with pytest.raises(LedgerTampered, match="not in the form"):
+            verify_export(target, key=key)
 
 
 def test_every_field_is_in_the_export(rich, exported):

@@ -30,7 +30,7 @@ from rangebound.cli.output_files import write_new
 from rangebound.cli.paying_ledger import account_in, ask_first, consulted, is_closed, ledger_place, paying
 from rangebound.cli.record_files import RecordFiles
 from rangebound.cli.release_command import publish
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, plain
 
 if TYPE_CHECKING:
     from rangebound.ledger.record import Account
@@ -174,5 +174,5 @@ def _moved(asked: Translated, folder: Path, save: Path) -> str:
     budget = found.budget.model_copy(update={"ledger": moved(found.budget.ledger)})
     joins = found.join and tuple(each.model_copy(update={"path": moved(each.path)}) for each in found.join)
     plan = found.model_copy(update={"source": source, "budget": budget, "join": joins})
-    notes = "".join(f"# {each}\n" for each in asked.notes)
+    notes = "".join(f"# {plain(each)}\n" for each in asked.notes)
     return f"{notes}{plan.to_toml()}"

@@ -100,7 +100,7 @@ def _differences(before: object, after: object, place: _Place = ()) -> Iterator[
 
 def _with_value(text: str, place: _Place, value: object) -> str:
     """The text with a value at a place: in its line, else first in its table, which is made where there is none."""
-    found, rows, name = lines(text), text.splitlines(keepends=True), str(place[-1])
+    found, rows, name = lines(text), _rows(text), str(place[-1])
     line, table, said = found.get(place), found.get(place[:-1]), toml_text({name: value}).strip()
     if line is not None:
         own = re.compile(rf"(?<![\w-]){re.escape(name)}\s*=\s*(?:[-+\w.]+|\"[^\"]*\")")
@@ -117,13 +117,18 @@ def _with_value(text: str, place: _Place, value: object) -> str:
     return "".join(rows)
 
 
+def _rows(text: str) -> list[str]:
+    """The lines of a text of TOML, which end with a line feed alone, as `lines` counts them."""
+    return [f"{each}\n" for each in text.split("\n")[:-1]] + [each for each in text.split("\n")[-1:] if each]
+
+
 def _with_keys(text: str, keys: Mapping[str, list[str]], *, header: int | None) -> str:
     """The text with more keys: below the header of the table in a line, or in a table of their own at the end."""
     if not keys:
         return text
     if header is None:
         return f"{text.rstrip()}\n\n{toml_text({'keys': keys})}"
-    rows = text.splitlines(keepends=True)
+    rows = _rows(text)
     examples = tuple(f"# {toml_text({name: ['...', '...']}).strip()}" for name in keys)
     below = [each for each in rows[header:] if not each.startswith(examples)]  # those of a first plan
     return "".join([*rows[: header - 1], rows[header - 1].rstrip("\n"), "\n", toml_text(keys), *below])
@@ -131,7 +136,7 @@ def _with_keys(text: str, keys: Mapping[str, list[str]], *, header: int | None) 
 
 def _without(text: str, place: _Place) -> str:
     """The text without what stands at a place; blank lines and comments behind it stay."""
-    found, rows = lines(text), text.splitlines(keepends=True)
+    found, rows = lines(text), _rows(text)
     own = [line for each, line in found.items() if each[: len(place)] == place]
     if not own:
         return text

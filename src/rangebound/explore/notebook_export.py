@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from rangebound.release.output.fact_sheet import markdown_text
 from rangebound.release.plan.model import Plan
 
 _STEPS = (
@@ -36,7 +37,7 @@ def notebook(plan: Plan) -> str:
     >>> [each["cell_type"] for each in json.loads(notebook(plan))["cells"]][:3]
     ['markdown', 'code', 'markdown']
     """
-    title = plan.title or "A plan"
+    title = markdown_text(plan.title or "A plan")
     cells = [
         _cell(0, "markdown", f"# {title}\n\nThe plan as the explorer had it, and the calls behind its numbers."),
         _cell(1, "code", f"{_IMPORTS}\nplan = parse_plan({_quoted(plan.to_toml())})"),

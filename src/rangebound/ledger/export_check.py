@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar
 from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import LedgerEntry
-from rangebound.ledger.export import COLUMNS, plain_cell, to_csv, to_lines
+from rangebound.ledger.export import COLUMNS, plain_cell, to_csv, to_csv_before, to_lines, to_lines_before
 from rangebound.ledger.key import VARIABLE, key_path, read_key
 from rangebound.ledger.names import file_path
 from rangebound.ledger.record import Account, Record, account_of, record_of
@@ -23,6 +23,7 @@ from rangebound.ledger.verification import Progress, check_entries, parse_head
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Cells: TypeAlias = dict[str, object]
+Form: TypeAlias = Callable[[list[Record]], str]
 T = TypeVar("T")
 
 
@@ -73,7 +74,8 @@ def verify_export(path: PathLike, *, key: PathLike | None = None, head: str | No
     findings = list(check_entries(iter(entries), state, seen))
     if not findings:
         rules = {name: each.rule for name, each in state.accounts.items()}
-        findings += _differences(text, [record_of(each, rules) for each in entries], to_lines if lines else to_csv)
+        records = [record_of(each, rules) for each in entries]
+        findings += _differences(text, records, (to_lines, to_lines_before) if lines else (to_csv, to_csv_before))
     if known is not None and not any((each.seq, each.seal) == known for each in entries):
         findings.append(f"head: the export has no entry {known.seq} of which this head is known; it is of another day")
     if findings:
@@ -158,13 +160,12 @@ def _bytes(value: object) -> bytes:
     return bytes.fromhex(_text(value))
 
 
-def _differences(text: str, records: list[Record], written: Callable[[list[Record]], str]) -> Iterator[str]:
-    """Where an export shows something else than the entries under its seals."""
-    whole = written(records)
-    if whole == text:
+def _differences(text: str, records: list[Record], forms: tuple[Form, ...]) -> Iterator[str]:
+    """Where an export shows something else than the entries under its seals, in all forms that it may have."""
+    if any(written(records) == text for written in forms):
         return
     for record in records:
-        if written([record]).removeprefix(written([])) not in text:
+        if all(written([record]).removeprefix(written([])) not in text for written in forms):
             yield f"entry {record.seq}: its line shows something else than what is under its seal"
             return
     yield "export: is not in the form in which it was written"

@@ -11,7 +11,7 @@ import pytest
 
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.ledger.book import Ledger
-from rangebound.release import parse_plan, read_plan, release
+from rangebound.release import make_plan, parse_plan, read_plan, release
 from rangebound.release.dummy.made_up_rows import made_up
 from rangebound.release.engine.open_engine import opened
 from rangebound.release.plan.table_schema import check_schema
@@ -154,6 +154,19 @@ def test_rows_have_the_keys_and_ranges_of_the_plan_and_some_values_beyond():
     (other,) = found.joined
     names = [row["clinic"] for row in other.rows]
     assert len(set(names)) == len(names) >= 1  # a public table has each key once
+
+
+def test_a_key_with_a_line_break_is_read_back_from_the_file():
+    keys = ["a\rb", "c\nd", 'e,"f"']
+    made = made_up(
+        make_plan(
+            {"budget": {"epsilon": 1.0}, "keys": {"g": keys}, "query": [{"name": "n", "kind": "count", "by": ["g"]}]}
+        ),
+        200,
+    ).table
+    rows = list(csv.DictReader(io.StringIO(made.to_csv(), newline="")))
+    assert [row["g"] for row in rows] == [row["g"] or "" for row in made.rows]
+    assert set(keys) < {row["g"] for row in rows}
 
 
 def test_rows_are_the_same_whenever_they_are_made_and_follow_from_the_plan_alone(tmp_path, monkeypatch):

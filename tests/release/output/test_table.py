@@ -1,13 +1,19 @@
 """The table in its forms: whole whatever the names, harmless in a spreadsheet, the same columns without rows."""
 
 import csv
+import html
 import io
 
+import duckdb
+import pandas
+import polars
+import pyarrow.csv
 import pytest
 
 from rangebound.release import explain
 from rangebound.release.output.rendering import FACTS, shown
 from rangebound.release.output.report import report
+from rangebound.serial import spreadsheet_cell
 from tests.release.output.asked import asked, released
 
 
@@ -50,6 +56,49 @@ def test_a_spreadsheet_runs_nothing_and_sees_numbers():
         assert row[2].startswith("'")
     rows = list(csv.DictReader(io.StringIO(counted("t", [-5, 5]).to_csv())))
     assert [row["t"] for row in rows] == ["-5", "5"]
+
+
+ODD_KEYS = [
+    "north\r=cmd|' /C calc'!A0",
+    "north\rq0,count,south,,999999,999999,999999",
+    "north\nq0,count,south,,999999,999999,999999",
+    *(f"a{each}=1+1" for each in "\r\n\v\f\t\x1c\x1e\x85\u2028\u2029;"),
+    *(f"{each}1+1" for each in "=+-@\t\r"),
+    'x";"=1',
+    "south",
+]
+
+
+def read_by_all(text, folder):
+    """The rows of a CSV file by whatever reads one, and by what knows no quotes and takes ; for a separator."""
+    place = folder / "t.csv"
+    place.write_bytes(text.encode())
+    yield list(csv.reader(io.StringIO(text, newline="")))[1:]
+    yield list(csv.reader(text.splitlines()))[1:]
+    yield pandas.read_csv(place, dtype=str, keep_default_na=False).to_numpy().tolist()
+    yield polars.read_csv(place, infer_schema=False).rows()
+    yield list(zip(*pyarrow.csv.read_csv(place).to_pydict().values(), strict=True))
+    yield duckdb.read_csv(str(place), all_varchar=True, header=True, delimiter=",", quotechar='"').fetchall()
+
+
+def cells_of_europe(text):
+    return [cell.strip('"') for line in text.splitlines() for cell in line.split(";")]
+
+
+def test_no_key_ends_a_line_or_begins_a_formula_whoever_reads_the_file(tmp_path):
+    found = counted("g", ODD_KEYS)
+    keys = [spreadsheet_cell(row["g"]) for row in found.rows()]
+    assert len(set(keys)) == len(ODD_KEYS)
+    for rows in read_by_all(found.to_csv(), tmp_path):
+        assert [row[2] for row in rows] == keys
+        assert not [cell for row in rows for cell in row if str(cell).startswith(("=", "+", "@", "\t", "\r", "\n"))]
+        assert [float(row[4]) for row in rows] == [row["value"] for row in found.rows()]
+    assert not [cell for cell in cells_of_europe(found.to_csv()) if cell.startswith(("=", "+", "-", "@"))]
+    copied = html.unescape(report(found).partition("<pre class=all>")[2].partition("</pre>")[0])
+    assert copied == found.to_csv()
+    raw = "g\n" + "\n".join(ODD_KEYS)  # the control
+    assert len(raw.splitlines()) > len(ODD_KEYS) + 1
+    assert [cell for cell in cells_of_europe(raw) if cell.startswith("=")]
 
 
 def test_a_table_without_rows_has_its_columns():

@@ -289,3 +289,11 @@ def test_plans_are_equal_in_whatever_order_their_columns_are_made():
     assert one == two
     assert one != make_plan({**asked, "columns": {**columns, "old": "age > 61"}})
     assert one != asked
+
+
+def test_a_text_is_on_one_line_and_not_turned_round_for_whoever_reads_it():
+    odd = "a\r\n\x0b\x85\u2028\u2029\x7f\u202eb\u2066c\ufeff"
+    text = toml_text({"keys": {odd: [odd]}})
+    assert tomllib.loads(text) == {"keys": {odd: [odd]}}
+    assert len(text.splitlines()) == 2
+    assert all(each.isprintable() for each in text.splitlines())

@@ -53,11 +53,8 @@ class MadeUpTable:
 
     def to_csv(self) -> str:
         """The table as CSV; a missing value is an empty field."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.types)
-        writer.writerows([_field(row[name]) for name in self.types] for row in self.rows)
-        return text.getvalue()
+        rows = ([_field(row[name]) for name in self.types] for row in self.rows)
+        return _line(list(self.types)) + "".join(map(_line, rows))
 
     def to_arrow(self) -> Any:
         """The table for Arrow, each column with its type; needs pyarrow."""
@@ -327,6 +324,13 @@ def _with_columns(seen: Sequence[Row], join: Join, other: MadeUpTable) -> list[R
         }
         for row in seen
     ]
+
+
+def _line(values: Sequence[object]) -> str:
+    """A line of CSV; a lone return is quoted as a line feed is, which needs a line that ends with both."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerow(values)
+    return text.getvalue()[:-2] + "\n"
 
 
 def _field(value: Made) -> object:

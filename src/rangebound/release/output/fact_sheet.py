@@ -114,21 +114,21 @@ def fact_sheet_text(found: tuple[Requirement, ...], title: str = "") -> str:
     | It is stated | yes | by '\\<b\\>\\|x' |
     """
     counts = ", ".join(f"{sum(each.verdict is one for each in found)} {one}" for one in Verdict)
-    lines = [f"# Fact sheet: {_shown(plain(title) or 'a release')}", ""]
+    lines = [f"# Fact sheet: {markdown_text(title or 'a release')}", ""]
     lines.append(f"Questions of our own on the topics of NIST SP 800-226, a self-assessment: {counts}.")
     for topic in dict.fromkeys(each.topic for each in found):
         lines += ["", f"## {topic}", "", "| asked | answer | evidence |", "| --- | --- | --- |"]
         lines += [
-            f"| {_shown(each.asked)} | {each.verdict} | {_shown(each.evidence)} |"
+            f"| {markdown_text(each.asked)} | {each.verdict} | {markdown_text(each.evidence)} |"
             for each in found
             if each.topic == topic
         ]
     return "\n".join(lines) + "\n"
 
 
-def _shown(text: str) -> str:
-    """A text that Markdown shows as it is."""
-    return re.sub(r"([\\`*_\[\]<>|#~$&])", r"\\\1", text)
+def markdown_text(text: str) -> str:
+    """A text on one line that Markdown shows as it is."""
+    return re.sub(r"([\\`*_\[\]<>|#~$&])", r"\\\1", plain(text))
 
 
 def _guarantee(ready: Prepared, certificate: str) -> Iterator[_Found]:

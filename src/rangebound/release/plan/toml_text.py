@@ -10,6 +10,8 @@ from enum import Enum
 
 from rangebound.release.plan.fields import Part
 
+_UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")  # ends a line, or turns one round
+
 
 def toml_text(data: Mapping[str, object]) -> str:
     """Plain data as TOML: simple fields first, then tables, then the tables of arrays.
@@ -72,8 +74,8 @@ def _value(value: object) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as TOML writes it, on one line."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """A text as TOML writes it, on one line and in the order of its letters, for every reader."""
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def bare_or_quoted(name: str) -> str:
