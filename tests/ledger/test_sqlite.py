@@ -22,7 +22,7 @@ from tests.ledger.rules import EVERY_RULE, RULES, TENTH, edit, never, release, r
 
 def test_a_ledger_is_a_file_a_key_and_a_head_of_its_owner(ledger, path):
     key = path.with_name("test.ledger.key")
-    for each in (key, path.with_name("test.ledger.head")):
+    for each in (path, key, path.with_name("test.ledger.head")):
         assert stat.S_IMODE(each.stat().st_mode) == 0o600
     assert re.fullmatch(r"[0-9a-f]{64}\n", key.read_text())
     with ledger._chain.store.reading() as transaction:
@@ -30,6 +30,35 @@ def test_a_ledger_is_a_file_a_key_and_a_head_of_its_owner(ledger, path):
     ledger.close()
     assert sorted(os.listdir(path.parent)) == ["test.ledger", "test.ledger.head", "test.ledger.key"]
     assert bytes.fromhex(key.read_text()) not in path.read_bytes()
+
+
+def test_nobody_else_reads_a_new_ledger_or_its_journal_and_one_that_is_there_keeps_its_mode(tmp_path):
+    modes = []
+
+    def seen(_):
+        modes.extend(stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir())
+        return b"x"
+
+    old = os.umask(0)
+    try:
+        with Ledger.create(tmp_path / "a.ledger") as ledger:
+            ledger.open_account("people", epsilon=1)
+            with ledger._chain.writing():
+                ledger._chain.store._connection.execute("UPDATE entries SET note = 'x' WHERE seq = 1")
+                assert (tmp_path / "a.ledger-journal").exists()
+                seen(None)
+            release(ledger, "1", seen)
+        (tmp_path / "b.ledger").touch(mode=0o640)
+        Ledger.create(tmp_path / "b.ledger").close()
+    finally:
+        os.umask(old)
+    assert len(modes) >= 7
+    assert set(modes) == {0o600}
+    assert stat.S_IMODE((tmp_path / "b.ledger").stat().st_mode) == 0o640
+    (tmp_path / "a.ledger").chmod(0o644)
+    with Ledger.open(tmp_path / "a.ledger") as ledger:
+        release(ledger, "2")
+    assert stat.S_IMODE((tmp_path / "a.ledger").stat().st_mode) == 0o644
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")

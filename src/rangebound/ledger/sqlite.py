@@ -109,6 +109,9 @@ class SQLiteStore(OneConnection):
         """Make the file with its first entries and their bytes, which are asked for once the file is ours alone."""
         with self._held():
             if self._connection is None:
+                with suppress(OSError):  # one that is there stays as it is; where there are no rights, SQLite says so
+                    # SQLite's own would be for all to read, and so would its journals.
+                    os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
                 self._connection = self._connect("rwc")
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
