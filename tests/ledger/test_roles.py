@@ -6,8 +6,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
-from rangebound.ledger import Ledger, verify
+from rangebound.errors import ApprovalNeeded, ArgumentError, LedgerTampered, LedgerUnavailable, RequestConflict
+from rangebound.ledger import Ledger, postgres_schema, verify
 from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.postgres_schema import ROLES, WRITES
 from tests.ledger.postgres import fresh_address, schema_of
@@ -183,6 +183,79 @@ def test_each_does_their_work_and_no_other_by_the_library(team):
     assert verify(team.place("auditor"), key=team.key).entries > 8
     with pytest.raises(LedgerUnavailable, match=r"does not allow|may not see"):
         team.opened("outsider")
+
+
+SELF = {"account": "guarded", "cost": TENTH}
+
+
+def login_with(postgres, address, *roles):
+    """The address of a new login with some roles of a ledger."""
+    name = f"login_{next(_NUMBER)}_{schema_of(address)}"
+    with psycopg.connect(postgres, autocommit=True) as admin:
+        members = ", ".join(f"{schema_of(address)}_{role}" for role in roles)
+        admin.execute(f"CREATE ROLE {name} LOGIN IN ROLE {members}")
+    return address.replace("//postgres@", f"//{name}@")
+
+
+def test_one_login_does_not_approve_its_own_request_under_two_names(team, postgres):
+    with team.opened("owner") as owner:
+        owner.open_account("open", epsilon=1, approval="anyone")
+    with Ledger.open(login_with(postgres, team.address, "analyst", "approver"), key=team.key) as twin:
+        twin.file_request(request="self", dry_run=b"x", who="x", **SELF)
+        with pytest.raises(LedgerUnavailable, match="must not approve it, whatever names"):
+            twin.approve("self", who="y")
+        with pytest.raises(ApprovalNeeded):
+            twin.release(request="self", compute=lambda _: pytest.fail("computed"), who="x", **SELF)
+        twin.file_request(request="own", dry_run=b"x", who="x", **{**SELF, "account": "open"})
+        twin.approve("own", who="y")  # where anyone may
+        with team.opened("approver") as other:
+            other.approve("self")  # the control
+        assert twin.release(request="self", compute=lambda _: b"s", who="x", **SELF) == b"s"
+    with Ledger.open(login_with(postgres, team.address, "service"), key=team.key) as service:
+        service.file_request(request="served", dry_run=b"x", who="anna", **SELF)
+        with pytest.raises(ArgumentError, match="must not approve"):
+            service.approve("served", who="Anna")
+        service.approve("served", who="berta")
+        report = service.verify()
+        last = service.history()[-1]
+        assert (last.who.partition("/")[2], report.one_login[-1]) == ("berta", last.seq)
+
+
+def test_nobody_completes_the_charge_of_another_login(team, postgres):
+    asked = {"account": "people", "request": "pending", "cost": TENTH}
+    with Ledger.open(login_with(postgres, team.address, "analyst"), key=team.key) as one:
+        reservation = one.reserve(**asked)
+        with team.opened("analyst") as another:
+            with pytest.raises(RequestConflict, match="whose login alone may complete it"):
+                another.release(compute=lambda _: pytest.fail("computed"), **asked)
+            for payload in (b"forged", "not bytes"):  # past the check of the library: bytes, and a failure
+                with pytest.raises(LedgerUnavailable, match="one of another login"):
+                    another.publish(reservation, payload)
+        assert one.release(compute=lambda _: b"true", **asked) == b"true"
+        with team.opened("analyst") as another:
+            assert another.release(compute=lambda _: pytest.fail("computed"), **asked) == b"true"
+            assert not another.verify().by_another
+
+
+def test_a_ledger_of_version_0_2_is_opened_and_verification_tells_who_did_what(
+    postgres, address, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(postgres_schema._FUNCTIONS, "added", postgres_schema._ADDED_BEFORE)
+    monkeypatch.setattr(postgres_schema, "_OF_ROLES", {})
+    key = tmp_path / "a.key"
+    with Ledger.create(address, key=key, roles=True) as made:
+        made.open_account("guarded", epsilon=1, approval=True)
+        made.open_account("people", epsilon=1)
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    twin, anna = (login_with(postgres, address, *roles) for roles in (("analyst", "approver"), ("analyst",)))
+    with Ledger.open(twin, key=key) as one, Ledger.open(anna, key=key) as another:
+        one.file_request(request="self", dry_run=b"x", who="x", **SELF)
+        one.approve("self", who="y")
+        reservation = one.reserve(account="people", request="pending", cost=TENTH)
+        another.publish(reservation, b"forged")
+        report, (*_, approved, _, published) = another.verify(), another.history()
+    assert (report.one_login, report.by_another) == ((approved.seq,), (published.seq,))
 
 
 def test_names_of_roles_are_taken_once(team, postgres, tmp_path):

@@ -258,3 +258,33 @@ def test_control_a_client_who_reveals_first_is_caught(memory, postgres):
 @pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.long)])
 def test_thirty_two_clients_get_exactly_what_there_is_every_time(memory, postgres, times):
     assert play(crowd, memory, times, 1000, 4, "sum", postgres) == [[1000, 1000]] * times
+
+
+def test_no_prepared_transaction_holds_an_entry_and_one_that_holds_the_lock_is_named(server):
+    """A transaction that is prepared outlives its session, and a restart; its locks do too."""
+    address = made(fresh_address(server.address))
+    schema = address.rpartition("schema=")[2]
+    entry = "SELECT max(seq) + 1, 0, 'spend', '', '', '', ''::bytea"
+    insert = f"INSERT INTO {schema}.entries (seq, time, kind, who, what, note, seal) {entry} FROM {schema}.entries"
+
+    def prepare(words, name):
+        with psycopg.connect(server.address) as connection:
+            connection.execute(words)
+            connection.execute(f"PREPARE TRANSACTION '{name}'")
+
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="NOTIFY"):
+        prepare(insert, "entry")
+    with Ledger.open(address, patience=0.3) as ledger:
+        released(ledger, "1")
+        prepare(f"SELECT pg_advisory_xact_lock({ledger._chain.store._key})", "lock")  # the control: it can be prepared
+        with pytest.raises(
+            LedgerUnavailable, match=r"the prepared transaction 'lock' of 'postgres'.*ROLLBACK PREPARED"
+        ):
+            released(ledger, "2")
+        with psycopg.connect(server.address, autocommit=True) as admin:
+            admin.execute("ROLLBACK PREPARED 'lock'")
+        released(ledger, "2")
+        with psycopg.connect(server.address) as other:
+            other.execute(f"SELECT pg_advisory_xact_lock({ledger._chain.store._key})")
+            with pytest.raises(LedgerUnavailable, match="by another process"):
+                released(ledger, "3")

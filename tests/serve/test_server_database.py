@@ -26,7 +26,7 @@ class Database:
         self.server, self.address = postgres, fresh_address(postgres)
         self.ledger = Ledger.create(self.address, roles=True)
         schema = schema_of(self.address)
-        roles = {"service": ("analyst", "approver"), "anna": ("analyst", "approver"), "paul": ("approver",)}
+        roles = {"service": ("service",), "anna": ("analyst", "approver"), "paul": ("approver",)}
         self.logins = {name: f"{name}_{schema}" for name in roles}
         with psycopg.connect(postgres, autocommit=True) as admin:
             for name, login in self.logins.items():

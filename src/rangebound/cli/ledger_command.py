@@ -41,8 +41,8 @@ def init(
 ) -> None:
     """Make a ledger for a team in PostgreSQL, with its roles.
 
-    The roles are owner, approver, analyst and auditor. Run it as a superuser; then grant each person one of them, and
-    hand on the key file.
+    The roles are owner, approver, analyst and auditor, and service for a server. Run it as a superuser; then grant each
+    person one of the first four, and hand on the key file.
     """
     from rangebound.cli import printing
     from rangebound.ledger.book import Ledger

@@ -123,8 +123,11 @@ def report(found: Report, charges: Sequence[ChargeFinding] | None, *, as_json: b
 
 
 def _checked(found: Report | ExportReport) -> list[str]:
-    back = ", ".join(map(str, found.clock_set_back))
-    said = [f"the clock was set back before entry {back}"] if back else []
+    notes = {"the clock was set back before entry": found.clock_set_back}
+    if isinstance(found, Report):
+        notes["charged by one login and completed by another: entry"] = found.by_another
+        notes["approved by the login that asked, under another name: entry"] = found.one_login
+    said = [f"{words} {', '.join(map(str, entries))}" for words, entries in notes.items() if entries]
     return [f"ok: {counted(found.entries, 'entry', 'entries')}, all as written", *said]
 
 

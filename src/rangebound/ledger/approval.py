@@ -45,6 +45,15 @@ def may_be_one(one: str, other: str) -> bool:
     return bool({login, said} & {second, told} - {""})
 
 
+def login_of(who: str) -> str:
+    """The login in a name of a ledger in a database, where another one may be stated behind it.
+
+    >>> login_of("service/anna"), login_of("anna")
+    ('service', 'anna')
+    """
+    return who.partition("/")[0]
+
+
 def _folded(name: str) -> str:
     return "".join(each for each in normalize("NFKC", name).casefold() if each.isprintable() and not each.isspace())
 

@@ -14,6 +14,7 @@ from rangebound.errors import (
     ArgumentTypeError,
     LedgerTampered,
     LedgerUnavailable,
+    RequestConflict,
     RequestFailed,
 )
 from rangebound.ledger.amount import Exact, rounded_down
@@ -218,9 +219,10 @@ class Ledger:
 
         Edge cases: a cost that the rule cannot hold is refused, with nothing spent. A known `request` is not charged
         again, and comes back with its bytes if it has any; if the account, `what` or the amounts that it would be
-        charged are others, it raises `RequestConflict`. Too little left raises `BudgetExceeded`. A request whose
-        bytes could not be stored raises `RequestFailed`. In an account that needs approval, a request that is not
-        approved raises `ApprovalNeeded`, and one that was rejected `RequestRejected`.
+        charged are others, it raises `RequestConflict`; so does, in a database, one that another login has charged and
+        not completed. Too little left raises `BudgetExceeded`. A request whose bytes could not be stored raises
+        `RequestFailed`. In an account that needs approval, a request that is not approved raises `ApprovalNeeded`, and
+        one that was rejected `RequestRejected`.
         """
         plain_name("account", account)
         plain_name("request", request)
@@ -449,7 +451,15 @@ class Ledger:
         if spend._replace(seq=0, time=0, who=draft.who, note=draft.note, seal=b"") != draft:
             raise conflict(draft.request)
         self._refuse_failed(spend)
-        return None if spend.seq in self._chain.state.pending else self._chain.payload(transaction, spend)
+        if spend.seq not in self._chain.state.pending:
+            return self._chain.payload(transaction, spend)
+        login = self._chain.store.login
+        if login is not None and not f"{spend.who}/".startswith(f"{login}/"):
+            raise RequestConflict(
+                f"request={arguments.shown(spend.request)}: was charged by {arguments.shown(spend.who)}, whose login "
+                "alone may complete it; ask them to run it again, or use a new id"
+            )
+        return None
 
     def _finish(
         self, reservation: Reservation, kind: EntryKind, payload: bytes | None = None, *, who: str | None

@@ -1,13 +1,15 @@
 """The tables of a ledger in a PostgreSQL database, the trigger that keeps their order, and who may write what.
 
 The database cannot check a seal, for it does not have the key. It holds what it can: entries are added at the end, one
-after the other, and never changed; bytes belong to the last entry and have its digest. With roles, each kind of entry
-is written by those who may, under the name of their login.
+after the other, and never changed; bytes belong to the last entry and have its digest; a transaction that adds one
+cannot be prepared, and hold the lock when its session is gone. With roles, each kind of entry is written by those who
+may, under the name of their login; no login approves what it asked for, under whatever names, unless it is that of a
+service, and none completes the charge of another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rangebound.ledger.chain import EntryKind, LedgerEntry
 
@@ -25,9 +27,15 @@ PAYLOADS = {"seq": "bigint NOT NULL", "bytes": "bytea NOT NULL"}
 
 OUT_OF_ORDER = "RB001"
 """The state of a statement that the triggers refuse."""
+OWN_REQUEST = "RB002"
+"""The state of an approval by the login that has asked."""
+CHARGE_OF_ANOTHER = "RB003"
+"""The state of bytes, or of a failure, for a charge of another login."""
 
 ROLES = ("owner", "approver", "analyst", "auditor")
 """The group roles of a team, each named after the schema, as in `rangebound_owner`."""
+SERVICE = "service"
+"""The group role of a server that writes for many people, analysts and approvers, whose names its login states."""
 
 WRITES: dict[str, tuple[str, ...]] = {
     "owner": (EntryKind.ACCOUNT.value, EntryKind.MOVE.value),
@@ -36,10 +44,32 @@ WRITES: dict[str, tuple[str, ...]] = {
 }
 """The kinds of entries that a role may add."""
 
-_ADDED = """
+_ADDED_BEFORE = """
 BEGIN
     IF NEW.seq IS DISTINCT FROM coalesce((SELECT max(seq) FROM {schema}.entries), 0) + 1 THEN
         RAISE EXCEPTION 'entry out of order' USING ERRCODE = '{state}';
+    END IF;
+    RETURN NEW;
+END
+"""
+_NOTICE = """
+    -- A transaction that notifies cannot be prepared: it would hold the lock of the ledger when its session is gone.
+    PERFORM pg_notify('{schema}', '');"""
+_ADDED = _ADDED_BEFORE.replace("BEGIN", f"BEGIN{_NOTICE}", 1)
+_BY_WHOM = """
+BEGIN
+    IF NEW.kind = 'approve' AND NOT pg_has_role(session_user, '{schema}_service', 'MEMBER') AND EXISTS (
+        SELECT FROM {schema}.entries WHERE seq = NEW.ref AND split_part(who, '/', 1) = session_user::text
+    ) AND NOT EXISTS (
+        SELECT FROM {schema}.entries WHERE kind = 'account' AND account = NEW.account
+        AND strpos(what, '"approval": "anyone"') > 0
+    ) THEN
+        RAISE EXCEPTION 'a request of the same login' USING ERRCODE = '{own}';
+    END IF;
+    IF NEW.kind IN ('publish', 'fail') AND EXISTS (
+        SELECT FROM {schema}.entries WHERE seq = NEW.ref AND split_part(who, '/', 1) <> session_user::text
+    ) THEN
+        RAISE EXCEPTION 'a charge of another login' USING ERRCODE = '{another}';
     END IF;
     RETURN NEW;
 END
@@ -61,9 +91,11 @@ BEGIN
 END
 """
 _FUNCTIONS = {"added": _ADDED, "stored": _STORED, "kept": _KEPT}
+_OF_ROLES = {"by_whom": _BY_WHOM}
 _TRIGGERS = {
     "entries": {
         "added": "BEFORE INSERT ON {schema}.entries FOR EACH ROW",
+        "by_whom": "BEFORE INSERT ON {schema}.entries FOR EACH ROW",
         "kept": "BEFORE DELETE OR UPDATE OR TRUNCATE ON {schema}.entries FOR EACH STATEMENT",
     },
     "payloads": {
@@ -100,13 +132,15 @@ FROM pg_class c WHERE c.relnamespace = %s::oid AND c.relkind NOT IN ('i', 't', '
 """What the catalog says of a schema, of which `expected` says what a ledger has."""
 
 
-def expected(schema: str, *, roles: bool) -> list[tuple[object, ...]]:
-    """The rows of `FOUND` for the tables of a ledger, with the roles of a team or without."""
+def expected(schema: str, *, roles: bool, before: bool = False) -> list[tuple[object, ...]]:
+    """The rows of `FOUND` for the tables of a ledger, with the roles of a team or without; or as 0.2 made them."""
     rows: list[tuple[object, ...]] = []
+    functions = _FUNCTIONS | ({"added": _ADDED_BEFORE} if before else _OF_ROLES if roles else {})
     for table, columns in (("entries", ENTRIES), ("payloads", PAYLOADS)):
         triggers = [
-            f"CREATE TRIGGER {name} {text} EXECUTE FUNCTION {schema}.{name}()O {_FUNCTIONS[name]}"
+            f"CREATE TRIGGER {name} {text} EXECUTE FUNCTION {schema}.{name}()O {functions[name]}"
             for name, text in _TRIGGERS[table].items()
+            if name in functions
         ]
         listed = [_filled(each, schema) for each in triggers]
         indexes = [_filled(each, schema) for each in _INDEXES[table]]
@@ -130,15 +164,19 @@ def tables(schema: str) -> Iterator[str]:
 
 def triggers(schema: str) -> Iterator[str]:
     """The statements after which entries are only added, each with the next number."""
-    for name, body in _FUNCTIONS.items():
-        text = _filled(body, schema)
+    yield from _made(schema, _FUNCTIONS)
+
+
+def _made(schema: str, functions: Mapping[str, str]) -> Iterator[str]:
+    for name, body in functions.items():
         yield (
             f"CREATE FUNCTION {schema}.{name}() RETURNS trigger LANGUAGE plpgsql "
-            f"SET search_path = pg_catalog, pg_temp AS $body${text}$body$"
+            f"SET search_path = pg_catalog, pg_temp AS $body${_filled(body, schema)}$body$"
         )
     for every in _TRIGGERS.values():
         for name, text in every.items():
-            yield f"CREATE TRIGGER {name} {_filled(text, schema)} EXECUTE FUNCTION {schema}.{name}()"
+            if name in functions:
+                yield f"CREATE TRIGGER {name} {_filled(text, schema)} EXECUTE FUNCTION {schema}.{name}()"
 
 
 _NAMED = (
@@ -162,10 +200,14 @@ def roles(schema: str, *, keeper: bool) -> Iterator[str]:
     """The statements after which the tables belong to a team: the roles, and what each may read and add.
 
     With `keeper`, the tables belong to a role of which nobody is a member, so that only a superuser can change them.
+    What is there already, such as the entries of a ledger that moves here, is not asked by whom it is.
     """
     team = [f"{schema}_{role}" for role in ROLES]
-    for name in [*team, f"{schema}_keeper"] if keeper else team:
+    service = f"{schema}_{SERVICE}"
+    for name in [*team, service, *([f"{schema}_keeper"] if keeper else [])]:
         yield f"CREATE ROLE {name} NOLOGIN"
+    yield f"GRANT {schema}_analyst, {schema}_approver TO {service}"
+    yield from _made(schema, _OF_ROLES)
     yield f"GRANT USAGE ON SCHEMA {schema} TO {', '.join(team)}"
     for table, policies in _policies(schema).items():
         yield f"REVOKE ALL ON {schema}.{table} FROM PUBLIC"
@@ -178,10 +220,13 @@ def roles(schema: str, *, keeper: bool) -> Iterator[str]:
     if keeper:
         for table in _TRIGGERS:
             yield f"ALTER TABLE {schema}.{table} OWNER TO {schema}_keeper"
-        for name in _FUNCTIONS:
+        for name in (*_FUNCTIONS, *_OF_ROLES):
             yield f"ALTER FUNCTION {schema}.{name}() OWNER TO {schema}_keeper"
         yield f"ALTER SCHEMA {schema} OWNER TO {schema}_keeper"
 
 
 def _filled(text: str, schema: str) -> str:
-    return text.replace("{schema}", schema).replace("{state}", OUT_OF_ORDER)
+    states = {"{state}": OUT_OF_ORDER, "{own}": OWN_REQUEST, "{another}": CHARGE_OF_ANOTHER}
+    for name, value in {"{schema}": schema, **states}.items():
+        text = text.replace(name, value)
+    return text

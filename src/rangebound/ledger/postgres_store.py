@@ -19,6 +19,7 @@ a state of the chain must read it anew.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -49,6 +50,12 @@ _SETTINGS = {
 }
 _FLUSH = "pg_catalog.pg_logical_emit_message(true, 'rangebound', '')"
 _FLUSHED = f"SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN NULL ELSE {_FLUSH} END"
+_HELD = (
+    "SELECT p.gid, p.owner::text FROM pg_prepared_xacts p JOIN pg_locks x ON x.transactionid = p.transaction "
+    "JOIN pg_locks l USING (virtualtransaction) WHERE p.database = current_database() AND x.pid IS NULL AND l.pid IS "
+    "NULL AND ((l.relation = %s::regclass AND l.mode <> 'AccessShareLock') OR "  # which does not hinder a writer
+    "(l.locktype = 'advisory' AND (l.classid, l.objid) = (%s, %s))) LIMIT 1"  # a prepared one has no process
+)
 _WRITING = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT pg_catalog.pg_advisory_xact_lock({lock}); "
 _READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
 _LONG = 2**16  # bytes of a value that is not written into the words of a statement
@@ -60,6 +67,14 @@ _FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] =
     "25006": (LedgerUnavailable, "is read-only; nothing was written"),
     "23505": (LedgerUnavailable, "somebody wrote past the lock; nothing was written, try again"),
     postgres_schema.OUT_OF_ORDER: (LedgerUnavailable, "somebody wrote past the lock; nothing was written, try again"),
+    postgres_schema.OWN_REQUEST: (
+        LedgerUnavailable,
+        "the login that asked for a request must not approve it, whatever names are stated; ask another person",
+    ),
+    postgres_schema.CHARGE_OF_ANOTHER: (
+        LedgerUnavailable,
+        "the charge is one of another login, which alone may complete it; nothing was written",
+    ),
     "53": (NoRoom, "the server has no room (disk, memory or connections); nothing was written"),
     "54": (NoRoom, "cannot hold so large a value; nothing was written"),
     "40": (LedgerUnavailable, "the server undid the transaction; nothing was written, try again"),
@@ -305,11 +320,13 @@ class PostgresStore(OneConnection):
         import psycopg
         from psycopg.pq import TransactionStatus
 
+        held = ""
         try:
             if self._connection is not None:
                 status = self._connection.info.transaction_status
                 if status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
                     self._connection.execute("ROLLBACK")
+                    held = self._prepared() if isinstance(error, psycopg.errors.LockNotAvailable) else ""
                 elif status is not TransactionStatus.IDLE:
                     self._close()  # in the middle of something, or broken
                 if self._seen > self._durable and self._connection is not None:
@@ -321,10 +338,26 @@ class PostgresStore(OneConnection):
         finally:
             lost = self._connection is None
             self._lock.release()
+        if held:
+            raise LedgerUnavailable(f"{self._name}: {held}") from error
         if isinstance(error, psycopg.Error):
             raise self._ours(error, lost=lost) from error
         if lost and (error is None or isinstance(error, Exception)):
             raise ConnectionLost(f"{self._name}: {_LOST}") from error
+
+    def _prepared(self) -> str:
+        """What to do about a prepared transaction that holds the ledger, which no session does and no restart ends."""
+        assert self._connection is not None
+        row = self._connection.execute(
+            _HELD.encode(), (f"{self.schema}.entries", self._key >> 32, self._key & 0xFFFFFFFF)
+        ).fetchone()
+        if row is None:
+            return ""
+        gid, owner = map(arguments.shown, row)
+        return (
+            f"is locked by the prepared transaction {gid} of {owner}, which lasts until it is ended; nothing was "
+            f"written; {owner} or a superuser ends it by ROLLBACK PREPARED {gid}"
+        )
 
     def _open(self) -> psycopg.Connection[Any]:
         if self._connection is None:
@@ -380,7 +413,8 @@ class PostgresStore(OneConnection):
                 f"{self._name}: there is no ledger in the schema {self.schema}, or this login may not see it; "
                 "`Ledger.create` or `rangebound ledger init` makes one"
             )
-        if found not in [postgres_schema.expected(self.schema, roles=roles) for roles in (True, False)]:
+        forms = itertools.product((True, False), (False, True))
+        if found not in [postgres_schema.expected(self.schema, roles=roles, before=old) for roles, old in forms]:
             raise LedgerTampered(f"{self._name}: has other tables, indexes or triggers than a ledger has")
         return _MARK | row[0], row[1]
 

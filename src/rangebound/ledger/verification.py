@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerTampered
+from rangebound.ledger.approval import login_of
 from rangebound.ledger.chain import BEARERS, NO_SEAL, EntryKind, LedgerEntry, holds
 from rangebound.ledger.head import Head
 from rangebound.ledger.replay import Replay
@@ -19,11 +20,18 @@ _HEAD = re.compile(r"([1-9]\d{0,17}):([0-9a-f]{64})", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a successful check saw: how many entries, the head to keep, and where the clock was set back."""
+    """What a successful check saw: how many entries, the head to keep, and where the clock was set back.
+
+    In a database, whose logins are known, `by_another` are entries that complete the charge of another login: what they
+    published is not from whoever was charged. `one_login` are approvals by the login that asked, under another stated
+    name: a service does so for its people, and nobody else should.
+    """
 
     entries: int
     head: str
     clock_set_back: tuple[int, ...]
+    by_another: tuple[int, ...] = ()
+    one_login: tuple[int, ...] = ()
 
 
 def examine(
@@ -44,6 +52,7 @@ def examine(
             entries = transaction.entries(-(2**63))  # an entry below number 1 is someone else's
             findings += check_entries(entries, Replay(key=key), seen)
             findings += _bytes(transaction, seen)
+        logins = store.login is not None
         # Read after the entries, and compared with those that there are then: others may add some at any time.
         heads = [given] if given is not None else []
         if kept is not None and seen.name:
@@ -58,7 +67,13 @@ def examine(
     if findings:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
         raise LedgerTampered(findings[0] + more, findings=tuple(findings))
-    return Report(entries=seen.last, head=f"{seen.last}:{seen.seal.hex()}", clock_set_back=tuple(seen.set_back))
+    return Report(
+        entries=seen.last,
+        head=f"{seen.last}:{seen.seal.hex()}",
+        clock_set_back=tuple(seen.set_back),
+        by_another=tuple(seen.by_another) if logins else (),
+        one_login=tuple(seen.one_login) if logins else (),
+    )
 
 
 class Progress:
@@ -70,6 +85,9 @@ class Progress:
         self.seal = NO_SEAL
         self.latest = 0
         self.set_back: list[int] = []
+        self.by_another: list[int] = []
+        self.one_login: list[int] = []
+        self.begun: dict[int, str] = {}  # who has charged or asked, until that is completed
         self.published: dict[int, bytes | None] = {}
 
 
@@ -103,8 +121,22 @@ def _note(entry: LedgerEntry, seen: Progress) -> None:
         seen.name = entry.request or ""
     if entry.kind in BEARERS:
         seen.published[entry.seq] = entry.digest
+    _note_who(entry, seen)
     seen.last = entry.seq
     seen.seal = entry.seal if type(entry.seal) is bytes else NO_SEAL
+
+
+def _note_who(entry: LedgerEntry, seen: Progress) -> None:
+    if entry.kind in (EntryKind.SPEND, EntryKind.REQUEST):
+        seen.begun[entry.seq] = entry.who
+    first = seen.begun.pop(entry.ref, None) if entry.ref is not None else None
+    if first is None:
+        return
+    same = login_of(first) == login_of(entry.who)
+    if entry.kind in (EntryKind.PUBLISH, EntryKind.FAIL) and not same:
+        seen.by_another.append(entry.seq)
+    if entry.kind == EntryKind.APPROVE and same and first != entry.who:
+        seen.one_login.append(entry.seq)
 
 
 def _bytes(transaction: Transaction, seen: Progress) -> Iterator[str]:
