@@ -78,7 +78,14 @@ class CertificateInvalid(RangeboundError, ValueError):
 
 
 class EngineError(RangeboundError, RuntimeError):
-    """An engine failed; the message never depends on the data."""
+    """An engine failed; the message never depends on the data.
+
+    `away` says that its server could not be reached, or was lost: the same may work later.
+    """
+
+    def __init__(self, message: str, *, away: bool = False) -> None:
+        super().__init__(message)
+        self.away = away
 
 
 class MissingExtra(RangeboundError, ImportError):

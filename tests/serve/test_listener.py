@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.serve.running import PATIENCE, drained
+from tests.serve.running import PATIENCE, drained, until
 
 GOOD = b"GET /v1/accounts HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 UPGRADE = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13"
@@ -54,6 +54,47 @@ def test_headers_that_never_end_are_given_up(server, connect):
     for each in many:
         assert drained(each) == b""
     assert serves(server)
+
+
+def held(connection):
+    """Whether the other side holds a connection open: it says nothing, and has not closed it."""
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("stranger", ["127.0.0.1", "127.0.0.2"], ids=["our address", "another"])
+def test_one_stranger_does_not_hold_all_connections(server, stranger):
+    """More connections than there may be, each with a request that goes on; whoever sends a whole one is answered."""
+    opened = []
+    try:
+        for at in range(280):
+            opened.append(
+                socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE, source_address=(stranger, 0))
+            )
+            opened[-1].sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-a: ")
+            if at % 40 == 39:
+                assert serves(server)
+        until(lambda: sum(map(held, opened)) <= 64)
+        assert serves(server)
+    finally:
+        for each in opened:
+            each.close()
+
+
+def test_a_request_that_is_being_answered_keeps_its_connection(server, connect):
+    token = server.token()
+    head = f"POST /v1/accounts/people/dry-runs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+    first = connect()
+    first.sendall((head + "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n").encode())
+    idle = [connect() for _ in range(70)]  # more than one address may have
+    first.sendall(b"{}")
+    assert first.recv(1000).startswith(b"HTTP/1.1 400 ")
+    until(lambda: sum(map(held, idle)) <= 64)
 
 
 def test_a_second_request_on_a_connection_has_no_more_time(server, connect):

@@ -100,7 +100,8 @@ def release(
         try:
             return compute()
         except EngineError as reason:
-            raise EngineError(f"{reason}; the charge stands, and the same request again is free") from None
+            words = f"{reason}; the charge stands, and the same request again is free"
+            raise EngineError(words, away=reason.away) from None
 
     entry = None
     if ledger is None:

@@ -162,7 +162,7 @@ def suggest(
             return json.dumps(_found(gaps, engine, schema, cost), sort_keys=True).encode()
         except EngineError as reason:
             after = "" if ledger is None else "; the charge stands, and the same request again is free"
-            raise EngineError(f"{reason}{after}") from None
+            raise EngineError(f"{reason}{after}", away=reason.away) from None
 
     if ledger is None:
         published = compute(cost)

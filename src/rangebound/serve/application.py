@@ -23,7 +23,7 @@ from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable, 
 from rangebound.serve.deadline import seen
 from rangebound.serve.office import LOG, Office, Refusal, shown
 from rangebound.serve.openapi import document, page
-from rangebound.serve.rate import RateLimit
+from rangebound.serve.rate import RateLimit, peer_of
 from rangebound.serve.routes import OPERATIONS, HttpOperation
 from rangebound.serve.settings import ID
 from rangebound.serve.submission import canonical_plan, plain_data
@@ -120,7 +120,7 @@ async def _guarded(
     office: Office, operation: HttpOperation, known: RateLimit, strangers: RateLimit, request: Request
 ) -> Response:
     """Answer a request, if its token is valid, has the role and the account, and has not asked too often."""
-    client = request.client.host if request.client else ""
+    client = peer_of(request.client.host if request.client else "")
     token = _token(office, request)
     if token is None:
         if not strangers.allows(client, time.monotonic()):
@@ -205,7 +205,7 @@ async def _sources(office: Office, request: Request, token: Token) -> Response:
 async def _dry_run(office: Office, request: Request, token: Token) -> Response:
     data = await _body(office, request, {"plan": 0, "source": 0}, ("plan",))
     task = {"account": request.path_params["account"], "plan": canonical_plan(data["plan"])}
-    return _json(await office.check({**task, "source": _text(data, "source", 64), "dry_run": True}))
+    return _json(await office.dry_run(token, {**task, "source": _text(data, "source", 64)}))
 
 
 async def _submit(office: Office, request: Request, token: Token) -> Response:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,22 +17,54 @@ from rangebound.errors import ArgumentError
 from rangebound.serve.application import LARGEST_HEADERS, application
 from rangebound.serve.folder_lock import sole_server
 from rangebound.serve.office import Office
+from rangebound.serve.rate import peer_of
 from rangebound.serve.settings import Server, read_settings
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP/1.1 that closes a connection whose next request has not begun to be answered after `patience` seconds."""
+    """HTTP/1.1 that closes a connection whose next request has not begun to be answered after `patience` seconds.
+
+    There are at most `most` connections, and `most_of_one` from one address. Where one more comes, that which has
+    waited longest for a request is closed, of the same address, or else of that with the most; whoever sends a request
+    at once is answered, however many others only hold connections.
+    """
 
     patience = 10.0
+    most = 256
+    most_of_one: int | None = 64
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._late: asyncio.TimerHandle | None = None
+        self.peer = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
+        """Make room for the connection, and begin to wait for a request."""
         super().connection_made(transport)
+        self.peer = peer_of(self.client[0] if self.client else "")
+        self._make_room()
         self._wait()
+
+    def _make_room(self) -> None:
+        others = [
+            each
+            for each in self.connections
+            if isinstance(each, PatientProtocol) and each is not self and not each.transport.is_closing()
+        ]
+        held = Counter(each.peer for each in others)
+        full = self.most_of_one is not None and held[self.peer] >= self.most_of_one
+        if not full and len(others) < self.most:
+            return
+        waiting = [each for each in others if each.late is not None and (not full or each.peer == self.peer)]
+        if waiting:
+            min(waiting, key=lambda each: (-held[each.peer], each.late)).transport.abort()
+        elif full:
+            self.transport.abort()
+
+    @property
+    def late(self) -> float | None:
+        """When it has waited long enough for a request; None while one is answered."""
+        return None if self._late is None else self._late.when()
 
     def handle_events(self) -> None:
         """Read what came; a request whose headers are there is waited for no longer."""
@@ -69,7 +102,9 @@ def serve(config: Path, *, ready: Callable[[str], None]) -> None:
 
 def _serve(server: Server, office: Office, ready: Callable[[str], None]) -> None:
     listen, limits = server.settings.listen, server.settings.limits
-    protocol = type("Protocol", (PatientProtocol,), {"patience": limits.reading})
+    of_one = None if listen.behind_proxy else limits.connections_of_one  # a proxy speaks for everybody
+    own = {"patience": limits.reading, "most": limits.connections, "most_of_one": of_one}
+    protocol = type("Protocol", (PatientProtocol,), own)
     certificate = None if listen.certificate is None else str(server.home / listen.certificate)
     key = None if listen.key is None else str(server.home / listen.key)
     chosen = uvicorn.Config(
@@ -82,7 +117,7 @@ def _serve(server: Server, office: Office, ready: Callable[[str], None]) -> None
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        limit_concurrency=limits.connections,
+        limit_concurrency=limits.connections + 1,  # one more than there may be is answered by 503
         timeout_keep_alive=5,
         timeout_graceful_shutdown=5,
         h11_max_incomplete_event_size=LARGEST_HEADERS,

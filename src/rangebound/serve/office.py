@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sqlite3
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ from rangebound.ledger.approval import RequestStatus
 from rangebound.ledger.book import Ledger
 from rangebound.serve.deadline import SeenState, next_tick, seen
 from rangebound.serve.job_store import Job, JobState, JobStore, database
-from rangebound.serve.pool import Pool, TimeUp, WorkerDied
+from rangebound.serve.pool import LedgerAway, Pool, TimeUp, WorkerDied
 from rangebound.serve.release_tasks import FILES, filed, public_words
 from rangebound.serve.settings import Server
 from rangebound.serve.token_store import Token, TokenStore
@@ -22,7 +26,7 @@ from rangebound.serve.token_store import Token, TokenStore
 LOG = logging.getLogger("rangebound.serve")
 
 _FAILED = "the release failed; if it was charged, the charge stands, and the custodian can say more"
-_PAUSE = 3.0  # seconds before a release is run again: a database may have to start
+_PAUSE, _LONGEST_PAUSE = 3.0, 60.0  # seconds before a release is run again: a database may have to start
 _NOT_ASKED = "no such request for approval"
 _BUSY = "too many releases are in flight; try again later"
 
@@ -48,7 +52,9 @@ class Office:
         log = server.folder / "workers.log"
         self.checkers = Pool(config, log, self.settings.release.checkers)
         self.workers = Pool(config, log, self.settings.release.workers)
-        self._queue: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[str, str, int]] = asyncio.Queue()  # the last is the number of the attempt
+        self._coming: Counter[str] = Counter()  # requests of each person whose plans are being checked
+        self._checking: Counter[str] = Counter()  # their dry runs
         self._tasks: list[asyncio.Task[None]] = []
         self._columns: dict[str, dict[str, str]] = {}
 
@@ -58,7 +64,7 @@ class Office:
         await self.workers.start()
         for job in self.jobs.open():
             if job.state is JobState.QUEUED:
-                self._queue.put_nowait((job.account, job.id))
+                self._queue.put_nowait((job.account, job.id, 1))
         self._tasks = [asyncio.create_task(self._work()) for _ in range(self.settings.release.workers)]
 
     async def close(self) -> None:
@@ -70,7 +76,15 @@ class Office:
         await self.checkers.close()
         self.ledger.close()
 
-    async def check(self, task: dict[str, Any]) -> dict[str, Any]:
+    async def dry_run(self, token: Token, task: dict[str, Any]) -> dict[str, Any]:
+        """What a plan would give; a person may ask for as many at once as they may have releases."""
+        limits, at_once = self.settings.limits, self._checking
+        if at_once[token.who] >= limits.in_flight or at_once.total() >= limits.in_flight_in_all:
+            raise Refusal(429, _BUSY)
+        with counted_in(at_once, token.who):
+            return await self._check({**task, "dry_run": True})
+
+    async def _check(self, task: dict[str, Any]) -> dict[str, Any]:
         """Check a plan."""
         found = await self._checked({"do": "check", **task})
         if not found.get("ok"):
@@ -84,7 +98,7 @@ class Office:
             found = await asyncio.wait_for(self.checkers.do(task, limit), 2 * limit)
         except TimeUp:
             found = {"refused": "plan: checking it took too long; ask for less at once"}
-        except (WorkerDied, TimeoutError):
+        except (WorkerDied, LedgerAway, TimeoutError):
             found = {}
         await asyncio.sleep(next_tick(began, time.monotonic(), self.settings.limits.tick))
         return found
@@ -94,22 +108,23 @@ class Office:
         known = self.jobs.find(account, id)
         if known is None:
             self._check_room(token)
-            found = await self.check({"account": account, "plan": plan, "source": source})
-            source = found["source"]
-            job = Job(account=account, id=id, who=token.who, source=str(source), plan=plan, begun=time.time())
-            known = self.jobs.add(job)
+            with counted_in(self._coming, token.who):  # others come while its plan is checked
+                found = await self._check({"account": account, "plan": plan, "source": source})
+                source = found["source"]
+                job = Job(account=account, id=id, who=token.who, source=str(source), plan=plan, begun=time.time())
+                known = self.jobs.add(job)
             if known == job:
                 LOG.info("request %s by %s", known.request, known.who)
-                self._queue.put_nowait((account, id))
+                self._queue.put_nowait((account, id, 1))
         if known.plan != plan or (source is not None and known.source != source):
             raise Refusal(409, f"id={id!r}: was used before for another plan; a new release needs a new id")
         return known
 
     def _check_room(self, token: Token) -> None:
-        """Refuse more releases than may be in flight: those that are not seen to be at their end, finished or not."""
-        limits, running = self.settings.limits, self._in_flight()
-        own = sum(each.who == token.who for each in running)
-        if own >= limits.in_flight or len(running) >= limits.in_flight_in_all:
+        """Refuse more releases than may be in flight: those that are not seen to be at their end, finished or not, and
+        those whose plans are being checked."""
+        limits, found = self.settings.limits, self._coming + Counter(each.who for each in self._in_flight())
+        if found[token.who] >= limits.in_flight or found.total() >= limits.in_flight_in_all:
             raise Refusal(429, _BUSY)
 
     def _in_flight(self) -> list[Job]:
@@ -138,7 +153,7 @@ class Office:
         if found.status is RequestStatus.REJECTED:
             self.jobs.change(job, JobState.REJECTED, message=found.reason or "", done=job.done)  # seen at once
         elif self.jobs.approved(job, time.time()):
-            self._queue.put_nowait((job.account, job.id))
+            self._queue.put_nowait((job.account, job.id, 1))
 
     async def decide(self, token: Token, account: str, id: str, *, approve: bool, reason: str) -> Job:
         """Approve or reject a request that waits."""
@@ -212,45 +227,75 @@ class Office:
     async def _work(self) -> None:
         """Run requests, one after the other."""
         while True:
-            account, id = await self._queue.get()
-            job = self.jobs.find(account, id)
-            if job is not None and job.state is JobState.QUEUED:
-                try:
-                    await self._run(job)
-                except Exception:
-                    LOG.exception("request %s", job.request)
-                    self._end(job, JobState.FAILED, _FAILED)
-
-    async def _run(self, job: Job) -> None:
-        task = {"do": "run", "account": job.account, "request": job.request, "source": job.source, "plan": job.plan}
-        task |= {"who": job.who, "folder": job.folder}
-        found: dict[str, Any] = {}
-        for attempt in range(self.settings.release.attempts):
-            if attempt:
-                await asyncio.sleep(_PAUSE)
+            account, id, attempt = await self._queue.get()
+            job = None
             try:
-                found = await self.workers.do(task, self.settings.release.time)
-                if not found.get("again"):
-                    break
-                LOG.warning("request %s: the ledger could not be used, attempt %d", job.request, attempt + 1)
-            except TimeUp:
-                LOG.warning("request %s: its time is up", job.request)
-                if await asyncio.to_thread(self.ledger.published, job.request) is None:
-                    break
-            except WorkerDied:
-                LOG.warning("request %s: its worker died, attempt %d", job.request, attempt + 1)
+                job = self.jobs.find(account, id)
+                if job is not None and job.state is JobState.QUEUED:
+                    await self._run(job, attempt)
+            except Exception:
+                LOG.exception("request %s of account %s", id, account)
+                if attempt < self.settings.release.attempts:
+                    self._again(account, id, attempt + 1, _LONGEST_PAUSE)
+                elif job is not None:
+                    with suppress(sqlite3.Error):  # then it stays queued, for the next process
+                        self._end(job, JobState.FAILED, _FAILED)
+
+    async def _run(self, job: Job, attempt: int) -> None:
+        """Run a request once; where it came to no end, it is run again: as often as it may be if that was its own
+        doing, and as long as it takes if the ledger or the source was away, which costs it no attempt."""
+        found = await self._tried(job)
+        if found.get("lost"):
+            LOG.warning("request %s: its worker or its source was lost, attempt %d", job.request, attempt)
         if found.get("published"):
             self._end(job, JobState.PUBLISHED)
         elif found.get("waiting"):
             self.jobs.change(job, JobState.WAITING, done=time.time())
         elif "refused" in found:
             self._end(job, JobState.REFUSED, found["refused"])
+        elif found.get("away"):
+            LOG.warning("request %s: the ledger or the data source could not be used; it is run again", job.request)
+            waited = 0.1 * (time.time() - job.begun)
+            self._again(job.account, job.id, attempt, min(max(_PAUSE, waited), _LONGEST_PAUSE))
+        elif found.get("lost") and attempt < self.settings.release.attempts:
+            self._again(job.account, job.id, attempt + 1, _PAUSE)
         else:
             self._end(job, JobState.FAILED, _FAILED)
+
+    async def _tried(self, job: Job) -> dict[str, Any]:
+        task = {"do": "run", "account": job.account, "request": job.request, "source": job.source, "plan": job.plan}
+        try:
+            return await self.workers.do({**task, "who": job.who, "folder": job.folder}, self.settings.release.time)
+        except TimeUp:
+            LOG.warning("request %s: its time is up", job.request)
+        except WorkerDied:
+            return {"lost": True}
+        except LedgerAway:
+            return {"away": True}
+        try:
+            return {"lost": await asyncio.to_thread(self.ledger.published, job.request) is not None}
+        except LedgerUnavailable:
+            return {"away": True}
+
+    def _again(self, account: str, id: str, attempt: int, pause: float) -> None:
+        """Run a request again after a pause, in which others have the worker."""
+        asyncio.get_running_loop().call_later(pause, self._queue.put_nowait, (account, id, attempt))
 
     def _end(self, job: Job, state: JobState, message: str = "") -> None:
         self.jobs.change(job, state, message=message, done=time.time())
         LOG.info("request %s: %s", job.request, state.value)
+
+
+@contextmanager
+def counted_in(counts: Counter[str], name: str) -> Iterator[None]:
+    """One more of a name for as long as the block lasts."""
+    counts[name] += 1
+    try:
+        yield
+    finally:
+        counts[name] -= 1
+        if not counts[name]:
+            del counts[name]
 
 
 def shown(job: Job, view: SeenState) -> dict[str, Any]:

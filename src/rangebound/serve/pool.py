@@ -16,6 +16,10 @@ class WorkerDied(Exception):
     """A worker ended before it answered."""
 
 
+class LedgerAway(Exception):
+    """A worker could not begin, since the ledger cannot be used now."""
+
+
 class TimeUp(Exception):
     """A task took longer than it may, and its worker was killed."""
 
@@ -37,11 +41,11 @@ class Pool:
     async def _start_one(self) -> None:
         try:
             self._idle.put_nowait(await self._started())
-        except WorkerDied:
+        except (WorkerDied, LedgerAway):
             self._idle.put_nowait(None)
 
     async def do(self, task: Mapping[str, Any], limit: float) -> dict[str, Any]:
-        """The answer to a task; raises `TimeUp` or `WorkerDied`, with the worker gone.
+        """The answer to a task; raises `TimeUp`, `WorkerDied` or `LedgerAway`, with the worker gone.
 
         The limit counts from the moment at which a worker takes the task, once it has imported what it needs.
         """
@@ -85,10 +89,11 @@ class Pool:
             )
         self._running.add(found)
         assert found.stdout is not None
-        if not await found.stdout.readline():  # it is ready, or has ended
-            await self._end(found)
-            raise WorkerDied
-        return found
+        line = await found.stdout.readline()  # nothing where it has ended
+        if line and json.loads(line)["ready"]:
+            return found
+        await self._end(found)
+        raise LedgerAway if line else WorkerDied
 
     async def _asked(self, worker: asyncio.subprocess.Process, task: Mapping[str, Any]) -> dict[str, Any]:
         assert worker.stdin is not None

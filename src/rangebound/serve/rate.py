@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections import OrderedDict
 
 _MOST_CLIENTS = 10_000
+_OWN_BITS = 64  # of an address of IPv6: whoever has one has all that begin with them
+
+
+def peer_of(host: str) -> str:
+    """Who is counted as one: an address, or the network of 64 bits in which one of IPv6 lies.
+
+    >>> peer_of("192.0.2.7"), peer_of("2001:db8:0:1:2:3:4:5"), peer_of("::ffff:192.0.2.7"), peer_of("")
+    ('192.0.2.7', '2001:db8:0:1::', '192.0.2.7', '')
+    """
+    try:
+        found = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    own = found.ipv4_mapped or ipaddress.IPv6Network((int(found), _OWN_BITS), strict=False).network_address
+    return str(own)
 
 
 class RateLimit:

@@ -116,6 +116,7 @@ class ClientLimits(Part):
     in_flight: Number = 20
     in_flight_in_all: Number = 500
     connections: Number = 256
+    connections_of_one: Number = 64
     reading: Seconds = 10.0
     sending: Seconds = 60.0
     dry_run: Seconds = 60.0

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
-from rangebound.errors import LedgerUnavailable
+from rangebound.errors import EngineError, LedgerUnavailable
 from rangebound.ledger.book import Ledger
 from rangebound.serve import release_tasks
 from rangebound.serve.settings import Server, read_settings
@@ -38,7 +38,13 @@ def answer(server: Server, ledger: Ledger, message: Mapping[str, Any]) -> dict[s
     except Exception as error:
         sys.stderr.write(f"{message.get('do')} {message.get('request', '')}\n{traceback.format_exc()}")
         sys.stderr.flush()
-        return {"ok": False, "again": isinstance(error, LedgerUnavailable)}
+        return {"ok": False, "away": _is_away(error), "lost": _is_away(error.__cause__)}
+
+
+def _is_away(error: BaseException | None) -> bool:
+    """Whether the ledger or the data source could not be reached, which no request can help; behind an error after the
+    charge, whether it was lost in the middle."""
+    return isinstance(error, LedgerUnavailable) or (isinstance(error, EngineError) and error.away)
 
 
 def main(config: str) -> None:
@@ -46,7 +52,12 @@ def main(config: str) -> None:
     line = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints must not get between the answers
     server = read_settings(config)
-    with Ledger.open(server.ledger, key=server.key) as ledger:
+    try:
+        book = Ledger.open(server.ledger, key=server.key)
+    except LedgerUnavailable:
+        _tell(line, {"ready": False})
+        raise
+    with book as ledger:
         _tell(line, {"ready": True})
         for text in sys.stdin:
             _tell(line, answer(server, ledger, json.loads(text)))

@@ -127,7 +127,8 @@ class Postgres:
             self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         except psycopg.Error:
             raise EngineError(
-                "postgres: the server does not take our settings; it must be PostgreSQL 14 or later"
+                "postgres: the server does not take our settings; it must be PostgreSQL 14 or later",
+                away=self._connection.closed,
             ) from None
 
     def schema(self) -> Schema:
@@ -190,7 +191,7 @@ class Postgres:
         except psycopg.errors.InsufficientPrivilege:
             raise PlanError(f"{refused}this role may not read it", field=field) from None
         except psycopg.Error:
-            raise EngineError(f"{refused}PostgreSQL cannot read its columns") from None
+            raise EngineError(f"{refused}PostgreSQL cannot read its columns", away=self._connection.closed) from None
         return _seen(source, columns)
 
     def _fitting(self, source: Relation) -> Dialect:
@@ -201,7 +202,8 @@ class Postgres:
         try:
             size = self._one(_SIZE, (name,))
         except psycopg.Error:
-            raise EngineError("postgres: the server does not tell the size of the table") from None
+            words = "postgres: the server does not tell the size of the table"
+            raise EngineError(words, away=self._connection.closed) from None
         return POSTGRES_OF_FEW if size is not None and size // _LEAST_ROW < FEW else POSTGRES
 
     def _one(self, statement: str, values: tuple[object, ...]) -> Any:
@@ -219,7 +221,8 @@ class Postgres:
             rule = (
                 "its time-out, memory or disk may be too small, or the connection was lost; the server's log says why"
             )
-            raise EngineError(f"statement: PostgreSQL could not run it; {rule}") from None
+            words = f"statement: PostgreSQL could not run it; {rule}"
+            raise EngineError(words, away=self._connection.closed) from None
         except BaseException:  # an interrupt: psycopg has ended the statement where it could wait for it
             self._stop()
             raise
@@ -262,7 +265,7 @@ def _connected(address: str) -> psycopg.Connection:
         return psycopg.connect(more, autocommit=True, prepare_threshold=None)
     except (psycopg.Error, UnicodeError):
         rule = "no connection; see that the server answers, and that the password is in PGPASSFILE, PGPASSWORD or a "
-        raise EngineError(f"postgres={arguments.shown(plain)}: {rule}service (pg_service.conf)") from None
+        raise EngineError(f"postgres={arguments.shown(plain)}: {rule}service (pg_service.conf)", away=True) from None
 
 
 def _seen(source: exp.Table, columns: Sequence[tuple[str, str, str, str, bool]]) -> Further:

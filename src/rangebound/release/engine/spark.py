@@ -87,7 +87,7 @@ class Spark:
         try:
             session = SparkSession.builder.remote(address).create()
         except PySparkException:
-            raise EngineError(f"spark={plain}: the server there opens no session") from None
+            raise EngineError(f"spark={plain}: the server there opens no session", away=True) from None
         try:
             session.conf.set("spark.sql.session.timeZone", "UTC")
             found = cls(session.table(table))
@@ -313,5 +313,5 @@ def _answering(address: Any) -> str:
     try:
         socket.create_connection((host, port), timeout=_PATIENCE).close()
     except OSError:
-        raise EngineError(f"spark={plain}: no server answers there") from None
+        raise EngineError(f"spark={plain}: no server answers there", away=True) from None
     return plain

@@ -1,0 +1,196 @@
+"""Requests that come at once, and a ledger or a source that is away: an office without a server and without workers."""
+
+import asyncio
+import sqlite3
+import time
+
+import pytest
+
+from rangebound.errors import EngineError, LedgerUnavailable
+from rangebound.ledger.book import Ledger
+from rangebound.serve import office as room
+from rangebound.serve import worker
+from rangebound.serve.demo_folder import make_demo
+from rangebound.serve.job_store import Job, JobState
+from rangebound.serve.office import Office, Refusal
+from rangebound.serve.pool import LedgerAway, TimeUp, WorkerDied
+from rangebound.serve.release_tasks import FailedAfterCharge
+from rangebound.serve.settings import read_settings
+from rangebound.serve.token_store import Token, TokenRole
+
+AWAY, LOST, DONE = {"ok": False, "away": True}, {"ok": False, "lost": True}, {"ok": True, "published": True}
+
+
+class Workers:
+    """A pool that answers from a list, and then always the same."""
+
+    def __init__(self, *answers, last=None):
+        self.answers, self.last, self.done, self.at_once, self.most = list(answers), last, 0, 0, 0
+
+    async def start(self):
+        pass
+
+    async def close(self):
+        pass
+
+    async def do(self, task, limit):
+        self.done, self.at_once = self.done + 1, self.at_once + 1
+        self.most = max(self.most, self.at_once)
+        await asyncio.sleep(0.02)
+        self.at_once -= 1
+        found = self.answers.pop(0) if self.answers else self.last
+        if isinstance(found, type):
+            raise found
+        return {"ok": True, "source": "visits"} if found is None else found
+
+
+@pytest.fixture
+def office(tmp_path, monkeypatch):
+    make_demo(tmp_path, 0)
+    config = tmp_path / "server.toml"
+    config.write_text(config.read_text() + "\n[limits]\ntick = 0.001\nin_flight_in_all = 30\n")
+    monkeypatch.setattr(room, "_PAUSE", 0.01)
+    monkeypatch.setattr(room, "_LONGEST_PAUSE", 0.02)
+    made = Office(read_settings(config), config)
+    made.checkers, made.workers = Workers(), Workers(last=DONE)
+    yield made
+    made.ledger.close()
+
+
+def token(who):
+    return Token(name=who, who=who, role=TokenRole.ANALYST, accounts=("clinics",), made=0.0, ends=9e9, revoked=False)
+
+
+async def statuses(*calls):
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(each, (Job, dict, Refusal)) for each in found), found
+    return [getattr(each, "status", 202) for each in found]
+
+
+def test_as_many_requests_as_may_be_in_flight_are_taken_of_those_that_come_at_once(office):
+    async def go():
+        own = await statuses(*(office.submit(token("anna"), "clinics", f"a{at}", "p", None) for at in range(60)))
+        others = await statuses(*(office.submit(token("bob"), "clinics", f"b{at}", "p", None) for at in range(20)))
+        again = await statuses(office.submit(token("anna"), "clinics", "a0", "p", None))
+        return own, others, again
+
+    own, others, again = asyncio.run(go())
+    assert (own.count(202), own.count(429)) == (20, 40)
+    assert (others.count(202), others.count(429)) == (10, 10)  # of 30 in all
+    assert again == [202]  # one that is there
+    assert office.checkers.most <= 20  # what is refused was not checked
+    assert len(office.jobs.open()) == 30
+
+
+def test_dry_runs_that_come_at_once_leave_room_for_those_of_others(office):
+    async def go():
+        many = statuses(*(office.dry_run(token("anna"), {"account": "clinics", "plan": "p"}) for _ in range(60)))
+        one = statuses(office.dry_run(token("bob"), {"account": "clinics", "plan": "p"}))
+        found = await asyncio.gather(many, one)
+        return *found, await statuses(office.dry_run(token("anna"), {"account": "clinics", "plan": "p"}))
+
+    many, one, after = asyncio.run(go())
+    assert (many.count(202), many.count(429)) == (20, 40)
+    assert one == after == [202]
+
+
+def test_a_plan_that_is_refused_leaves_its_place_to_others(office):
+    office.checkers = Workers(*([{"ok": False, "refused": "no"}] * 20))
+
+    async def go():
+        first = await statuses(*(office.submit(token("anna"), "clinics", f"a{at}", "p", None) for at in range(20)))
+        return first, await statuses(
+            *(office.submit(token("anna"), "clinics", f"c{at}", "p", None) for at in range(21))
+        )
+
+    first, second = asyncio.run(go())
+    assert first == [422] * 20
+    assert (second.count(202), second.count(429)) == (20, 1)
+
+
+def ended(office, *answers, last=None, most=40):
+    """The state of a request whose runs come to these ends, once there is nothing more to wait for."""
+    office.workers = Workers(*answers, last=last)
+
+    async def go():
+        await office.open()
+        job = await office.submit(token("anna"), "clinics", "one", "p", None)
+        limit = time.monotonic() + 20
+        while office.jobs.find("clinics", "one").state is JobState.QUEUED and time.monotonic() < limit:
+            if office.workers.done >= most:
+                await asyncio.sleep(0.1)
+                break
+            await asyncio.sleep(0.01)
+        assert not [each for each in office._tasks if each.done()]  # others are run
+        for each in office._tasks:
+            each.cancel()
+        return job
+
+    asyncio.run(go())
+    return office.jobs.find("clinics", "one").state
+
+
+@pytest.mark.parametrize("away", [AWAY, LedgerAway], ids=["in the middle", "before a worker begins"])
+def test_a_request_waits_for_a_database_that_is_away_however_long(office, away):
+    assert office.settings.release.attempts == 2
+    assert ended(office, *([away] * 9), LOST, *([away] * 9), last=DONE) is JobState.PUBLISHED
+    assert office.workers.done == 20
+
+
+def test_a_request_that_is_never_away_but_lost_ends_after_its_attempts(office):
+    """The control: what a request does itself is not tried for ever; nor is it given up while the database is away."""
+    assert ended(office, LOST, WorkerDied, last=DONE) is JobState.FAILED
+    assert office.workers.done == 2
+
+
+def test_a_request_whose_database_stays_away_stays_queued(office):
+    assert ended(office, last=AWAY) is JobState.QUEUED
+    assert office.jobs.open()[0].id == "one"  # the next process runs it again
+
+
+@pytest.mark.parametrize(("away", "end"), [(1, JobState.PUBLISHED), (0, JobState.FAILED)], ids=["away", "control"])
+def test_a_time_that_is_up_while_the_ledger_is_away_is_no_end(office, monkeypatch, away, end):
+    left = [LedgerUnavailable("ledger: away")] * away
+
+    def published(_, request):
+        if left:
+            raise left.pop()
+
+    monkeypatch.setattr(Ledger, "published", published)
+    assert ended(office, TimeUp, last=DONE) is end
+
+
+def test_an_error_of_the_office_itself_leaves_the_worker_to_others(office, monkeypatch):
+    ends = []
+
+    def broken(self, job, state, message=""):
+        ends.append(state)
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Office, "_end", broken)
+    assert ended(office, last=DONE, most=2) is JobState.QUEUED
+    assert ends == [JobState.PUBLISHED, JobState.PUBLISHED, JobState.FAILED]
+
+
+def raised(error, cause=None):
+    def task(*_):
+        raise error from cause
+
+    return task
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "away", "lost"),
+    [
+        (LedgerUnavailable("x"), None, True, False),
+        (EngineError("x", away=True), None, True, False),
+        (EngineError("x"), None, False, False),
+        (FailedAfterCharge(), EngineError("x", away=True), False, True),
+        (FailedAfterCharge(), EngineError("x"), False, False),
+        (RuntimeError("x"), None, False, False),
+    ],
+)
+def test_a_worker_tells_what_was_away_from_what_went_wrong(monkeypatch, error, cause, away, lost):
+    monkeypatch.setitem(worker.TASKS, "run", raised(error, cause))
+    found = worker.answer(None, None, {"do": "run"})
+    assert (found["away"], found["lost"]) == (away, lost)
