@@ -277,6 +277,15 @@ def test_a_table_that_would_take_long_is_refused_and_told_the_limit(found):
         check_certificate(text + " " * 10**8, data)
 
 
+def test_the_letters_of_expressions_are_counted_before_any_is_read(found, monkeypatch):
+    where = [{"column": "x", "is": "in", "value": ["a" * 100] * 100}]  # these are not
+    plan = asked({**COUNT, "where": where}, columns={f"m{at}": "+".join(["x"] * 55) for at in range(40)})
+    data = Release(plan=plan, cells=(), mechanisms=("x",)).to_bytes()
+    monkeypatch.setattr(Release, "from_bytes", lambda _: pytest.fail("read"))
+    with pytest.raises(CertificateInvalid, match="takes 22 steps"):
+        check_certificate(forged(found, data), data, work=10.0)
+
+
 COUNT = {"kind": "count"}
 ORDERS = itertools.islice(itertools.permutations("abcdefgh"), 1000)
 LONG = {

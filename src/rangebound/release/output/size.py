@@ -11,6 +11,7 @@ from rangebound.ledger.book import PAYLOAD_LIMIT
 from rangebound.release.noise.draw import Cell, Key, Summed
 from rangebound.release.output.table import Release
 from rangebound.release.plan.groupings import Block, blocks
+from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import Prepared
 
 _LONGEST = -1.7976931348623157e308  # no double has more characters
@@ -47,8 +48,8 @@ def fitting(ready: Prepared, cells: Sequence[Cell], room: int) -> list[Cell]:
     """The cells of as many privately selected keys as there is room for, in order, and all others.
 
     Guarantee: made of published numbers alone, so it costs nothing. Edge cases: a key without room is left out from
-    every question of its grouping. Of keys that are ranked, the last ones are left out, and those behind one that is
-    left out elsewhere.
+    every question of its grouping. Where a ranked key is left out, so are all keys of its group that are not ranked
+    before it, from every question: a group has all its first ranks, or `check_certificate` refuses it.
     """
     plan = ready.plan
     found, room = _fitting_ranks(ready, cells, room)
@@ -64,18 +65,29 @@ def fitting(ready: Prepared, cells: Sequence[Cell], room: int) -> list[Cell]:
             else:
                 left.add((block.by, key))
 
-    cut: set[tuple[int, Summed]] = set()  # groups of keys that are ranked
-    kept = []
-    for each in found:
-        question, group = plan.query[each.question], (each.question, each.key[:-1])
-        out = (question.by, each.key) in left
-        if question.ranked:
-            if out:
-                cut.add(group)
-            out = group in cut
-        if not out:
-            kept.append(each)
-    return kept
+    return _whole_ranks(plan, cells, [each for each in found if (plan.query[each.question].by, each.key) not in left])
+
+
+def _whole_ranks(plan: Plan, cells: Sequence[Cell], kept: Sequence[Cell]) -> list[Cell]:
+    """Of the cells that are kept, those that leave no rank out before another, nor one of a key that has a number."""
+    blocks_of = {at: block.questions for block in blocks(plan) for at in block.questions if plan.query[at].ranked}
+    here = {(each.question, each.key) for each in kept}
+    ranks: dict[tuple[tuple[int, ...], Summed], dict[int, list[Summed]]] = {}
+    for each in cells:
+        if each.question in blocks_of:
+            group = blocks_of[each.question], each.key[:-1]
+            ranks.setdefault(group, {}).setdefault(each.question, []).append(each.key)
+    only: dict[tuple[int, Summed], set[Summed]] = {}
+    for (questions, name), own in ranks.items():
+        first = []
+        for at, keys in own.items():
+            lost = next((place for place, key in enumerate(keys) if (at, key) not in here), len(keys))
+            first.append(keys[:lost])
+        if first != list(own.values()):  # then as many ranks as all rankings of the group share
+            sizes = range(min(map(len, first)), -1, -1)
+            shared = next(size for size in sizes if len({frozenset(each[:size]) for each in first}) == 1)
+            only |= {(at, name): set(first[0][:shared]) for at in questions}
+    return [each for each in kept if each.key in only.get((each.question, each.key[:-1]), (each.key,))]
 
 
 def _fitting_ranks(ready: Prepared, cells: Sequence[Cell], room: int) -> tuple[list[Cell], int]:

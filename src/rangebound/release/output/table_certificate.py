@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from rangebound.release.output.conversion import Conversions, conversions
 from rangebound.release.output.ledger_entry import charges, covers, least_due, shortfall
 from rangebound.release.output.table import Release, plan_json, sha256
 from rangebound.release.plan.groupings import Block, blocks
+from rangebound.release.plan.kinds.ranked_counts import RankedCounts
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.workloads import Workload
 from rangebound.release.prepare import Prepared, allocations, cells_of, impossible, noisy_count, prepare, prepared
@@ -156,10 +158,11 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
     Assumes: what the table holds was drawn from the data by these mechanisms; that is what the custodian says, and no
     check without the data can see. `check_entry` checks the charge.
     Edge cases: a table that would take more than `work` steps is refused before they are taken, `work=math.inf` takes
-    them: 50 and the square of its spans for each different mechanism, 1 for 100,000 bytes, for 50 numbers, for 1,000
-    points of a quantile's grid, and for 4,000 numbers of units of a partition selection. Numbers are made again by this
-    version of the library, so a table made by another one, or an interval made on a machine whose logarithm rounds
-    otherwise, may be refused though it is genuine; none is accepted that is not.
+    them: 50 and the square of its spans for each different mechanism, 1 for 100,000 bytes, for 400 letters of
+    expressions in the plan, for 50 numbers, for 1,000 points of a quantile's grid, and for 4,000 numbers of units of a
+    partition selection. Numbers are made again by this version of the library, so a table made by another one, or an
+    interval made on a machine whose logarithm rounds otherwise, may be refused though it is genuine; none is accepted
+    that is not.
 
     >>> import pyarrow
     >>> from rangebound.release import parse_plan, release
@@ -172,6 +175,8 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
     _demand_work((len(certificate) + len(published)) / _BYTES, work)
     entry = _entry(certificate)
     try:
+        data = json.loads(published)
+        _demand_work(_letters(data.get("plan") if isinstance(data, dict) else None) / _LETTERS, work)
         release = Release.from_bytes(published)
         same = release.to_bytes() == published
         plan = release.plan
@@ -251,7 +256,24 @@ def _groups(plan: Plan) -> float:
     return sum(plan.groups(each.by) for each in plan.query if not plan.private(each.by))
 
 
-_BYTES, _NUMBERS, _COUNTS = 100_000, 50, 4000
+_BYTES, _LETTERS, _NUMBERS, _COUNTS = 100_000, 400, 50, 4000
+_EXPRESSIONS = ("columns", "per_unit", "where", "of")
+
+
+def _letters(data: Any, *, read: bool = False) -> int:
+    """How many letters the expressions of a plan have, which takes long to read, as plain data."""
+    match data:
+        case str():
+            return len(data) if read else 0
+        case list():
+            return sum(_letters(each, read=read) for each in data)
+        case dict():
+            return sum(
+                _letters(each, read=read or name in _EXPRESSIONS)
+                for name, each in data.items()
+                if name != "value" or not isinstance(each, list)  # of a condition; these are compared, not read
+            )
+    return 0
 
 
 def _steps(release: Release, ways: Sequence[Allocation]) -> float:
@@ -342,16 +364,19 @@ def _check_claims(ready: Prepared) -> None:
 def _check_table(release: Release, ready: Prepared) -> None:
     """Refuse a table that its plan cannot give: all but draws and selected keys is made again from these."""
     plan, cells = release.plan, release.cells
-    ranked = {index for index, question in enumerate(plan.query) if question.ranked}
+    ranked = {index: question.k for index, question in enumerate(plan.query) if isinstance(question, RankedCounts)}
     draws = {(each.question, each.key, "" if each.question in ranked else each.part): each.draws for each in cells}
     keys: dict[int, Sequence[Key]] = {}
     drawn: dict[int, list[list[Draw]]] = {}
     for block in blocks(plan):
         first = next((index for index in block.questions if index not in ranked), None)
+        selected = _keys(block, cells, block.questions if first is None else [first])
         for index in block.questions:
-            own = keys[index] = _keys(block, cells, index if index in ranked or first is None else first)
-            named = index not in ranked or first is None or set(own) <= set(_keys(block, cells, first))
-            _demand(named, "cells", "rank a key that was not selected")
+            own = keys[index] = _keys(block, cells, [index]) if index in ranked else selected
+            if index in ranked:
+                _demand(set(own) <= set(selected), "cells", "rank a key that was not selected")
+                least = {group: min(ranked[index], count) for group, count in _by_group(selected).items()}
+                _demand(_by_group(own) == least, "cells", "have fewer ranks than selected keys, or more than k")
             labels = plan.query[index].labels(own)
             missing = any((index, *label) not in draws for group in labels for label in group)
             _demand(not missing, "cells", "are not those of the plan")
@@ -378,11 +403,16 @@ def _check_table(release: Release, ready: Prepared) -> None:
     _demand(whole == release.to_bytes(), "published", "contains numbers in another notation")  # such as -0.0
 
 
-def _keys(block: Block, cells: Sequence[Cell], index: int) -> Sequence[Key]:
-    """The keys of a block: the public ones, or those of one of its questions where they were selected."""
+def _by_group(keys: Sequence[Key]) -> dict[Key, int]:
+    """How many keys there are of each group in which they are ranked."""
+    return dict(Counter(key[:-1] for key in keys))
+
+
+def _keys(block: Block, cells: Sequence[Cell], questions: Collection[int]) -> Sequence[Key]:
+    """The keys of a block: the public ones, or those of some of its questions where they were selected."""
     if block.keys is not None:
         return block.keys
-    keys = {each.key for each in cells if each.question == index}
+    keys = {each.key for each in cells if each.question in questions}
     _demand(all(len(key) == len(block.by) for key in keys), "cells", "have keys of another length than the plan's")
     _demand(not any(None in key for key in keys), "cells", "have a key without a text")
     return sorted(tuple(map(str, key)) for key in keys)

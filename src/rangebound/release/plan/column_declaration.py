@@ -182,7 +182,7 @@ def _in_order(declared: Mapping[str, ColumnDeclaration]) -> list[str]:
         for name, each in declared.items()
         if each.value is not None
     }
-    order: list[str] = []
+    order: dict[str, None] = {}
     steps = 0
     while len(order) < len(uses):
         free = [name for name in uses if name not in order and all(one in order for one in uses[name])]
@@ -198,8 +198,8 @@ def _in_order(declared: Mapping[str, ColumnDeclaration]) -> list[str]:
                 else "made columns form a circle"
             )
             raise fault(f"uses itself: {' -> '.join(circle)}; {way}", ("columns", circle[0]), declared[circle[0]].value)
-        order += free
-    return order
+        order |= dict.fromkeys(free)
+    return list(order)
 
 
 def _made(declared: Mapping[str, ColumnDeclaration], name: str) -> bool:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from rangebound.release.plan.expressions import Known, ValueType, read, typed
-from rangebound.release.plan.expressions.functions import function_table
+from rangebound.release.plan.expressions.functions import Signature, function_table
 from rangebound.release.plan.expressions.typed import column_uses
 
 NUMBER, TEXT, TRUTH, DATE, COLUMN = ValueType
@@ -133,3 +133,18 @@ def test_days_beyond_the_calendar_have_a_range_within_it(text):
     assert low == high
     assert low in (1.0, 9999.0)
     assert typed(read("year(day + 1)"), KNOWN).range == (2025.0, 2026.0)  # the control
+
+
+def test_the_types_of_a_deep_expression_are_found_once(monkeypatch):
+    asked, types = [], Signature.types
+
+    def counted(self, count):
+        asked.append(self)
+        return types(self, count)
+
+    monkeypatch.setattr(Signature, "types", counted)
+    lengths = []
+    for terms in (14, 56):
+        typed(read("+".join(["x"] * terms)), {})
+        lengths.append(len(asked) - sum(lengths))
+    assert lengths[1] < 5 * lengths[0]

@@ -197,6 +197,27 @@ def test_the_certificate_of_selected_keys_refuses_other_ranks_more_of_them_and_n
             certified(found, cells)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [(TOP, COUNT), (TOP, {**TOP, "name": "more", "k": 5}), (GROUPED, {**COUNT, "by": ["sex", "airport"]})],
+    ids=["beside counts", "beside more ranks", "in groups"],
+)
+def test_a_table_lacks_no_rank_of_a_key_that_it_names(asked):
+    found = published(plan(*asked, epsilon=60.0, delta=1e-5), frame(people=3000))
+
+    def ranked_again(cells):
+        every = enumerate(found.plan.query)
+        return [one for at, each in every for one in each.ranking([cell for cell in cells if cell.question == at])]
+
+    own = [each for each in found.cells if each.question == 0]
+    for lost in ([own[0]], [own[2]], own[:3]):
+        with pytest.raises(CertificateInvalid, match="fewer ranks than selected keys"):
+            certified(found, ranked_again([each for each in found.cells if each not in lost]))
+    two = {each.key for each in own[:2]}  # the control: as if no others were selected
+    fewer = ranked_again([each for each in found.cells if each.key in two])
+    assert certified(found, fewer).numbers == 4
+
+
 def test_without_room_in_the_ledger_the_last_ranks_are_left_out():
     made = plan({**TOP, "by": ["sex"]}, COUNT, epsilon=20.0)
     found = published(made, frame(people=3000))

@@ -65,24 +65,6 @@ def typed(node: Expression, known: Columns, wanted: ValueType | None = None) -> 
     return _Typing(known).typed(node, wanted)
 
 
-def _unclear(whole: Expression, node: Expression, known: Columns) -> ValueError:
-    """The type of a column does not follow from its use."""
-    name = next(each for each in _open(node, known))
-    ways = ", ".join(f"{each}({Named(name)})" for each in ("number", "text", "date"))
-    return ValueError(
-        f"{whole}: the type of {name!r} does not follow from its use; write {ways} or {Named(name)} == true"
-    )
-
-
-def _open(node: Expression, known: Columns) -> Iterator[str]:
-    """The columns on which the type of an expression depends."""
-    if isinstance(node, Named) and node.name not in known:
-        yield node.name
-    for each in _alike(node) if isinstance(node, Call) else ():
-        if _type_of(each, known) is None:
-            yield from _open(each, known)
-
-
 def _alike(node: Call) -> Sequence[Expression]:
     """The arguments that have the type of the value, or of each other."""
     if node.function != "case":
@@ -91,57 +73,14 @@ def _alike(node: Call) -> Sequence[Expression]:
     return values if len(node.arguments) % 2 == 0 else (*values, node.arguments[-1])
 
 
-def _type_of(node: Expression, known: Columns) -> ValueType | None:
-    """The type that an expression has by itself; None for a column of the table, and what is made of such alone."""
-    if isinstance(node, Constant):
-        return node.type
-    if isinstance(node, Named):
-        return known[node.name].type if node.name in known else None
-    found = {each.gives for each in _fitting(node, known)}
-    return found.pop() if len(found) == 1 else None
-
-
-def _meant(node: Expression, known: Columns) -> ValueType | None:
-    """The type that arithmetic on columns of the table is taken to have where nothing says it: that of numbers."""
-    if not isinstance(node, Call) or FUNCTIONS[node.function].ask or _type_of(node, known) is not None:
-        return None
-    return _fitting(node, known)[0].gives
-
-
-def _fitting(node: Call, known: Columns) -> list[Signature]:
-    """The signatures of a call that the types of its arguments allow, as far as they are known."""
-    given = [_type_of(each, known) for each in node.arguments]
-    found = []
-    for each in FUNCTIONS[node.function].signatures:
-        wanted = each.types(len(given))
-        if wanted is not None and all(_allows(*pair) for pair in zip(wanted, given, strict=True)):
-            found.append(each)
-    if not found:
-        raise _misfit(node, known)
-    return found
-
-
 def _allows(wanted: ValueType, given: ValueType | None) -> bool:
     return given is None or given is wanted
-
-
-def _misfit(node: Call, known: Columns) -> ValueError:
-    function = FUNCTIONS[node.function]
-    counts = [each.types(len(node.arguments)) for each in function.signatures]
-    if not any(counts):
-        return ValueError(f"{node}: takes {function.written}")
-    given = [_type_of(each, known) for each in node.arguments]
-    shown = ", ".join(
-        f"{each} is {kind.value}" for each, kind in zip(node.arguments, given, strict=True) if kind is not None
-    )
-    takes = dict.fromkeys(" and ".join(dict.fromkeys(one.value for one in each)) for each in counts if each)
-    way = "; texts have no order here" if _TEXT in given and node.function in ("<", "<=", ">", ">=") else ""
-    return ValueError(f"{node}: {shown}; `{function.written}` takes {', or '.join(takes)}{way}")
 
 
 class _Typing:
     def __init__(self, known: Columns) -> None:
         self.known = known
+        self._found: dict[int, list[Signature]] = {}  # by the identity of a call, which lasts as long as its tree
 
     def typed(self, node: Expression, wanted: ValueType | None, *, compared: bool = False) -> Typed:
         if isinstance(node, Constant):
@@ -163,7 +102,7 @@ class _Typing:
         found = self.known.get(node.name)
         if found is None:
             if wanted is None:
-                raise _unclear(node, node, self.known)
+                raise self._unclear(node)
             return Typed(node=node, type=wanted, range=wanted.everything)
         if wanted is not None and found.type is not wanted:
             raise ValueError(f"{node} is {found.type.value}, where {wanted.value} is needed")
@@ -173,12 +112,12 @@ class _Typing:
 
     def _call(self, node: Call, wanted: ValueType | None) -> Typed:
         function = FUNCTIONS[node.function]
-        fitting = _fitting(node, self.known)
+        fitting = self._fitting(node)
         chosen = [each for each in fitting if wanted is None or each.gives is wanted]
         if not chosen:
             assert wanted is not None
             raise ValueError(f"{node} is {fitting[0].gives.value}, where {wanted.value} is needed")
-        if len(chosen) > 1 and any(_type_of(each, self.known) is None for each in node.arguments):
+        if len(chosen) > 1 and any(self._type_of(each) is None for each in node.arguments):
             chosen = self._preferred(node, chosen)
         types = chosen[0].types(len(node.arguments))
         assert types is not None
@@ -196,12 +135,71 @@ class _Typing:
         standing = [each for each in chosen if each.takes == (_COLUMN,)]
         if standing and isinstance(node.arguments[0], Named):
             return standing
-        meant = [each for each in (_meant(one, self.known) for one in node.arguments) if each is not None]
+        meant = [each for each in (self._meant(one) for one in node.arguments) if each is not None]
         if meant:
             return [each for each in chosen if meant[0] in each.takes]
         if FUNCTIONS[node.function].ask or standing:
-            raise _unclear(node, node, self.known)
+            raise self._unclear(node)
         return chosen
+
+    def _type_of(self, node: Expression) -> ValueType | None:
+        """The type that an expression has by itself; None for a column of the table, and what is made of such alone."""
+        if isinstance(node, Constant):
+            return node.type
+        if isinstance(node, Named):
+            return self.known[node.name].type if node.name in self.known else None
+        found = {each.gives for each in self._fitting(node)}
+        return found.pop() if len(found) == 1 else None
+
+    def _fitting(self, node: Call) -> list[Signature]:
+        """The signatures of a call that the types of its arguments allow, as far as they are known; found once."""
+        if id(node) in self._found:
+            return self._found[id(node)]
+        given = [self._type_of(each) for each in node.arguments]
+        found = []
+        for each in FUNCTIONS[node.function].signatures:
+            wanted = each.types(len(given))
+            if wanted is not None and all(_allows(*pair) for pair in zip(wanted, given, strict=True)):
+                found.append(each)
+        if not found:
+            raise self._misfit(node)
+        self._found[id(node)] = found
+        return found
+
+    def _misfit(self, node: Call) -> ValueError:
+        function = FUNCTIONS[node.function]
+        counts = [each.types(len(node.arguments)) for each in function.signatures]
+        if not any(counts):
+            return ValueError(f"{node}: takes {function.written}")
+        given = [self._type_of(each) for each in node.arguments]
+        shown = ", ".join(
+            f"{each} is {kind.value}" for each, kind in zip(node.arguments, given, strict=True) if kind is not None
+        )
+        takes = dict.fromkeys(" and ".join(dict.fromkeys(one.value for one in each)) for each in counts if each)
+        way = "; texts have no order here" if _TEXT in given and node.function in ("<", "<=", ">", ">=") else ""
+        return ValueError(f"{node}: {shown}; `{function.written}` takes {', or '.join(takes)}{way}")
+
+    def _meant(self, node: Expression) -> ValueType | None:
+        """The type that arithmetic on columns of the table is taken to have where nothing says it: that of numbers."""
+        if not isinstance(node, Call) or FUNCTIONS[node.function].ask or self._type_of(node) is not None:
+            return None
+        return self._fitting(node)[0].gives
+
+    def _unclear(self, node: Expression) -> ValueError:
+        """The type of a column does not follow from its use."""
+        name = next(self._open(node))
+        ways = ", ".join(f"{each}({Named(name)})" for each in ("number", "text", "date"))
+        return ValueError(
+            f"{node}: the type of {name!r} does not follow from its use; write {ways} or {Named(name)} == true"
+        )
+
+    def _open(self, node: Expression) -> Iterator[str]:
+        """The columns on which the type of an expression depends."""
+        if isinstance(node, Named) and node.name not in self.known:
+            yield node.name
+        for each in _alike(node) if isinstance(node, Call) else ():
+            if self._type_of(each) is None:
+                yield from self._open(each)
 
     def _check(self, node: Call, parts: Sequence[Typed]) -> None:
         """What the types do not say."""
