@@ -250,6 +250,13 @@ REFUSED = [
     ("SELECT COUNT(*) FROM visits, other", "1:", ""),
     ("SELECT COUNT(*) FROM visits JOIN other ON visits.a = other.b", "1:34", "the base plan joins no table 'other'"),
     ("SELECT COUNT(*) FROM read_csv('secret.csv')", "1:22", "files and functions are not read"),
+    ("SELECT COUNT(*) FROM '/etc/passwd'", "1:22", "files and functions are not read"),
+    ("SELECT COUNT(*) FROM 'visits'", "1:22", "files and functions are not read"),
+    ("SELECT COUNT(*) FROM main.'visits'", "1:", "files and functions are not read"),
+    ('SELECT COUNT(*) FROM "/etc/passwd"', "1:22", "the name of a file, which is not read"),
+    ("SELECT COUNT(*) FROM visits JOIN 'y.csv' y ON visits.a = y.b", "1:34", "files and functions are not read"),
+    ("WITH p AS (SELECT person FROM 'visits' GROUP BY person) SELECT COUNT(*) FROM p", "1:31", "files and functions"),
+    ("WITH p AS (SELECT person FROM visits GROUP BY person) SELECT COUNT(*) FROM 'p'", "1:76", "files and functions"),
     ("SELECT COUNT(*) FROM (SELECT * FROM visits)", "1:", ""),
     ("SELECT COUNT(*) FROM visits WHERE age IN (SELECT age FROM t)", "1:", ""),
     ("SELECT COUNT(*) FROM visits WHERE EXISTS (SELECT 1)", "1:", "a query inside another one"),
@@ -309,7 +316,7 @@ def test_one_row_a_unit_takes_no_bounds_of_the_base_plan_and_says_so():
     assert (found.plan.unit.rows, found.plan.unit.groups) == (1, 1)
     words = "one row a unit needs no contribution bounds: those of the base plan are left out (rows, groups)"
     assert words in found.notes
-    whole = asked("SELECT COUNT(*) FROM visits")
+    whole = asked('SELECT COUNT(*) FROM "visits"')
     assert (whole.plan.unit.rows, whole.plan.unit.groups) == (2, 3)
 
 

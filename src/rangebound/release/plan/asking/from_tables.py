@@ -60,6 +60,8 @@ class TableReader:
     def _check_table(self, table: exp.Table) -> None:
         source = self.data.get("source")
         if source is None:
+            if set(table.name) & {"/", "\\"}:
+                raise refused(self.text, table, "is the name of a file, which is not read; write FROM t, or any name")
             return
         fields = source if isinstance(source, Mapping) else vars(source)
         path, own = fields.get("path"), fields.get("table")

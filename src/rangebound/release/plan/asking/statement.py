@@ -54,6 +54,7 @@ def parsed(text: str) -> exp.Select:
             else ""
         )
         raise refused(text, found[0].start, f"{_ONE}{way}")
+    _check_tables(text, trees[0], {each.start for each in found if each.token_type is TokenType.STRING})
     return trees[0]
 
 
@@ -85,6 +86,13 @@ def _check_nesting(text: str, found: list[Token]) -> None:
         depth += (each.token_type in _OPEN) - (each.token_type in _CLOSE)
         if depth > _DEEPEST:
             raise refused(text, each.start, f"has more than {_DEEPEST} parts within each other")
+
+
+def _check_tables(text: str, tree: exp.Select, strings: set[int]) -> None:
+    """Refuse a table that is written as a text: DuckDB reads the file of that name, and the tree has it as a name."""
+    for each in tree.find_all(exp.Table):
+        if any(part.meta.get("start") in strings for part in each.parts):
+            raise refused(text, each, "must be the name of the base plan's table; files and functions are not read")
 
 
 def only(text: str, node: exp.Expr, **known: str) -> None:
