@@ -92,7 +92,11 @@ def unit_number(unit, salt):
 
 
 def digest(salt, *parts):
-    return hashlib.md5("\x1f".join([salt.letters, *map(as_text, parts)]).encode()).hexdigest()
+    return hashlib.md5("\x1f".join([salt.letters, *map(_shortened, map(as_text, parts))]).encode()).hexdigest()
+
+
+def _shortened(text):
+    return hashlib.md5(text.encode()).hexdigest() if len(text) > 1000 else text
 
 
 def order(unit, key, keys, salt):

@@ -148,13 +148,15 @@ def _matches(tree: exp.Expr, pattern: str) -> exp.Expr:
     return exp.RegexpLike(this=tree.copy(), expression=exp.Literal.string(pattern))
 
 
-def _no_longer(tree: exp.Expr, characters: int) -> exp.Expr:
-    return exp.LTE(this=exp.Length(this=tree.copy()), expression=_whole(characters))
+def _longer(tree: exp.Expr, characters: int) -> tuple[exp.Expr, exp.Expr]:
+    """A text with more characters is missing: of 270 million letters, a pattern takes more memory than there can be."""
+    return exp.GT(this=exp.Length(this=tree.copy()), expression=_whole(characters)), exp.Null()
 
 
 def _read_double(text: exp.Expr) -> exp.Expr:
     """Up to 300 digits without a power of ten are from 1e-299 to 1e300, or 0; others are compared as decimals first."""
-    numeral, short = _matches(text, _NUMERAL), _no_longer(text, 300)
+    numeral = _matches(text, _NUMERAL)
+    short = exp.LTE(this=exp.Length(this=text.copy()), expression=_whole(300))
     plain = exp.And(this=short, expression=exp.Not(this=exp.Paren(this=_matches(text, "[eE]"))))
     value, decimal = exp.cast(text.copy(), "DOUBLE"), exp.cast(text.copy(), "NUMERIC")
     size, overflow = exp.Abs(this=decimal.copy()), _whole(OVERFLOW)
@@ -165,18 +167,20 @@ def _read_double(text: exp.Expr) -> exp.Expr:
         otherwise=value.copy(),
     )
     return _choice(
+        _longer(text, 1000),
         (exp.And(this=numeral, expression=plain), value),
-        (exp.And(this=numeral.copy(), expression=_no_longer(text, 1000)), rounded),
+        (numeral.copy(), rounded),
     )
 
 
 def _read_date(text: exp.Expr) -> exp.Expr:
     there = exp.NEQ(this=exp.Left(this=text.copy(), expression=_whole(4)), expression=exp.Literal.string("0000"))
-    return _choice((exp.And(this=_matches(text, _CALENDAR), expression=there), exp.cast(text, "DATE")))
+    inside = exp.And(this=_matches(text, _CALENDAR), expression=there)
+    return _choice(_longer(text, 10), (inside, exp.cast(text, "DATE")))
 
 
 def _read_whole(text: exp.Expr) -> exp.Expr:
-    return _choice((_matches(text, r"^[0-9]{1,9}\Z"), exp.cast(text, "INT")))
+    return _choice(_longer(text, 9), (_matches(text, r"^[0-9]{1,9}\Z"), exp.cast(text, "INT")))
 
 
 _READ: dict[str, Callable[[exp.Expr], exp.Expr]] = {"DOUBLE": _read_double, "DATE": _read_date, "INT": _read_whole}

@@ -90,6 +90,8 @@ _NUMBERS = (_F.INTEGER, _F.NUMBER, _F.DECIMAL, _F.BOOLEAN, _F.UNTYPED)
 _DATES = (_F.DATE, _F.TIMESTAMP, _F.TEXT, _F.UNTYPED)
 KEYS = (_F.INTEGER, _F.TEXT, _F.DATE, _F.BOOLEAN, _F.UNTYPED)
 """The families of columns that keys can be made of."""
+TEXTS = (_F.TEXT, _F.UNTYPED)
+"""Those whose values are texts of any length."""
 _UNITS = (_F.INTEGER, _F.TEXT, _F.DATE, _F.UNTYPED)
 _COMPARED: dict[type, tuple[Family, ...]] = {
     float: _NUMBERS,

@@ -15,12 +15,12 @@ from rangebound.release.plan.fields import number
 from rangebound.release.plan.groupings import Block
 from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.table_schema import Family, Schema
+from rangebound.release.plan.table_schema import TEXTS, Family, Schema
 from rangebound.release.sql import group_order
 from rangebound.release.sql.comparison import meets
 from rangebound.release.sql.expression import Tree, as_key, as_number, column, double, integer, local, place_in_time
 from rangebound.release.sql.group_key import key_text, key_value
-from rangebound.release.sql.group_order import Salt
+from rangebound.release.sql.group_order import Salt, shortened
 from rangebound.release.sql.relation import (
     Relation,
     added,
@@ -35,6 +35,8 @@ from rangebound.release.sql.relation import (
     wide,
 )
 
+LONGEST_KEY = 2**20
+"""A text of more characters is not a key that can be selected: it would have to leave the engine before it is."""
 _MASKED = 16  # up to so many groups a unit, clearing bits one by one beats sorting
 
 
@@ -95,14 +97,10 @@ class Scan:
             selected = [exp.alias_(integer(1), "v", quoted=True)]
         rows = exp.select(*selected, copy=False).from_(self.source.copy(), copy=False)
         plain = [name for name, key in zip(self.block.by, keys, strict=True) if isinstance(key, exp.Column)]
-        needed = [] if self.public else [self._value(name) for name in plain]  # no public key is NULL
-        needed += [self._owner()] if self.unit is not None else []
-        rows = where(
-            rows,
-            *(exp.Not(this=exp.Is(this=each, expression=exp.Null())) for each in needed),
-            *self._listed(),
-            *self._timely(),
-        )
+        needed = [] if self.unit is None else [_not_null(self._owner())]
+        if not self.public:  # no public key is NULL
+            needed += [self._there(name, self._value(name)) for name in plain]
+        rows = where(rows, *needed, *self._listed(), *self._timely())
         if not measures and len(plain) == len(keys):
             return rows
         rows = select_from(
@@ -111,8 +109,14 @@ class Scan:
             *kept,
             *(exp.alias_(tree.copy(), name, quoted=True) for name, tree in measures.items()),
         )
-        made = [] if self.public else [key.copy() for key in keys if not isinstance(key, exp.Column)]
-        return where(rows, *(exp.Not(this=exp.Is(this=each, expression=exp.Null())) for each in made))
+        made = [] if self.public else [at for at, key in enumerate(keys) if not isinstance(key, exp.Column)]
+        return where(rows, *(self._there(self.block.by[at], keys[at].copy()) for at in made))
+
+    def _there(self, name: str, key: Tree) -> Tree:
+        """Whether a private key is there; a text that no table of results has room for is not."""
+        if self.schema[name] not in TEXTS:
+            return _not_null(key)
+        return exp.LTE(this=exp.Length(this=key), expression=integer(LONGEST_KEY))
 
     def _listed(self) -> list[Tree]:
         """Whether a row has listed keys in all columns that have any, where other rows do not count in the plan.
@@ -207,12 +211,17 @@ class Scan:
 
     def _place(self) -> Tree:
         if not self.public:
-            return group_order.digest(self.salt, local("u"), *map(local, self.keys))
+            return group_order.digest(self.salt, self._named(), *map(shortened, map(local, self.keys)))
         assert self.unit is not None
         assert self.block.keys is not None
         family = self.schema[self.unit]
         number = group_order.unit_number(local("u"), family, self.salt, self.dialect)
         return group_order.place(number, local("i"), self.salt, group_order.modulus(len(self.block.keys)))
+
+    def _named(self) -> Tree:
+        """The owner of a row as a text that is not long."""
+        assert self.unit is not None
+        return shortened(local("u")) if self.schema[self.unit] in TEXTS else local("u")
 
     def _truncated_in_order(self, measures: Mapping[str, Tree]) -> exp.Select:
         """The first groups of each unit by sorting its rows, which then lie together by the place `p` of their group.
@@ -313,7 +322,7 @@ class Scan:
         owners = ["u", *self.keys]
         rows = where(select_from(self.truncated({"d": value}), "rows", exp.Star()), there)
         own = select_from(rows, "rows", *map(local, (*owners, "d"))).distinct(copy=False)
-        place = exp.alias_(group_order.digest(self.salt, local("u"), local("d")), "p", quoted=True)
+        place = exp.alias_(group_order.digest(self.salt, self._named(), shortened(local("d"))), "p", quoted=True)
         placed = select_from(own, "own", *map(local, (*owners, "d")), place)
         order = exp.Order(expressions=[exp.Ordered(this=local(name)) for name in ("p", "d")])
         rank = exp.Window(this=exp.RowNumber(), partition_by=list(map(local, owners)), order=order)
@@ -321,6 +330,10 @@ class Scan:
         first = where(select_from(ranked, "ranked", exp.Star()), exp.LTE(this=local("a"), expression=integer(most)))
         found = select_from(first, "first", *map(local, (*self.keys, "d"))).distinct(copy=False)
         return self.grouped(found, self.keys, {"n": exp.Count(this=exp.Star())})
+
+
+def _not_null(this: Tree) -> Tree:
+    return exp.Not(this=exp.Is(this=this, expression=exp.Null()))
 
 
 def _row(values: list[Tree]) -> Tree:

@@ -113,15 +113,26 @@ def _matches(this: Tree, pattern: str) -> Tree:
     return exp.RegexpLike(this=this, expression=text(pattern))
 
 
-def _is_numeral(this: Tree) -> Tree:
-    short = exp.LTE(this=exp.Length(this=_text(this)), expression=integer(_LONGEST))
-    return every_pair(_matches(_text(this), _NUMERAL), short)
+def longer(this: Tree, most: int) -> Tree:
+    """Whether a text has more characters."""
+    return exp.GT(this=exp.Length(this=_text(this)), expression=integer(most))
+
+
+def _spelled(this: Tree, *cases: tuple[Tree, Tree], otherwise: Tree | None = None) -> Tree:
+    """The value of the first case whose pattern a text matches.
+
+    One that is too long matches none, and its length is asked for first, in a branch of its own: with a pattern one
+    engine stops at a very long text, and another takes a time that grows with the square of its length.
+    """
+    other = exp.Null() if otherwise is None else otherwise.copy()
+    return choice((longer(this, _LONGEST), other), *cases, otherwise=otherwise)
 
 
 def _from_text(this: Tree) -> Tree:
     """The number that a text is, or a truth value in words as 1 or 0."""
-    return choice(
-        (_is_numeral(this), _parsed(this, "DOUBLE")),
+    return _spelled(
+        this,
+        (_matches(_text(this), _NUMERAL), _parsed(this, "DOUBLE")),
         (_matches(_text(this), _TRUE), double(1.0)),
         (_matches(_text(this), _FALSE), double(0.0)),
     )
@@ -149,7 +160,7 @@ def _known_day(this: Tree) -> Tree:
 def _written_day(this: Tree) -> Tree:
     """The day of a date in a text; a time of day behind it is left out, as that of a timestamp is."""
     first = exp.Left(this=_text(this), expression=integer(10))
-    return choice((_matches(_text(this), _DAY), _known_day(_parsed(first, "DATE"))))
+    return _spelled(this, (_matches(_text(this), _DAY), _known_day(_parsed(first, "DATE"))))
 
 
 _AS_DAY: dict[Family, Callable[[Tree], Tree]] = {
@@ -189,7 +200,7 @@ def read_hour(name: str, schema: Schema) -> Tree:
         return choice((there, exp.Extract(this=exp.var("HOUR"), expression=this)))
     written = exp.Substring(this=_text(this), start=integer(12), length=integer(2))
     timed = every([_matches(_text(this), _TIMED), there])
-    return exp.TryCast(this=choice((timed, written)), to=exp.DataType.build("INT"), safe=True)
+    return exp.TryCast(this=_spelled(this, (timed, written)), to=exp.DataType.build("INT"), safe=True)
 
 
 def place_in_time(each: str, days: Tree) -> Tree:
@@ -217,7 +228,7 @@ def as_key(name: str, schema: Schema, *, kind: type = str) -> Tree:
     if family in (Family.DATE, Family.TIMESTAMP):
         return exp.cast(as_day(name, schema), "TEXT")
     if kind in _SPELLED and family in (Family.TEXT, Family.UNTYPED):
-        return choice(*_SPELLED[kind](this), otherwise=_text(this))
+        return _spelled(this, *_SPELLED[kind](this), otherwise=_text(this))
     return exp.cast(this, "TEXT")
 
 
@@ -230,7 +241,7 @@ def _spelled_whole(this: Tree) -> list[tuple[Tree, Tree]]:
     x = _parsed(this, "DOUBLE")
     small = exp.Between(this=x, low=double(1.0 - WHOLE), high=double(WHOLE - 1.0))
     whole = exp.EQ(this=exp.Floor(this=x.copy()), expression=x.copy())
-    tests = every([_is_numeral(this), small, whole])
+    tests = every([_matches(_text(this), _NUMERAL), small, whole])
     return [(tests, exp.cast(exp.cast(x.copy(), "BIGINT"), "TEXT"))]
 
 

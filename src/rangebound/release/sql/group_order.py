@@ -14,12 +14,14 @@ from sqlglot import exp
 from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.release.engine.dialect import Dialect
-from rangebound.release.plan.table_schema import Family
-from rangebound.release.sql.expression import Tree, integer, text
+from rangebound.release.plan.table_schema import TEXTS, Family
+from rangebound.release.sql.expression import Tree, choice, integer, longer, text
 
 PRIME = 2**31 - 1
 SMALL_PRIME = 127
 """With at most this many groups the places of a unit's groups fit into one word of 128 bits."""
+LONG = 1000
+"""A text of more characters is joined with others by its hash."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +52,8 @@ def unit_number(unit: Tree, family: Family, salt: Salt, dialect: Dialect) -> Tre
     if family is Family.INTEGER:  # the remainder has the sign of the unit, and its width: the sum needs more bits
         remainder = exp.Mod(this=exp.Paren(this=unit), expression=integer(PRIME))
         return exp.Paren(this=exp.Add(this=exp.cast(remainder, "BIGINT"), expression=integer(PRIME)))
-    return dialect.hexadecimal(exp.Left(this=digest(salt, unit), expression=integer(7)))
+    own = shortened(unit) if family in TEXTS else unit
+    return dialect.hexadecimal(exp.Left(this=digest(salt, own), expression=integer(7)))
 
 
 def digest(salt: Salt, *parts: Tree) -> Tree:
@@ -61,6 +64,12 @@ def digest(salt: Salt, *parts: Tree) -> Tree:
             this=exp.DPipe(this=joined, expression=text("\x1f")), expression=exp.cast(part.copy(), "TEXT")
         )
     return exp.MD5(this=joined)
+
+
+def shortened(part: Tree) -> Tree:
+    """A text, or the hash of one so long that an engine might not have room for it joined with others."""
+    whole = exp.cast(part.copy(), "TEXT")
+    return choice((longer(part, LONG), exp.MD5(this=whole)), otherwise=whole.copy())
 
 
 def place(unit: Tree, index: Tree, salt: Salt, prime: int) -> Tree:

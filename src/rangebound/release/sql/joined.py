@@ -31,15 +31,22 @@ from rangebound.release.engine import Engine
 from rangebound.release.engine.interface import Place
 from rangebound.release.plan.join import Join
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.table_schema import KEYS, Family, Schema, check_join_key, check_joined_column, extended
+from rangebound.release.plan.table_schema import (
+    KEYS,
+    TEXTS,
+    Family,
+    Schema,
+    check_join_key,
+    check_joined_column,
+    extended,
+)
 from rangebound.release.sql.expression import Tree, as_key, as_number, choice, column, double, every, integer, local
 from rangebound.release.sql.expression import text as literal
-from rangebound.release.sql.group_order import Salt, digest
+from rangebound.release.sql.group_order import Salt, digest, shortened
 from rangebound.release.sql.local_time import in_zone
 from rangebound.release.sql.relation import Relation, View, aliased, of, star, unused_name, where
 
 _OTHER = "joined"
-_TEXTS = (Family.TEXT, Family.UNTYPED)
 _KINDS = {Family.INTEGER: int, Family.BOOLEAN: bool, Family.DATE: datetime.date}
 _FINE, _LARGEST = 1024.0, 2.0**52
 
@@ -105,7 +112,7 @@ def _keys(join: Join, own: Schema, other: Schema, field: str, unit: str | None) 
         check_join_key(own, ours, f"{field}.on", "the table")
         check_join_key(other, theirs, f"{field}.on", "the joined table")
         pair = own[ours], other[theirs]
-        typed = {each for each in pair if each not in _TEXTS}
+        typed = {each for each in pair if each not in TEXTS}
         if len(typed) > 1:
             rule = f"{ours!r} is of type {pair[0].value} and {theirs!r} of type {pair[1].value}, which never match"
             raise PlanError(f"{field}.on: {rule}", field=f"{field}.on")
@@ -168,7 +175,9 @@ def _first(rows: Relation, keys: Sequence[Tree], contents: Schema, most: int, sa
 
 def _hashed(name: str, schema: Schema) -> Tree:
     """A column as a text that every engine makes alike: of numbers and times, about a thousandth of one or of a day."""
-    if schema[name] in KEYS:
+    if schema[name] in TEXTS:
+        found = shortened(as_key(name, schema))
+    elif schema[name] in KEYS:
         found = as_key(name, schema)
     else:
         most, this = _LARGEST / _FINE, as_number(name, schema)
