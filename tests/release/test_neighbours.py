@@ -59,7 +59,7 @@ class Watched(DuckDB):
         self.statements = []
 
     def run(self, statement):
-        self.statements.append(self.dialect.written(statement))
+        self.statements.append(statement if isinstance(statement, str) else self.written(statement))
         return super().run(statement)
 
 
@@ -168,7 +168,7 @@ def asked_again(exact, again):
 
 @pytest.mark.parametrize("leak", [told, asked_again])
 def test_control_a_leak_is_seen(leak, monkeypatch, tmp_path, capsys, caplog):
-    plain = run_module.aggregate
+    plain = run_module.aggregated
 
     def leaky(*arguments):
         found = plain(*arguments)
@@ -176,7 +176,7 @@ def test_control_a_leak_is_seen(leak, monkeypatch, tmp_path, capsys, caplog):
         leak(exact, lambda: plain(*arguments))
         return found
 
-    monkeypatch.setattr(run_module, "aggregate", leaky)
+    monkeypatch.setattr(run_module, "aggregated", leaky)
     with pytest.raises(AssertionError):
         check(20, 3, tmp_path, capsys, caplog)
 

@@ -57,7 +57,7 @@ def test_a_killed_release_is_charged_and_publishes_nothing_until_it_is_run_again
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(run_module, "aggregate", killed)
+        patch.setattr(run_module, "aggregated", killed)
         with pytest.raises(KeyboardInterrupt):
             release(plan, data, ledger=ledger, request="one")
     assert ledger.published("one") is None

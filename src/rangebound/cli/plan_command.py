@@ -80,7 +80,7 @@ def new(
 
 @app.command()
 def check(plan: File, json: Json = False) -> None:
-    """Check a plan, and its table's columns; read no data."""
+    """Check a plan, its table's columns, and that the engine can run its statements; read no data."""
     from rangebound.arguments import counted
     from rangebound.cli import printing
     from rangebound.release import explain as words
@@ -88,6 +88,7 @@ def check(plan: File, json: Json = False) -> None:
     from rangebound.release.engine.open_engine import opened
     from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
+    from rangebound.release.sql.aggregate import check_statements
     from rangebound.release.sql.view import view
 
     found = read_plan(plan)
@@ -97,6 +98,7 @@ def check(plan: File, json: Json = False) -> None:
             with opened(found.source, folder=plan.parent) as engine:
                 seen = view(found, engine)
                 check_schema(found, seen.schema)
+                check_statements(found, engine)
                 printing.cautions(found, seen)
     added = sum(each.made for each in found.query)
     count = len(found.query) - added

@@ -77,6 +77,7 @@ def release(
     from rangebound.release.engine.open_engine import opened as open_source
     from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
+    from rangebound.release.sql.aggregate import check_statements
     from rangebound.release.sql.view import view
 
     found = read_plan(plan)
@@ -106,6 +107,7 @@ def release(
             with open_table() as engine:
                 seen = view(found, engine)
                 check_schema(found, seen.schema)
+                check_statements(found, engine)
                 printing.cautions(found, seen)
                 return printing.forecast(found, {"dry_run": True}, account=account, as_json=json)
     with pointing(plan), paying(place, key, request, found) as book:

@@ -71,6 +71,7 @@ def sql(
     from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
     from rangebound.release.plan_approval import needs_approval
+    from rangebound.release.sql.aggregate import check_statements
     from rangebound.release.sql.view import view
     from rangebound.release.suggest import draft_of
 
@@ -107,6 +108,7 @@ def sql(
                     with asked.pointing():
                         seen = view(asked.plan, engine)
                         check_schema(asked.plan, seen.schema)
+                        check_statements(asked.plan, engine)
                         _show(asked, json=json)
                         printing.cautions(asked.plan, seen)
                         written.write(asked.plan, account=payer)

@@ -22,7 +22,7 @@ from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.plan.table_schema import cautions, check_schema
 from rangebound.release.plan_approval import demand_plan_approval
 from rangebound.release.prepare import answers, prepare, prepared, rehearse
-from rangebound.release.sql.aggregate import aggregate
+from rangebound.release.sql.aggregate import aggregated, compiled, rehearse_statements
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.view import view
 from rangebound.sampling.entropy import secure_bits
@@ -86,10 +86,13 @@ def release(
     ready = prepare(plan)
     rehearse(ready)
     room = None if ledger is None else check_size(ready)
+    asked = compiled(plan, engine, Salt.draw(secure_bits), ready.hidden)
+    if ledger is not None and request is not None and ledger.published(request) is None:
+        rehearse_statements(plan, engine, asked)
 
     def compute() -> bytes:
         tell("aggregating")
-        found = aggregate(plan, engine, Salt.draw(secure_bits), ready.hidden)
+        found = aggregated(plan, engine, asked)
         tell("drawing")
         cells = answers(ready, *found)
         cells = cells if room is None else fitting(ready, cells, room)

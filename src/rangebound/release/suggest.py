@@ -33,6 +33,7 @@ from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import Family, Schema, check_schema
 from rangebound.release.plan.toml import make_plan
+from rangebound.release.sql.gate import not_too_deep, try_statements
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.owners import Conditions, owners_by_size, owners_by_value
 from rangebound.release.sql.view import view
@@ -156,10 +157,11 @@ def suggest(
     schema = view(gaps.plan, engine).schema
     check_schema(gaps.plan, schema)
     cost = gaps.cost(share)
+    values, sizes = _statements(gaps, engine, schema)
 
     def compute(_: AnyCost) -> bytes:
         try:
-            return json.dumps(_found(gaps, engine, schema, cost), sort_keys=True).encode()
+            return json.dumps(_found(gaps, engine, schema, cost, values, sizes), sort_keys=True).encode()
         except EngineError as reason:
             after = "" if ledger is None else "; the charge stands, and the same request again is free"
             raise EngineError(f"{reason}{after}", away=reason.away) from None
@@ -181,6 +183,8 @@ def suggest(
         if ledger.account(account).approval is not None:  # as far as here, the names of the columns were read
             shown = gaps.words(share).encode()
             ledger.file_request(account=account, request=request, cost=cost, what=what, dry_run=shown, check=check)
+        if ledger.published(request) is None:
+            try_statements(engine, [("plan", name, text) for name, text in (*values.items(), *sizes.items())])
         published = ledger.release(account=account, request=request, cost=cost, compute=compute, what=what, check=check)
     return read_suggestion(published, cost)
 
@@ -270,26 +274,38 @@ def _counts_owners(question: Kind) -> bool:
     return bounded is not None and bounded.owners
 
 
-def _found(gaps: Gaps, engine: Engine, schema: Schema, cost: Cost) -> dict[str, Any]:
+def _statements(gaps: Gaps, engine: Engine, schema: Schema) -> tuple[dict[str, str], dict[str, str]]:
+    """The statements for the columns whose range is left out, and for the bounds, as text; touches no data."""
+    salt = Salt.draw(secure_bits)
+    values, sizes = {}, {}
+    with not_too_deep():
+        for column in gaps.columns:
+            dated, wheres = schema[column] in _DATED, gaps.wheres(column)
+            edges = DAYS if dated else VALUES
+            tree = owners_by_value(gaps.plan, salt, engine, column=column, edges=edges, dated=dated, wheres=wheres)
+            values[column] = engine.written(tree)
+        for what, asked, at in (("rows", gaps.counting, 0), ("groups", gaps.grouping, -1)):  # the coarsest, the finest
+            if getattr(gaps, what):
+                by = sorted({each.by for each in asked}, key=lambda by: (len(by), by))[at]
+                groups = what == "groups"  # which are chosen among all of an owner's, whatever a question asks for
+                wheres = () if groups else gaps.wheres()
+                tree = owners_by_size(gaps.plan, salt, engine, by=by, edges=COUNTS, groups=groups, wheres=wheres)
+                sizes[what] = engine.written(tree)
+    return values, sizes
+
+
+def _found(
+    gaps: Gaps, engine: Engine, schema: Schema, cost: Cost, values: Mapping[str, str], sizes: Mapping[str, str]
+) -> dict[str, Any]:
     """All that is published: drawn once, from exact counts that stay here."""
     epsilon = cost.epsilon.fraction / gaps.draws
-    salt = Salt.draw(secure_bits)
-    ranges = {}
-    for column in gaps.columns:
-        dated = schema[column] in _DATED
-        edges = DAYS if dated else VALUES
-        wheres = gaps.wheres(column)
-        tree = owners_by_value(gaps.plan, salt, engine, column=column, edges=edges, dated=dated, wheres=wheres)
-        ranges[column] = _range(_counts(engine.run(tree), edges), edges, gaps.plan, epsilon)
+    days, ranges = [column for column in values if schema[column] in _DATED], {}
+    for column, text in values.items():
+        edges = DAYS if column in days else VALUES
+        ranges[column] = _range(_counts(engine.run(text), edges), edges, gaps.plan, epsilon)
     bounds: dict[str, int | None] = {"rows": None, "groups": None}
-    for what, asked, at in (("rows", gaps.counting, 0), ("groups", gaps.grouping, -1)):  # the coarsest, the finest
-        if getattr(gaps, what):
-            by = sorted({each.by for each in asked}, key=lambda by: (len(by), by))[at]
-            groups = what == "groups"  # which are chosen among all of an owner's, whatever a question asks for
-            wheres = () if groups else gaps.wheres()
-            tree = owners_by_size(gaps.plan, salt, engine, by=by, edges=COUNTS, groups=groups, wheres=wheres)
-            bounds[what] = _bound(_counts(engine.run(tree), COUNTS), gaps.plan, epsilon)
-    days = [column for column in gaps.columns if schema[column] in _DATED]
+    for what, text in sizes.items():
+        bounds[what] = _bound(_counts(engine.run(text), COUNTS), gaps.plan, epsilon)
     return {"format": FORMAT, "epsilon": str(cost.epsilon), "ranges": ranges, "days": days, **bounds}
 
 

@@ -39,6 +39,7 @@ from rangebound.release.plan.model import Plan, Source
 from rangebound.release.plan.table_schema import TypedSchema, cautions, check_schema
 from rangebound.release.plan_approval import demand_plan_approval, needs_approval
 from rangebound.release.prepare import prepare, rehearse
+from rangebound.release.sql.aggregate import check_statements
 from rangebound.release.sql.view import view
 from rangebound.serve.settings import Server
 from rangebound.serve.submission import confined_plan, source_of
@@ -77,6 +78,7 @@ def check(server: Server, ledger: Ledger, message: Mapping[str, Any]) -> Facts:
     with _engine(server, plan, source) as engine, refusing(server):
         seen = view(plan, engine)
         check_schema(plan, seen.schema)
+        check_statements(plan, engine)
         return facts | {"notes": list(cautions(plan, seen.schema, seen.before_units))}
 
 

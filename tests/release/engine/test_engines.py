@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from rangebound.errors import EngineError, PlanError
 from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.engine.interface import Unrunnable
 from rangebound.release.engine.spark import Spark
 from rangebound.release.engine.spark_dialect import SPARK
 from rangebound.release.plan.kinds import kind
@@ -262,6 +263,21 @@ class EngineContract:
                 engine.run(exp.select(cast).from_(exp.Subquery(this=_chosen(engine.source), alias="t")))
             assert "secret" not in str(error.value)
             assert error.value.__suppress_context__
+
+    def test_statements_are_tried_without_rows_and_run_with_them(self):
+        with self.engine(pa.table({"x": ["a", "b"]})) as engine:
+            rows = exp.Subquery(this=_chosen(engine.source), alias="t")
+            cast = engine.written(exp.select(exp.cast(exp.column("x"), "INT")).from_(rows.copy()))
+            count = engine.written(exp.select(exp.Count(this=exp.Star())).from_(rows))
+            wrong = engine.written(exp.select(exp.Anonymous(this="no_such_function", expressions=[])))
+            with engine.without_rows() as tried:
+                tried(count)
+                tried(cast)  # which any row would stop
+                with pytest.raises(Unrunnable):
+                    tried(wrong)
+            assert engine.run(count) == [(2,)]
+            with pytest.raises(EngineError):
+                engine.run(cast)
 
 
 def _chosen(source):

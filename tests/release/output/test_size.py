@@ -23,7 +23,7 @@ LONG = [f"a{at:03d}" + "x" * 56 for at in range(100)]
 
 
 def test_a_table_over_the_limit_of_the_ledger_is_refused_before_the_charge(tmp_path, monkeypatch):
-    monkeypatch.setattr("rangebound.release.run.aggregate", lambda *_: pytest.fail("the table was read"))
+    monkeypatch.setattr("rangebound.release.run.aggregated", lambda *_: pytest.fail("the table was read"))
     keys = {"a": LONG, "b": [each.replace("a", "b") for each in LONG]}
     large = asked(*[{"by": ["a", "b"], **COUNT}] * 110, budget={"epsilon": 1.0, "account": "people"}, keys=keys)
     table = pa.table({"a": LONG[:1], "b": LONG[:1]})

@@ -6,7 +6,8 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self
 
 import duckdb
@@ -15,7 +16,7 @@ from sqlglot import exp
 from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.release.engine.duckdb_dialect import DUCKDB
 from rangebound.release.engine.duckdb_table import SeenTable
-from rangebound.release.engine.interface import Further, Place, Relation
+from rangebound.release.engine.interface import Further, Place, Relation, Unrunnable
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_schema import Schema
 
@@ -121,28 +122,54 @@ class DuckDB:
         done = self._connection.query_progress()
         return done if 0.0 <= done <= 100.0 else None
 
-    def run(self, statement: exp.Expr) -> list[tuple[Any, ...]]:
-        """The rows of a statement's result."""
-        written = self.dialect.written(statement)
-        failed = EngineError("statement: DuckDB could not run it; its memory limit or the disk may be too small")
-        tables = (self._table, *(table for table, _ in self._others.values()))
-        if any(each.alone for each in tables):
+    def written(self, statement: exp.Expr) -> str:
+        """The text of a statement; a Parquet file of which it needs the second reader is read by that from now on."""
+        if any(each.alone for each in self._tables):
             names = {each.name for each in statement.find_all(exp.Column)}
-            for each in tables:
+            for each in self._tables:
                 if not each.alone.isdisjoint(names):
                     each.read_otherwise()
+        return self.dialect.written(statement)
+
+    @property
+    def _tables(self) -> list[SeenTable]:
+        return [self._table, *(table for table, _ in self._others.values())]
+
+    @contextmanager
+    def without_rows(self) -> Iterator[Callable[[str], object]]:
+        """A block with a function that runs the text of a statement on private tables without their rows."""
+        private = [self._table, *(table for place, (table, _) in self._others.items() if not place.public)]
+        try:
+            for each in private:
+                each.show(rows=False)
+            yield self._tried
+        finally:
+            for each in private:
+                each.show(rows=True)
+
+    def run(self, statement: exp.Expr | str) -> list[tuple[Any, ...]]:
+        """The rows of a statement's result."""
+        written = statement if isinstance(statement, str) else self.written(statement)
+        try:
+            return self._tried(written)
+        except Unrunnable as reason:  # or the first reader of Parquet stopped at a row
+            try:
+                changed = [each.read_otherwise() for each in self._tables]
+            except duckdb.Error:
+                raise reason from None
+            if not any(changed):
+                raise
+            return self._tried(written)
+
+    def _tried(self, written: str) -> list[tuple[Any, ...]]:
+        """The rows of a statement's result by the readers as they are."""
+        failed = "statement: DuckDB could not run it; its memory limit or the disk may be too small"
         try:
             return self._all(written)
         except duckdb.OperationalError:  # memory, disk
-            raise failed from None
-        except duckdb.Error:
-            try:
-                changed = [each.read_otherwise() for each in tables]
-                if any(changed):
-                    return self._all(written)
-            except (duckdb.Error, OSError, ValueError):
-                pass
-            raise failed from None
+            raise EngineError(failed) from None
+        except (duckdb.Error, OSError, ValueError):
+            raise Unrunnable(failed) from None
 
     def _all(self, written: str) -> list[tuple[Any, ...]]:
         """The rows; in a thread of its own, since DuckDB, while it waits for its work, may see no signal at all."""

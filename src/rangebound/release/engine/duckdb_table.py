@@ -19,6 +19,7 @@ from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 
 _RAW, _VIEW, _OTHERWISE, _FILE = "rangebound_raw", "rangebound_source", "rangebound_otherwise", "file"
+_NONE = "rangebound_none"
 # Columns as statements see them. A text may have an order of its own, to which different texts are one, and which its
 # type does not show: here texts are the same only byte by byte. A time that counts no microseconds is missing, and so
 # is a decimal with too many digits, at which DuckDB may stop, and a text that is not UTF-8: sorted with other columns,
@@ -69,7 +70,7 @@ class SeenTable:
         self, connection: duckdb.DuckDBPyConnection, files: dict[str, str], data: Any, *, suffix: str, field: str
     ) -> None:
         self._connection, self._files, self._field = connection, files, field
-        self._raw, self._second, self._file = (name + suffix for name in (_RAW, _OTHERWISE, _FILE))
+        self._raw, self._second, self._file, self._none = (name + suffix for name in (_RAW, _OTHERWISE, _FILE, _NONE))
         self.source = exp.to_table(_VIEW + suffix)
         self._otherwise: dict[str, str] = {}  # what the second reader of a Parquet file gives for each column
         self.alone: frozenset[str] = frozenset()  # columns that only that one reads
@@ -159,9 +160,16 @@ class SeenTable:
     def _show(self, raw: exp.Table, columns: Mapping[str, str]) -> None:
         """Let statements see columns of these names, each made of the table's by an expression."""
         chosen = [f"{text} AS {_named(name)}" for name, text in columns.items()] or ["NULL"]
-        self._connection.execute(
-            f"CREATE OR REPLACE VIEW {self.source.name} AS SELECT {', '.join(chosen)} FROM {raw.sql('duckdb')}"
-        )
+        self._rows = f"SELECT {', '.join(chosen)} FROM {raw.sql('duckdb')}"
+        self.show(rows=True)
+
+    def show(self, *, rows: bool) -> None:
+        """Let statements see the rows of the table, or an empty one: DuckDB would drop all that reads `WHERE false`."""
+        seen = self._rows
+        if not rows:
+            self._connection.execute(f"CREATE OR REPLACE TABLE {self._none} AS {seen} WHERE false")
+            seen = f"SELECT * FROM {self._none}"
+        self._connection.execute(f"CREATE OR REPLACE VIEW {self.source.name} AS {seen}")
 
     def _types(self, table: exp.Table) -> dict[str, Any]:
         """The names and types of a table's columns; reads no data."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sqlglot import exp
 
+from rangebound.errors import EngineError
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.plan.table_schema import Schema
 
@@ -40,6 +42,10 @@ class Further:
     schema: Schema
 
 
+class Unrunnable(EngineError):
+    """A statement that the engine cannot run, whatever its tables hold; not for want of memory, disk or a server."""
+
+
 class Engine(Protocol):
     """A table that can be asked in SQL.
 
@@ -69,5 +75,14 @@ class Engine(Protocol):
         `refuse` looks at it when it was made, and what it raises is passed on; then there is no such table.
         """
 
-    def run(self, statement: exp.Expr) -> list[Record]:
+    def written(self, statement: exp.Expr) -> str:
+        """The text of a statement, as the engine will run it."""
+
+    def without_rows(self) -> AbstractContextManager[Callable[[str], object]]:
+        """A block with a function that tries the text of a statement as if no private table had a row.
+
+        Guarantee of every implementation: no row is read, so whether it succeeds does not depend on any.
+        """
+
+    def run(self, statement: exp.Expr | str) -> list[Record]:
         """The rows of a statement's result, in any order."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from sqlglot import exp
@@ -13,7 +14,7 @@ from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.extras import need
 from rangebound.postgres_address import NO_PASSWORD, checked_address
 from rangebound.release.engine.dialect import Dialect
-from rangebound.release.engine.interface import Further, Place, Relation
+from rangebound.release.engine.interface import Further, Place, Relation, Unrunnable
 from rangebound.release.engine.postgres_dialect import FEW, OVERFLOW, POSTGRES, POSTGRES_OF_FEW, UNDERFLOW
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
@@ -210,19 +211,49 @@ class Postgres:
         row = self._connection.execute(statement, values).fetchone()
         return None if row is None else row[0]
 
-    def run(self, statement: exp.Expr) -> list[tuple[Any, ...]]:
+    def written(self, statement: exp.Expr) -> str:
+        """The text of a statement."""
+        return self.dialect.written(statement)
+
+    @contextmanager
+    def without_rows(self) -> Iterator[Callable[[str], object]]:
+        """A block with a function that has the server plan a statement, and runs it on private tables without rows.
+
+        No table can be made in this transaction: in the text, another relation of the same columns stands in its place.
+        The transaction goes on after a statement that fails.
+        """
+        private = [self.source, *(each.source for place, each in self._others.items() if not place.public)]
+        names = {next(each.find_all(exp.Table)).sql("postgres") for each in private}
+        pattern = re.compile("|".join(map(re.escape, sorted(names))))
+        none = r'(SELECT (NULL::\g<0>).* FROM pg_catalog.generate_series(1, 0)) AS "none"'
+
+        def tried(written: str) -> None:
+            self.run(f"EXPLAIN {written}")
+            self.run(pattern.sub(none, written))
+
+        self.run("SAVEPOINT tried")
+        try:
+            yield tried
+        finally:
+            if not self._connection.closed:
+                self.run("ROLLBACK TO SAVEPOINT tried")
+
+    def run(self, statement: exp.Expr | str) -> list[tuple[Any, ...]]:
         """The rows of a statement's result."""
         import psycopg
 
-        written = self.dialect.written(statement)
+        written = statement if isinstance(statement, str) else self.written(statement)
+        rule = "its time-out, memory or disk may be too small, or the connection was lost; the server's log says why"
+        failed = f"statement: PostgreSQL could not run it; {rule}"
         try:
-            return self._connection.execute(written.encode()).fetchall()
+            found = self._connection.execute(written.encode())
+            return found.fetchall() if found.description else []
+        except psycopg.errors.StatementTooComplex:
+            raise Unrunnable(failed) from None
+        except (psycopg.OperationalError, psycopg.InterfaceError):
+            raise EngineError(failed, away=self._connection.closed) from None
         except psycopg.Error:
-            rule = (
-                "its time-out, memory or disk may be too small, or the connection was lost; the server's log says why"
-            )
-            words = f"statement: PostgreSQL could not run it; {rule}"
-            raise EngineError(words, away=self._connection.closed) from None
+            raise Unrunnable(failed) from None
         except BaseException:  # an interrupt: psycopg has ended the statement where it could wait for it
             self._stop()
             raise

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from sqlglot import exp
 
 from rangebound import arguments
-from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError
+from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError, RangeboundError
 from rangebound.extras import need
-from rangebound.release.engine.interface import Further, Place, Relation
+from rangebound.release.engine.interface import Further, Place, Relation, Unrunnable
 from rangebound.release.engine.java_home import java_home
 from rangebound.release.engine.spark_dialect import SPARK, SUBSTITUTED
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
@@ -69,8 +69,10 @@ class Spark:
         self._given: dict[str, Any] = {}
         self._others: dict[Place, Further] = {}
         self._copies: dict[str, exp.Table] = {}
+        self._shown = _readable(frame)
+        self._further: dict[Place, Any] = {}
         name = f"rangebound_source_{id(self):x}"
-        _readable(frame).createOrReplaceTempView(name)
+        self._shown.createOrReplaceTempView(name)
         self.source = exp.to_table(name)
 
     @classmethod
@@ -116,7 +118,8 @@ class Spark:
         if place not in self._others:
             frame, schema = self._read(place)
             name = f"rangebound_further_{id(self):x}_{len(self._others)}"
-            _readable(frame).createOrReplaceTempView(name)
+            self._further[place] = _readable(frame)
+            self._further[place].createOrReplaceTempView(name)
             self._others[place] = Further(source=exp.to_table(name), schema=schema)
         return self._others[place]
 
@@ -147,14 +150,34 @@ class Spark:
             self._copies[key] = table
         return self._copies[key]
 
-    def run(self, statement: exp.Expr) -> list[tuple[Any, ...]]:
-        """The rows of a statement's result."""
-        with _reported():
-            return [tuple(row) for row in self._query(statement).collect()]
+    def written(self, statement: exp.Expr) -> str:
+        """The text of a statement."""
+        return self.dialect.written(statement)
 
-    def _query(self, statement: exp.Expr) -> Any:
+    @contextmanager
+    def without_rows(self) -> Iterator[Callable[[str], object]]:
+        """A block with a function that runs the text of a statement on private tables without their rows."""
+        frames = {self.source.name: self._shown}
+        frames |= {each.source.name: self._further[place] for place, each in self._others.items() if not place.public}
+        try:
+            with _reported():
+                for name, frame in frames.items():
+                    _without_rows(frame).createOrReplaceTempView(name)
+            yield self.run
+        finally:
+            with _reported():
+                for name, frame in frames.items():
+                    frame.createOrReplaceTempView(name)
+
+    def run(self, statement: exp.Expr | str) -> list[tuple[Any, ...]]:
+        """The rows of a statement's result."""
+        found = self._query(statement)
+        with _reported():
+            return [tuple(row) for row in found.collect()]
+
+    def _query(self, statement: exp.Expr | str) -> Any:
         """A statement as a data frame, which is not computed yet."""
-        written = self.dialect.written(statement)
+        written = statement if isinstance(statement, str) else self.written(statement)
         with _reported():
             return self._session.sql(written)
 
@@ -211,6 +234,16 @@ def _readable(frame: Any) -> Any:
         texts = [name for name, kind in frame.dtypes if kind == "string"]
         seen |= {name: functions.try_validate_utf8(functions.col(quoted[name])) for name in texts}
     return frame.withColumns(seen) if seen else frame
+
+
+def _without_rows(frame: Any) -> Any:
+    """A frame of the same columns without rows; Spark, which cannot see that, plans a statement as on the frame."""
+    from pyspark.sql import functions, types
+
+    if not frame.schema.fields:
+        return frame.limit(0)
+    rows = functions.array().cast(types.ArrayType(frame.schema))
+    return frame.sparkSession.range(1).select(functions.inline(rows))
 
 
 def _families(kinds: list[tuple[str, str]]) -> Schema:
@@ -270,14 +303,18 @@ def _spark_column(family: Family, values: tuple[Any, ...]) -> tuple[Any, Sequenc
 
 @contextmanager
 def _reported() -> Iterator[None]:
-    """A failure of Spark in our words, which do not depend on the data."""
-    from pyspark.errors import PySparkException
+    """A failure of Spark, its Java or the way there in our words, which do not depend on the data."""
+    from pyspark.errors import AnalysisException, ArithmeticException, ParseException
 
     try:
         with _silent():
             yield
-    except PySparkException:
-        raise EngineError("statement: Spark could not run it; its own logs say why") from None
+    except RangeboundError:
+        raise
+    except Exception as reason:
+        own = isinstance(reason, (AnalysisException, ArithmeticException, ParseException))
+        kind = Unrunnable if own or "java.lang.StackOverflowError" in str(reason) else EngineError
+        raise kind("statement: Spark could not run it; its own logs say why") from None
 
 
 @contextmanager

@@ -13,9 +13,19 @@ from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import Found
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.unit import Unit
+from rangebound.release.sql.gate import not_too_deep, try_statements
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.statements import UNITS, Statement, statements
 from rangebound.release.sql.view import view
+from rangebound.sampling.entropy import secure_bits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """A statement, and its text as an engine will run it."""
+
+    statement: Statement
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +61,28 @@ class _Answers(Mapping[Key, Coordinates]):
         return len(self._keys)
 
 
+def compiled(plan: Plan, engine: Engine, salt: Salt, also: Sequence[Block] = ()) -> tuple[Compiled, ...]:
+    """The plan's statements as text, for every block of the plan and those of `also`; reads no private data."""
+    seen = view(plan, engine)
+    with not_too_deep():
+        found = statements(plan, seen.schema, salt, source=seen.source(salt), dialect=engine.dialect, also=also)
+        return tuple(Compiled(statement=each, text=engine.written(each.tree)) for each in found)
+
+
+def rehearse_statements(plan: Plan, engine: Engine, found: Sequence[Compiled]) -> None:
+    """Refuse a plan with a statement that its engine cannot run, whatever the table holds; reads no private data."""
+    asked = []
+    for each in found:
+        index = next(at for at in (*each.statement.columns, *each.statement.block.questions) if at >= 0)
+        asked.append((f"query[{index}]", plan.query[index].name, each.text))
+    try_statements(engine, asked)
+
+
+def check_statements(plan: Plan, engine: Engine) -> None:
+    """Refuse a plan whose statements its engine cannot run, as a release does before its charge."""
+    rehearse_statements(plan, engine, compiled(plan, engine, Salt.draw(secure_bits)))
+
+
 def aggregate(plan: Plan, engine: Engine, salt: Salt, also: Sequence[Block] = ()) -> tuple[Aggregate, ...]:
     """Run the plan's statements and bring their sums into coordinates, for every block of the plan and those of `also`.
 
@@ -58,10 +90,13 @@ def aggregate(plan: Plan, engine: Engine, salt: Salt, also: Sequence[Block] = ()
     order of rows. Public keys without rows are there too, with zeros.
     Edge cases: the result is exact and therefore private; only noisy numbers made of it may leave the driver.
     """
-    seen = view(plan, engine)
-    found = statements(plan, seen.schema, salt, source=seen.source(salt), dialect=engine.dialect, also=also)
-    results = [(each, engine.run(each.tree)) for each in found]
-    return tuple(_gather(plan, block, results) for block in dict.fromkeys(each.block for each in found))
+    return aggregated(plan, engine, compiled(plan, engine, salt, also))
+
+
+def aggregated(plan: Plan, engine: Engine, found: Sequence[Compiled]) -> tuple[Aggregate, ...]:
+    """The same, of statements that were compiled before."""
+    results = [(each.statement, engine.run(each.text)) for each in found]
+    return tuple(_gather(plan, block, results) for block in dict.fromkeys(each.block for each, _ in results))
 
 
 def _gather(plan: Plan, block: Block, results: list[tuple[Statement, list[Record]]]) -> Aggregate:

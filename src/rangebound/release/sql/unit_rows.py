@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
-from rangebound.release.plan.fields import WHOLE, date
+from rangebound.release.plan.fields import HUGE, WHOLE, date
 from rangebound.release.plan.per_unit import UnitColumn
 from rangebound.release.plan.table_schema import KEYS, Family, Schema
 from rangebound.release.sql.expression import (
@@ -168,7 +168,8 @@ class _UnitCompiler:
         Fewer than 2^53 rows of 2^40 each are below 2^93, for which every engine has a type.
         """
         name, (low, high) = made.arguments[0], made.values
-        if self.schema[name] is Family.INTEGER:
+        if self.schema[name] is Family.INTEGER:  # of less than 2^53
+            low, high = (max(-WHOLE, min(each, WHOLE)) for each in (low, high))
             fixed = _clipped(column(name), (math.ceil(low), math.floor(high)), Family.INTEGER)
         else:
             near = exp.Paren(this=_clipped(column(name), (low, high), Family.NUMBER))
@@ -232,7 +233,8 @@ _FAMILIES = {"count": Family.INTEGER, "distinct": Family.INTEGER, "any": Family.
 
 
 def _is_whole(ends: tuple[float, float] | None) -> bool:
-    return ends is None or all(each.is_integer() for each in ends)
+    """Whether values clipped to these ends are whole numbers for which every engine has a type."""
+    return ends is None or all(each.is_integer() and abs(each) < HUGE for each in ends)
 
 
 def _literal(value: float, family: Family) -> Tree:

@@ -15,6 +15,7 @@ from rangebound.release.engine.dialect import Dialect
 from rangebound.release.plan.column_declaration import MadeColumn
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import UNIT_TABLE, Family, check_made, check_unit_columns, extended
+from rangebound.release.sql.gate import not_too_deep
 from rangebound.release.sql.joined import joined
 from rangebound.release.sql.local_time import in_zone
 from rangebound.release.sql.made_column import made_columns
@@ -30,6 +31,11 @@ def view(plan: Plan, engine: Engine) -> View:
 
     Guarantee: where a plan adds nothing, the tree is the engine's own table, with no selection around it.
     """
+    with not_too_deep():
+        return _view(plan, engine)
+
+
+def _view(plan: Plan, engine: Engine) -> View:
     _check_names(plan, engine)
     own = in_zone(engine.source, engine.schema(), plan.zone, engine.dialect)
     seen = View(schema=own.schema, source=lambda _: own.rows())
