@@ -15,6 +15,7 @@ EXTRAS = {
     "typer": "cli",
     "pyarrow": "parquet",
     "xlsxwriter": "xlsx",
+    "openpyxl": "xlsx",
     "pyspark": "spark",
     "grpc": "spark",
     "grpc_status": "spark",

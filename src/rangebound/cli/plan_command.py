@@ -28,7 +28,7 @@ def new(
         str,
         typer.Argument(
             metavar="TABLE",
-            help="A .csv, .tsv, .parquet or DuckDB file, a database (postgresql://host/name) or a Spark server (sc://host).",
+            help="A .csv, .tsv, .xlsx, .parquet or DuckDB file, a database (postgresql://host/name) or a Spark server (sc://host).",
         ),
     ],
     unit: Annotated[
@@ -46,17 +46,20 @@ def new(
         typer.Option("--output", "-o", help="The file to write; default: standard output.", show_default=False),
     ] = None,
 ) -> None:
-    """Write a first plan for a table; read no data."""
+    """Write a first plan for a table; read no data but the first line of a text file."""
     from rangebound.release import draft, make_plan
     from rangebound.release.engine.open_engine import opened
+    from rangebound.release.engine.text_file import proposed_format
     from rangebound.release.plan.draft import drafted_bounds
     from rangebound.release.plan.table_description import read_description
+    from rangebound.release.plan.text_format import TEXT_FILES
 
     place = {next((field for start, field in _PLACES.items() if table.startswith(start)), "path"): table}
     query = [{"name": "rows", "kind": "count"}]
-    source = make_plan(
-        {"source": place | ({"table": name} if name else {}), "budget": {"epsilon": 1.0}, "query": query}
-    ).source
+    stated = place | ({"table": name} if name else {})
+    if metadata is None and "path" in place and Path(table).suffix.lower() in TEXT_FILES and Path(table).is_file():
+        stated |= proposed_format(Path(table)).text_fields
+    source = make_plan({"source": stated, "budget": {"epsilon": 1.0}, "query": query}).source
     assert source is not None
     description = None if metadata is None else read_description(metadata.read_text(encoding="utf-8", errors="replace"))
     if description is None:

@@ -252,7 +252,7 @@ def answer(found: Answer, charge: Charge, *, as_json: bool) -> None:
 
     release = found.release
     if as_json:
-        facts = {"columns": list(found.columns), "answer": found.rows(), "notes": list(found.asked.notes)}
+        facts = {"columns": list(found.columns), "answer": found.rows(), "notes": list(found.notes)}
         facts |= {"plan": found.asked.plan.to_toml(), "rows": release.rows(), "charge": charge.to_dict()}
         return _print_json({**facts, "certificate": json.loads(release.certificate)})
     table = _table(*map(plain, found.columns))

@@ -19,7 +19,7 @@ from rangebound.release.output.size import check_size, fitting
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Entry, write_certificate
 from rangebound.release.plan.model import Plan, as_plan
-from rangebound.release.plan.table_schema import cautions, check_schema
+from rangebound.release.plan.table_schema import cautions, check_schema, unread_columns
 from rangebound.release.plan_approval import demand_plan_approval
 from rangebound.release.prepare import answers, prepare, prepared, rehearse
 from rangebound.release.sql.aggregate import aggregated, compiled, rehearse_statements
@@ -85,7 +85,8 @@ def release(
         warnings.warn(each, stacklevel=3)  # past the decorator
     ready = prepare(plan)
     rehearse(ready)
-    room = None if ledger is None else check_size(ready)
+    unread = unread_columns(plan, seen.schema, seen.before_units)
+    room = None if ledger is None else check_size(ready, unread)
     asked = compiled(plan, engine, Salt.draw(secure_bits), ready.hidden)
     if ledger is not None and request is not None and ledger.published(request) is None:
         rehearse_statements(plan, engine, asked)
@@ -97,7 +98,8 @@ def release(
         cells = answers(ready, *found)
         cells = cells if room is None else fitting(ready, cells, room)
         cells = consistent(plan, cells) if plan.consistent else cells
-        return Release(plan=plan, cells=tuple(cells), mechanisms=ready.mechanisms, tables=ready.tables).to_bytes()
+        made = Release(plan=plan, cells=tuple(cells), mechanisms=ready.mechanisms, tables=ready.tables, unread=unread)
+        return made.to_bytes()
 
     def paid(_: AnyCost) -> bytes:
         try:

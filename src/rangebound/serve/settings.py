@@ -15,6 +15,7 @@ from rangebound.postgres_address import is_address
 from rangebound.release.plan.faults import reported
 from rangebound.release.plan.fields import Name, Part, as_tuple
 from rangebound.release.plan.model import Source
+from rangebound.release.plan.text_format import TextFormat
 from rangebound.release.plan.toml import lines
 
 ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")
@@ -41,7 +42,7 @@ Seconds = Annotated[float, Field(gt=0.0, le=1e6)]
 Number = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
-class DataSource(Part):
+class DataSource(TextFormat):
     """A table under its public name: where it is, and whom its releases protect.
 
     `unit` is the column that names the owner of a row; `rows_are_units = true` says that each row is one. A `public`
@@ -60,12 +61,16 @@ class DataSource(Part):
 
     @model_validator(mode="after")
     def _fits(self) -> DataSource:
-        Source(path=self.path, table=self.table, spark=self.spark, postgres=self.postgres)
+        self.source(self.path)
         if self.public and (self.unit is not None or self.rows_are_units):
             raise ValueError("a public table protects nobody; leave out unit and rows_are_units")
         if not self.public and (self.unit is None) != self.rows_are_units:
             raise ValueError("needs either unit, the column of those who are protected, or rows_are_units = true")
         return self
+
+    def source(self, path: str | None) -> Source:
+        """The table, as the release reads it; its file is at the path."""
+        return Source(path=path, table=self.table, spark=self.spark, postgres=self.postgres, **self.text_fields)
 
 
 class AccountSettings(Part):
@@ -172,7 +177,7 @@ class Server:
         """A data source, as the release reads it."""
         found = self.settings.sources[name]
         path = None if found.path is None else str(self.home / found.path)
-        return Source(path=path, table=found.table, spark=found.spark, postgres=found.postgres)
+        return found.source(path)
 
     def secrets(self) -> tuple[str, ...]:
         """What no answer for an analyst may contain: paths and addresses of this machine."""

@@ -252,9 +252,9 @@ PLAN = make_plan(plan_data([], [{"kind": "count"}, {"kind": "sum", "column": "wa
 GOOD = b"wait,who\n" + b"".join(b"%d,p%d\n" % (at % 9, at) for at in range(30))
 
 
-def sums(path, data, **options):
+def sums(path, data, *, multiline=None, **options):
     path.write_bytes(data)
-    with DuckDB(Source(path=str(path)), **options) as engine:
+    with DuckDB(Source(path=str(path), multiline=multiline), **options) as engine:
         answers, _ = found(PLAN, engine)
     return [float(answers[index][()][0]) for index in (0, 1)]
 
@@ -274,7 +274,7 @@ def sums(path, data, **options):
     ids=["plain", "other line ends", "mixed line ends", "mark", "line break", "quotes", "no last end"],
 )
 def test_well_formed_files_are_read_whole(tmp_path, data):
-    assert sums(tmp_path / "t.csv", data) == pytest.approx([30.0, 111.0], abs=1e-6)
+    assert sums(tmp_path / "t.csv", data, multiline=True) == pytest.approx([30.0, 111.0], abs=1e-6)
 
 
 @written_once()
@@ -374,6 +374,6 @@ def test_texts_of_a_csv_file_are_numbers_and_dates_in_plain_notation(tmp_path, e
     for texts in (SPELLINGS, *([each] for each in SPELLINGS[::every])):
         rows = [{"score": each or None} for each in texts]
         path.write_text("score,other\n" + "".join(f'"{each}",x\n' for each in texts), encoding="utf-8")
-        with DuckDB(Source(path=str(path)), threads=1) as engine:
+        with DuckDB(Source(path=str(path), multiline=True), threads=1) as engine:
             check_schema(plan, engine.schema())
             assert found(plan, engine) == reference.aggregates(plan, rows, SALT), texts

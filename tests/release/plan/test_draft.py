@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rangebound.errors import PlanError
 from rangebound.release import draft, parse_plan
 from rangebound.release.plan.model import Source
-from rangebound.release.plan.table_schema import Family, check_schema
+from rangebound.release.plan.table_schema import Family, TypedSchema, check_schema, unread_columns
 
 SCHEMA = {
     "who": Family.INTEGER,
@@ -89,8 +89,12 @@ def test_what_is_proposed_for_a_column_of_a_csv_file_follows_from_its_name(kind,
     found = parse_plan(filled(text)).query
     about = {"mean": (column, "mean", ()), "median": (column, "median", ()), "nothing": None}
     own = about.get(kind, (f"rows by {column}", "count", (column,)))
+    read = {"mean": "number", "median": "date"}.get(kind)
     assert [(each.name, each.kind, each.by) for each in found] == [
         ("rows", "count", ()),
         ("rows by city", "count", ("city",)),
         *([own] if own else []),
+        *([(f"{column} that is no {read}", "share", ())] if read else []),
     ]
+    grouped = {"city", *([column] if kind == "count" else [])}
+    assert {*unread_columns(parse_plan(filled(text)), TypedSchema(schema, types={}))} == grouped

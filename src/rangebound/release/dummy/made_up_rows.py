@@ -111,7 +111,7 @@ class MadeUp:
         for file, table in zip(files, (self.table, *self.joined), strict=False):
             table.write(file)
         changed = tuple(
-            each.model_copy(update={"path": other.name, "table": None})
+            each.model_copy(update={**dict.fromkeys(each.text_fields), "path": other.name, "table": None})
             for each, other in zip(joins, others, strict=True)
         )
         update: dict[str, object] = {"source": Source(path=path.name), "join": changed or None}

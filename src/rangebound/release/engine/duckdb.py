@@ -24,15 +24,16 @@ _PATIENCE = 0.1  # seconds between looks at a statement
 
 
 class DuckDB:
-    """A table in DuckDB: a CSV, Parquet or DuckDB file, or an Arrow, pandas or Polars table in memory.
+    """A table in DuckDB: a text, .xlsx, Parquet or DuckDB file, or an Arrow, pandas or Polars table in memory.
 
-    Edge cases: every column of a CSV file is text, since guessing its type would depend on the data; texts that are
-    numbers or dates in plain notation are read as such by the statements. Texts that are not UTF-8, times beyond the
-    calendar and decimals with more digits than their type has are missing values; where DuckDB's own reader of Parquet
-    stops at one, that of pyarrow takes over, which therefore must be installed. A column that not both can read,
-    whatever its rows hold, is of family OTHER, which cannot be used; it stops no plan that does not use it. So is a
-    column of a table in memory that DuckDB may stop at. What does not fit into memory goes to a folder for this user
-    alone, where `TMPDIR` says; it is gone with `close`.
+    Edge cases: every column of a text file or a workbook is text, since guessing its type would depend on the data;
+    texts that are numbers or dates as the source says are read as such by the statements. Such a file is copied once,
+    before the first statement that reads it, so all statements see the same rows. Texts that are not UTF-8, times
+    beyond the calendar and decimals with more digits than their type has are missing values; where DuckDB's own reader
+    of Parquet stops at one, that of pyarrow takes over, which therefore must be installed. A column that not both can
+    read, whatever its rows hold, is of family OTHER, which cannot be used; it stops no plan that does not use it. So is
+    a column of a table in memory that DuckDB may stop at. What does not fit into memory goes to a folder for this user
+    alone, where `TMPDIR` says, and so do the copies; it is gone with `close`.
 
     >>> import pyarrow
     >>> DuckDB(pyarrow.table({"age": [41, 27]})).schema()
@@ -66,9 +67,9 @@ class DuckDB:
         self._others: dict[Place, tuple[SeenTable, Further]] = {}
         self._copies: dict[str, exp.Table] = {}
         self._files: dict[str, str] = {}
-        self._own = data.path if isinstance(data, Source) and data.table is not None else None
+        self._own = data if isinstance(data, Source) and data.table is not None else None
         try:
-            self._table = SeenTable(self._connection, self._files, data, suffix="", field=field)
+            self._table = SeenTable(self._connection, self._files, data, suffix="", field=field, folder=self._spilled)
         except Exception:
             self.close()
             raise
@@ -91,16 +92,18 @@ class DuckDB:
         if place not in self._others:
             data: Any
             if place.path is not None:
-                data = Source(path=place.path, table=place.table)
+                data = place.source
             elif place.table in self._given:
                 data = self._given[place.table]
             elif self._own is not None:
-                data = Source(path=self._own, table=place.table)
+                data = self._own.model_copy(update={"table": place.table})
             else:
                 rule = f"no such table; give it in Python as tables={{{place.table!r}: ...}}, or name its file as path"
                 raise PlanError(f"{place.field}.table={place.table!r}: {rule}", field=f"{place.field}.table")
             suffix = f"_{len(self._others) + 1}"
-            other = SeenTable(self._connection, self._files, data, suffix=suffix, field=place.field)
+            other = SeenTable(
+                self._connection, self._files, data, suffix=suffix, field=place.field, folder=self._spilled
+            )
             self._others[place] = other, Further(source=other.source, schema=other.schema())
         return self._others[place][1]
 
@@ -150,6 +153,13 @@ class DuckDB:
     def run(self, statement: exp.Expr | str) -> list[tuple[Any, ...]]:
         """The rows of a statement's result."""
         written = statement if isinstance(statement, str) else self.written(statement)
+        try:
+            for each in self._tables:
+                each.load(written)
+        except (OSError, duckdb.Error):
+            raise EngineError(
+                "source: its file could not be copied; it may have changed, or the disk be full"
+            ) from None
         try:
             return self._tried(written)
         except Unrunnable as reason:  # or the first reader of Parquet stopped at a row

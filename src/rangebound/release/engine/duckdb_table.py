@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import glob
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,11 @@ from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.extras import need
 from rangebound.release.engine.frame import as_arrow, own_types
 from rangebound.release.engine.parquet import Unchecked, unchecked
+from rangebound.release.engine.text_file import MOST_BYTES, copy_clean, delimiter_of, header, quote_of, write_rows
+from rangebound.release.engine.workbook_file import sheet_header, sheet_rows
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
+from rangebound.release.plan.text_format import WORKBOOKS, TextFormat
 
 _RAW, _VIEW, _OTHERWISE, _FILE = "rangebound_raw", "rangebound_source", "rangebound_otherwise", "file"
 _NONE = "rangebound_none"
@@ -63,24 +65,33 @@ _FAMILIES = {
 class SeenTable:
     """A file or a table in memory, under names of its own that end in a suffix; `field` is its name in errors.
 
-    `files` are the DuckDB files that the connection has attached, by path, with their names there.
+    `files` are the DuckDB files that the connection has attached, by path, with their names there; `folder` is for
+    copies.
     """
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, files: dict[str, str], data: Any, *, suffix: str, field: str
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        files: dict[str, str],
+        data: Any,
+        *,
+        suffix: str,
+        field: str,
+        folder: str,
     ) -> None:
-        self._connection, self._files, self._field = connection, files, field
+        self._connection, self._files, self._field, self._folder = connection, files, field, Path(folder)
         self._raw, self._second, self._file, self._none = (name + suffix for name in (_RAW, _OTHERWISE, _FILE, _NONE))
         self.source = exp.to_table(_VIEW + suffix)
         self._otherwise: dict[str, str] = {}  # what the second reader of a Parquet file gives for each column
         self.alone: frozenset[str] = frozenset()  # columns that only that one reads
         self._hidden: dict[str, str] = {}  # columns that no statement can use, with their types
         self._instants: dict[str, str] = {}  # columns of times with a zone, with their types; statements see UTC
-        self._typed = True
+        self._form: TextFormat | None = None  # of a file whose columns have no types
+        self._load: Callable[[], None] | None = None  # brings the rows of such a file
         try:
             self._show_all(data)
         except (duckdb.Error, TypeError):
-            if isinstance(data, Source) and data.table is not None:
+            if isinstance(data, Source) and data.table is not None and not data.untyped:
                 rule = f"DuckDB finds no such table in {data.path!r}, or cannot read that file"
                 raise EngineError(f"{field}.table={data.table!r}: {rule}") from None
             file = "; a file is Source(path=...)" if isinstance(data, str | Path) else ""
@@ -139,21 +150,21 @@ class SeenTable:
         if not path.exists():
             raise PlanError(f"{self._field}.path={data.path!r}: there is no such file", field=f"{self._field}.path")
         plain = str(path.absolute())  # else "~" would be a folder of the user, and "a:" a place on a network
-        if data.table is not None:
+        if data.untyped and (data.table is None or path.suffix.lower() in WORKBOOKS):
+            self._texts(data, path)
+        elif data.table is not None:
             name = exp.to_identifier(self._files.get(plain, self._file), quoted=True)
             if plain not in self._files:
                 self._connection.execute(f"ATTACH {_quoted(plain)} AS {name.sql('duckdb')} (READ_ONLY)")
                 self._files[plain] = self._file
             return exp.table_(exp.to_identifier(data.table, quoted=True), db=name)
-        if path.suffix.lower() in (".csv", ".tsv"):
-            self._csv(path)
         elif _is_parquet(data.path):
             need("pyarrow", what=f"{self._field}.path={data.path!r}")  # else one row could stop the release
             # A file's own word about its smallest and largest numbers leaves out NaN, and must not be taken for all.
             scan = f"read_parquet({_quoted(glob.escape(plain))}, hive_partitioning = false, can_have_nan = true)"
             self._connection.execute(f"CREATE OR REPLACE VIEW {self._raw} AS FROM {scan}")
         else:
-            rule = "must end in .csv, .tsv or .parquet; for a DuckDB file name its table too"
+            rule = "must end in .csv, .tsv, .xlsx or .parquet; for a DuckDB file name its table too"
             raise PlanError(f"{self._field}.path={data.path!r}: {rule}", field=f"{self._field}.path")
         return raw
 
@@ -184,26 +195,39 @@ class SeenTable:
         self._otherwise, self.alone = {}, frozenset()
         return True
 
-    def _csv(self, path: Path) -> None:
-        delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-        # Bytes that are not UTF-8 may stand anywhere below; only those of the header, which is public, are looked at.
-        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            first = file.readline()
-        try:  # an open quotation mark must not draw in the lines below
-            header = next(csv.reader([first], delimiter=delimiter, strict=True), [])
-        except csv.Error:
-            header = []
-        if not header or len(set(header)) < len(header) or not all(map(_readable, header)):
-            raise ArgumentError(
-                f"{self._field}.path={str(path)!r}: the first line must name every column, each differently"
-            )
-        columns = dict.fromkeys(header, "VARCHAR")
-        options: dict[str, Any] = {"header": True, "auto_detect": False, "columns": columns, "sep": delimiter}
-        options |= {"quotechar": '"', "escapechar": '"', "null_padding": True, "ignore_errors": True}
-        # Strict or in parallel, the reader fails at mixed line ends or quoted line breaks, and so tells of the data.
+    def _texts(self, data: Source, path: Path) -> None:
+        """Let the columns of a file without types be seen, which all are texts; its rows are there after `load`."""
+        form = TextFormat(**data.text_fields)
+        book = path.suffix.lower() in WORKBOOKS
+
+        def names() -> list[str]:
+            return sheet_header(path, data.table, form, self._field) if book else header(path, form, self._field)
+
+        found, copy = names(), self._folder / f"{self._raw}.csv"
+        options: dict[str, Any] = {"header": True, "auto_detect": False, "columns": dict.fromkeys(found, "VARCHAR")}
+        options |= {"sep": "," if book else delimiter_of(path, form), "quotechar": quote_of(form)}
+        options |= {"escapechar": quote_of(form), "max_line_size": MOST_BYTES, "buffer_size": 2 * MOST_BYTES}
+        # Strict, the reader stops at a quoted carriage return; in parallel, at a quoted line break.
         options |= {"strict_mode": False, "parallel": False, "hive_partitioning": False}
-        self._typed = False
-        self._connection.read_csv(glob.escape(str(path.absolute())), **options).create_view(self._raw)
+
+        def load() -> None:
+            if names() != found:
+                raise OSError("the file has another header than before")
+            if book:
+                write_rows(sheet_rows(path, data.table, form, len(found)), found, copy)
+            else:
+                copy_clean(path, form, found, copy)
+            self._connection.read_csv(glob.escape(str(copy)), **options).create_view(self._raw)
+
+        self._form, self._load = form, load
+        columns = ", ".join(f"CAST(NULL AS VARCHAR) AS {_named(name)}" for name in found)
+        self._connection.execute(f"CREATE OR REPLACE VIEW {self._raw} AS SELECT {columns} WHERE false")
+
+    def load(self, written: str) -> None:
+        """Bring the rows of a file without types, before the first statement whose text names the table."""
+        if self._load is not None and self.source.name in written:
+            self._load()
+            self._load = None
 
     def schema(self) -> Schema:
         """The names and families of the columns; reads no data."""
@@ -211,8 +235,8 @@ class SeenTable:
             found = self._types(self.source)
         except duckdb.Error:
             raise EngineError(f"source={self.source.name!r}: DuckDB has no such table") from None
-        if not self._typed:
-            return dict.fromkeys(found, Family.UNTYPED)
+        if self._form is not None:
+            return TypedSchema(dict.fromkeys(found, Family.UNTYPED), types={}, forms=dict.fromkeys(found, self._form))
         families = {name: _FAMILIES.get(str(kind.id).upper(), Family.OTHER) for name, kind in found.items()}
         own = {name: str(kind) for name, kind in found.items() if families[name] is Family.OTHER}
         own |= {**self._instants, **self._hidden}
@@ -248,11 +272,6 @@ def _seen(name: str, kind: Any, seen: Mapping[str, str], digits: int | None = No
 
 def _quoted(text: str) -> str:
     return exp.Literal.string(text).sql("duckdb")
-
-
-def _readable(name: str) -> bool:
-    """Whether the name of a column is not empty, and text."""
-    return bool(name) and not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _shown(data: Any) -> str:

@@ -11,7 +11,9 @@ from sqlglot import exp
 
 from rangebound.errors import EngineError
 from rangebound.release.engine.dialect import Dialect
+from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_schema import Schema
+from rangebound.release.plan.text_format import PLAIN, TextFormat
 
 Record = tuple[Any, ...]
 """A row of a result: whole numbers, texts and NULL, as the engine gives them."""
@@ -25,13 +27,19 @@ Relation = exp.Table | exp.Select
 class Place:
     """Where a further table of a plan is: a file, a table of a DuckDB file, or a table by its name.
 
-    `field` is the join's own name in errors.
+    `field` is the join's own name in errors, `form` how a text file is written.
     """
 
     field: str
     path: str | None
     table: str | None
     public: bool
+    form: TextFormat = PLAIN
+
+    @property
+    def source(self) -> Source:
+        """The file."""
+        return Source(path=self.path, table=self.table, **self.form.text_fields)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,6 @@ from rangebound.postgres_address import NO_PASSWORD, checked_address
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.engine.interface import Further, Place, Relation, Unrunnable
 from rangebound.release.engine.postgres_dialect import FEW, OVERFLOW, POSTGRES, POSTGRES_OF_FEW, UNDERFLOW
-from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 
 if TYPE_CHECKING:
@@ -341,7 +340,7 @@ def _local(place: Place, given: Any) -> Further:
     """A public table of this machine, written into the statement: DuckDB reads it, so that it means the same there."""
     from rangebound.release.engine.duckdb import DuckDB
 
-    data = given if place.path is None else Source(path=place.path, table=place.table)
+    data = given if place.path is None else place.source
     with DuckDB(data, field=place.field) as engine:
         found = engine.schema()
         instants = found.instants if isinstance(found, TypedSchema) else ()

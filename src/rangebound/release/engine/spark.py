@@ -260,9 +260,8 @@ def _local(session: Any, place: Place, given: Any) -> tuple[Any, Schema]:
     from pyspark.sql import types
 
     from rangebound.release.engine.duckdb import DuckDB
-    from rangebound.release.plan.model import Source
 
-    data = given if place.path is None else Source(path=place.path, table=place.table)
+    data = given if place.path is None else place.source
     with DuckDB(data, field=place.field) as engine:
         found = engine.schema()
         instants = found.instants if isinstance(found, TypedSchema) else ()

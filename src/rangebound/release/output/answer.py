@@ -61,8 +61,13 @@ class Answer:
         return "\n".join([*(plain(line.rstrip()) for line in lines), *self.said()])
 
     def said(self) -> list[str]:
-        """What the numbers are of, and where an answer is not quite what other databases would give."""
-        return [*scope_lines(self.asked.plan), *(f"note: {plain(each)}" for each in self.asked.notes)]
+        """What the numbers are of, where they are not quite what other databases would give, and what is unknown."""
+        return [*scope_lines(self.asked.plan), *(f"note: {plain(each)}" for each in self.notes)]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Those of the translation, and those of the release."""
+        return (*self.asked.notes, *self.release.notes)
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)

@@ -17,8 +17,10 @@ from rangebound.release.prepare import Prepared
 _LONGEST = -1.7976931348623157e308  # no double has more characters
 
 
-def check_size(ready: Prepared) -> int:
+def check_size(ready: Prepared, unread: tuple[str, ...] = ()) -> int:
     """Refuse a plan whose table might not go into the ledger; give the bytes that are left for keys selected privately.
+
+    `unread` are the columns that the table names so.
 
     Guarantee: looks at the plan alone. No table of a plan that passes is over the ledger's limit, if `fitting` has
     looked at its privately selected keys.
@@ -30,7 +32,7 @@ def check_size(ready: Prepared) -> int:
     True
     """
     room = PAYLOAD_LIMIT - len(
-        Release(plan=ready.plan, cells=(), mechanisms=ready.mechanisms, tables=ready.tables).to_bytes()
+        Release(plan=ready.plan, cells=(), mechanisms=ready.mechanisms, tables=ready.tables, unread=unread).to_bytes()
     )
     for block in blocks(ready.plan):
         room -= sum(_bytes(ready, block, block.keys or ()))

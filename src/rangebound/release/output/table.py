@@ -43,7 +43,8 @@ class Release:
     noise, which is all that the interval is for. `bias` bounds how far the number is off on average, at any true answer
     in its interval; `unbiased` is the number before it was moved into its support, where the plan asks for it; a number
     is `unreliable` where its interval is wider than the number.
-    `tables` are the optimal tables that numbers were drawn from, by the place of their question in the plan.
+    `tables` are the optimal tables that numbers were drawn from, by the place of their question in the plan. `unread`
+    are columns of a text file of which no number says how many values could not be read.
     `print` shows the numbers as a table of text, a notebook as one of HTML.
     """
 
@@ -52,6 +53,7 @@ class Release:
     mechanisms: tuple[str, ...]
     certificate: str = ""
     tables: Mapping[int, Table] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Release: {arguments.counted(len(self.cells), 'number')}, {self.plan.budget}>"
@@ -86,8 +88,10 @@ class Release:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What could not be made consistent, and why, where the plan asks for consistent numbers."""
-        return notes(self.plan, self.cells)
+        """What could not be made consistent, and what is unknown of a text file."""
+        names = ", ".join(map(repr, self.unread))
+        unread = f"how many values of {names} could not be read from the text file is unknown; they count as missing"
+        return (*notes(self.plan, self.cells), *([unread] if self.unread else []))
 
     @cached_property
     def _biases(self) -> list[float | None]:
@@ -152,6 +156,7 @@ class Release:
             "scopes": list(scopes(self.plan)),
             "cells": [_plain_cell(cell) for cell in self.cells],
             **({"tables": self._plain_tables} if self.tables else {}),
+            **({"unread": list(self.unread)} if self.unread else {}),
         }
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True).encode()
 
@@ -172,13 +177,14 @@ class Release:
             places = {each.name: at for at, each in enumerate(plan.query)}
             stored = dict(found.get("tables", {}))
             tables = {places[name]: Table.from_dict({"table": data}) for name, data in stored.items()}
+            unread = tuple(map(str, found.get("unread", ())))
         except (ValueError, KeyError, TypeError, RecursionError, PlanError):
             old = f'"format":"{_FIRST_FORMAT}"'.encode() in data
             rule = "was published by version 0.1, which counts missing values otherwise; read it with that version"
             raise ArgumentError(
                 f"data={arguments.shown(data)}: {rule if old else 'must be the bytes of a release'}"
             ) from None
-        return cls(plan=plan, cells=cells, mechanisms=mechanisms, certificate=certificate, tables=tables)
+        return cls(plan=plan, cells=cells, mechanisms=mechanisms, certificate=certificate, tables=tables, unread=unread)
 
     def to_csv(self) -> str:
         """The table as CSV."""

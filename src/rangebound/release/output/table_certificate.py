@@ -399,7 +399,7 @@ def _check_table(release: Release, ready: Prepared) -> None:
         )
     said = ready.mechanisms
     _demand(release.mechanisms == said, "mechanisms", "are not those of the plan")
-    whole = Release(plan=plan, cells=tuple(made), mechanisms=said, tables=ready.tables).to_bytes()
+    whole = replace(release, cells=tuple(made), mechanisms=said, tables=ready.tables).to_bytes()
     _demand(whole == release.to_bytes(), "published", "contains numbers in another notation")  # such as -0.0
 
 

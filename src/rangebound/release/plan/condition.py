@@ -115,8 +115,9 @@ class Condition(Part):
     """One condition on a row, such as `{column = "age", is = ">=", value = 18}`; several hold together.
 
     Guarantee: whether a row meets it depends on that row alone, and evaluating it never fails.
-    Edge cases: NULL, NaN and infinities are missing, and so is a text that is not a number where the value is one. The
-    values 1 and true make different conditions: a field "1" of a CSV file meets the first alone.
+    Edge cases: NULL, NaN and infinities are missing, and so is a text that is not a number, a date or a truth value
+    where the value is one. The values 1 and true make different conditions: a field "1" of a CSV file meets both, a
+    field "yes" the second alone.
 
     >>> Condition(column="age", comparison=">=", value=18).value
     18.0

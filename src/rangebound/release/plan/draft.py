@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from rangebound.arguments import counted
 from rangebound.errors import plain
+from rangebound.release.plan.expressions.nodes import Named
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_description import TableDescription
 from rangebound.release.plan.table_schema import (
@@ -94,14 +95,14 @@ def draft(
     if unit is not None:
         check_unit_column(schema, unit, "unit")
     named = source.path or source.table or ""
-    stem = PurePath(named).stem or "people"
-    bare = named.lower().endswith((".csv", ".tsv")) and source.path is not None
+    stem, suffix = PurePath(named).stem or "people", PurePath(named).suffix.lower()
+    bare = source.untyped
     text = _HEAD.format(
         name=quoted(PurePath(named).name),
         made="the names and types of its columns" if description is None else "the description of its columns",
         columns=", ".join(f"{quoted(name)} ({type_name(schema, name)})" for name in schema),
-        source="\n".join(f"{key} = {quoted(value)}" for key, value in source.model_dump(exclude_none=True).items()),
-        bare=" A .csv file has no types: keep the queries about numbers, and group by texts." if bare else "",
+        source="\n".join([*_stated(source), *(_FORMAT if bare else [])]),
+        bare=f" A {suffix} file has no types: keep the queries about numbers, and group by texts." if bare else "",
         unit=quoted(unit or TO_FILL_IN),
         most=known.rows or 1,
         **_BOUNDS,
@@ -131,7 +132,33 @@ def draft(
 # column = {quoted(name)}
 # range = {ends}     # {words}
 """
+        if untyped and "# of = " not in text:  # one shows how to ask
+            text += _unread(name, kind)
     return text
+
+
+def _unread(name: str, kind: str) -> str:
+    """A question about the values of a text file that are not what they are read as, behind number signs."""
+    column, read = Named(name), "number" if kind == "mean" else "date"
+    return f"""
+# [[query]]
+# name = {quoted(f"{name} that is no {read}")}
+# kind = "share"      # of all rows; without it, nobody knows how many values were missing because they were unreadable
+# of = {quoted(f"missing({read}({column})) and not missing({column})")}
+# weight = 0.1        # beside 1 for each of the others
+"""
+
+
+_FORMAT = (
+    '# decimal = ","              # if numbers are not written 1234.5: their decimal sign, and what parts thousands',
+    '# thousands = "."',
+    '# date_format = "%d.%m.%Y"   # if dates are not written 2025-01-31',
+)
+
+
+def _stated(source: Source) -> list[str]:
+    given = source.model_dump(exclude_none=True)
+    return [f"{key} = {quoted(each) if isinstance(each, str) else str(each).lower()}" for key, each in given.items()]
 
 
 def _groups(columns: list[str]) -> str:

@@ -124,8 +124,23 @@ EFFECTS: Mapping[str, str] = {
         "how many keys are published, from the most frequent on; no more than `[keys]` lists, and fewer where fewer "
         "are selected privately"
     ),
-    "Source.path": "a `.csv`, `.tsv`, `.parquet` or DuckDB file; relative to the folder of the plan",
-    "Source.table": "the table in a DuckDB file, of a database (`schema.table`) or on a Spark Connect server",
+    "Source.path": "a `.csv`, `.tsv`, `.xlsx`, `.parquet` or DuckDB file; relative to the folder of the plan",
+    "Source.table": (
+        "the table in a DuckDB file, of a database (`schema.table`) or on a Spark Connect server, or the sheet of an "
+        "`.xlsx` file, whose first one it is without it"
+    ),
+    "TextFormat.encoding": 'of a text file, such as `"latin-1"`, `"windows-1252"` or `"utf-16"`; without it, UTF-8',
+    "TextFormat.delimiter": "what stands between the values of a text file; without it, `,` or in a `.tsv` file a tab",
+    "TextFormat.quote": 'the quotation mark of a text file; without it `"`, and none where it is empty',
+    "TextFormat.multiline": (
+        "whether a quoted value may go on in the next line; else it ends with its line, so that an unclosed quotation "
+        "mark damages one line"
+    ),
+    "TextFormat.decimal": "the decimal sign of numbers in texts; without it, a point",
+    "TextFormat.thousands": "what stands between groups of digits of numbers in texts; without it, nothing",
+    "TextFormat.date_format": (
+        'how dates are written in texts, such as `"%d.%m.%Y"`; without it, `"%Y-%m-%d"`. A time of day may follow'
+    ),
     "Source.spark": (
         "the address of a Spark Connect server, `sc://host:15002`, without a token, because plans are published"
     ),

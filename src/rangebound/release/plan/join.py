@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema, model_validator
 
-from rangebound.release.plan.fields import Name, Part
+from rangebound.release.plan.fields import Name
+from rangebound.release.plan.text_format import TextFormat
 from rangebound.release.plan.unit import MOST_ROWS, Unit
 
 MOST_JOINS = 20
@@ -37,7 +38,7 @@ Pairs = Annotated[dict[Name, Name], Field(min_length=1, max_length=_MOST_COLUMNS
 """Names of our columns, each with the name of theirs; a list stands for columns of the same name in both."""
 
 
-class Join(Part):
+class Join(TextFormat):
     """Columns of another table, beside those of each row whose columns `on` are the same there.
 
     `on` and `columns` map names in the plan's table to names in the other one. With `how = "inner"` rows without a
@@ -65,6 +66,8 @@ class Join(Part):
             raise ValueError("rows and own_rows are bounds of a private table; a public one has each key once")
         if not self.public and self.rows is None:
             raise ValueError("rows: missing; a private table needs the most rows that are joined for each key")
+        if self.misfit_of_format:
+            raise ValueError(self.misfit_of_format)
         return self
 
     @property

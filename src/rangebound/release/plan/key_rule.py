@@ -152,7 +152,7 @@ class KeyRule(Part):
     @property
     def kind(self) -> type:
         """What the listed values are, if all are of one type; else text."""
-        kinds = {type(each) for some in (self.values or (), *(self.fold or {}).values()) for each in some}
+        kinds = set(map(type, self.listed_values))
         return kinds.pop() if len(kinds) == 1 else str
 
     @property
@@ -179,9 +179,14 @@ class KeyRule(Part):
         return days or self.span is not None
 
     @property
+    def listed_values(self) -> Iterator[Plain]:
+        """The values that are listed, as keys or for those of a fold."""
+        return (one for some in (self.values or (), *(self.fold or {}).values()) for one in some)
+
+    @property
     def listed(self) -> Iterator[str]:
-        """The values that are listed, as keys or for those of a fold, as texts."""
-        return (canonical(one) for some in (self.values or (), *(self.fold or {}).values()) for one in some)
+        """The same as texts."""
+        return map(canonical, self.listed_values)
 
     @property
     def repeated(self) -> str:

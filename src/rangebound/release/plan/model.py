@@ -28,6 +28,7 @@ from rangebound.release.plan.key_rule import Combination, KeyRule, Keys
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.per_unit import UnitColumn, UnitColumns, independent, unit_columns
 from rangebound.release.plan.questions import MADE, Question
+from rangebound.release.plan.text_format import TextFormat
 from rangebound.release.plan.time_zone import Zone
 from rangebound.release.plan.toml_text import toml_text, written_fields
 from rangebound.release.plan.unit import MOST_ROWS, Period, Unit
@@ -36,8 +37,8 @@ _MOST_GROUPS = 100_000
 _SMALLEST_DELTA = 1e-24  # noise for a smaller one takes minutes to calibrate, and is that of no delta
 
 
-class Source(Part):
-    """Where the table is: a CSV or Parquet file, or a table of a DuckDB file, a PostgreSQL database or a Spark server.
+class Source(TextFormat):
+    """Where the table is: a text file, a workbook, a Parquet file, or a table of DuckDB, PostgreSQL or a Spark server.
 
     Edge cases: a plan is published with its table, so an address with a token is refused here, which `--spark` takes,
     and so is one with a password.
@@ -58,6 +59,8 @@ class Source(Part):
             raise ValueError(f"postgres: {misfit}")
         if self.spark is not None and "token=" in self.spark.lower():
             raise ValueError("spark: must hold no token, since plans are published; give the whole address by --spark")
+        if self.misfit_of_format:
+            raise ValueError(self.misfit_of_format)
         return self
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
 from rangebound import arguments
@@ -12,14 +13,15 @@ from rangebound.release.plan.column_declaration import MadeColumn
 from rangebound.release.plan.condition import Comparison, Condition, Plain, kind_of, size
 from rangebound.release.plan.expressions.conjunction import HIDDEN, hidden_text
 from rangebound.release.plan.expressions.nodes import Named
-from rangebound.release.plan.expressions.typed import column_uses
+from rangebound.release.plan.expressions.typed import column_uses, compared_constants
 from rangebound.release.plan.expressions.value_type import ValueType
 from rangebound.release.plan.faults import in_query
-from rangebound.release.plan.fields import HUGE, number
+from rangebound.release.plan.fields import HUGE, canonical, number
 from rangebound.release.plan.key_rule import KeyRule
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import Values
 from rangebound.release.plan.model import Plan
+from rangebound.release.plan.text_format import PLAIN, TextFormat
 
 _WORDY = re.compile(
     "address|band|bracket|branch|brand|breed|category|city|class|colou?r|comments?|country|county|department|description|"
@@ -57,25 +59,43 @@ class TypedSchema(dict[str, Family]):
     """A schema that also has the engine's own names of the types of columns that cannot be used, for messages.
 
     The `instants` are those of them whose types have a time zone; statements see each as a timestamp in UTC. They can
-    be used in a plan with a `zone`, as local time.
+    be used in a plan with a `zone`, as local time. `forms` says how the texts of untyped columns spell numbers and
+    dates.
 
     >>> TypedSchema({"at": Family.OTHER}, types={"at": "TIME"}).types["at"]
     'TIME'
     """
 
-    def __init__(self, families: Schema, *, types: Mapping[str, str], instants: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        families: Schema,
+        *,
+        types: Mapping[str, str],
+        instants: Iterable[str] = (),
+        forms: Mapping[str, TextFormat] | None = None,
+    ) -> None:
         super().__init__(families)
         self.types = dict(types)
         self.instants = tuple(instants)
+        self.forms = dict(forms or {})
 
 
-def extended(schema: Schema, more: Schema) -> Schema:
-    """A schema with further columns, or others in the place of some, which keeps the names of types."""
+def extended(schema: Schema, more: Schema) -> dict[str, Family]:
+    """A schema with further columns, or others in the place of some, which keeps the names of types and the forms."""
+    families, forms = {**schema, **more}, {**_forms(schema), **_forms(more)}
     if not isinstance(schema, TypedSchema):
-        return {**schema, **more}
-    families = {**schema, **more}
+        return TypedSchema(families, types={}, forms=forms) if forms else families
     left = (each for each in schema.instants if families[each] is Family.OTHER)
-    return TypedSchema(families, types=schema.types, instants=left)
+    return TypedSchema(families, types=schema.types, instants=left, forms=forms)
+
+
+def _forms(schema: Schema) -> Mapping[str, TextFormat]:
+    return schema.forms if isinstance(schema, TypedSchema) else {}
+
+
+def form_of(schema: Schema, column: str) -> TextFormat:
+    """How the texts of a column spell numbers and dates."""
+    return _forms(schema).get(column, PLAIN)
 
 
 def type_name(schema: Schema, column: str) -> str:
@@ -115,10 +135,11 @@ _USED = {
 }
 """The families that serve a function of a column as it stands."""
 _OTHERWISE: dict[tuple[ValueType, Family | None], str] = {
-    **dict.fromkeys(((ValueType.NUMBER, each) for each in (_F.DATE, _F.TIMESTAMP)), "date"),
-    (ValueType.NUMBER, _F.TEXT): "number",
+    **dict.fromkeys(((ValueType.NUMBER, each) for each in (_F.DATE, _F.TIMESTAMP)), "date({}) reads it"),
+    (ValueType.NUMBER, _F.TEXT): "number({}) reads it",
+    **dict.fromkeys(((ValueType.TRUTH, each) for each in (_F.INTEGER, _F.NUMBER, _F.DECIMAL)), "{} == 1 compares it"),
 }
-"""Functions that read a column whose type does not serve as it is used."""
+"""What to write for a column whose type does not serve as it is used."""
 
 
 def check_schema(plan: Plan, schema: Schema) -> None:
@@ -151,8 +172,9 @@ def _check_schema(plan: Plan, schema: Schema) -> None:
         for column in question.keyed:
             _check_key(schema, column, plan.rule(column), f"{place}.column")
         for each in question.conditions:
-            _need(schema, each.column, _families(each), f"{place}.where", _CONDITION)
+            _need(schema, each.column, _families(each), f"{place}.where", _CONDITION, way=_way(schema, each))
             _comparable(schema, each.column, each.values, f"{place}.where")
+            _check_values(schema, each.column, _texts(each.values), f"{place}.where")
         for field, column in question.compares.items():
             _need(schema, column, KEYS, f"{place}.{field}", "distinct values, which are compared as keys")
         for field, values in _read(question, place):
@@ -181,6 +203,8 @@ def _read(question: Kind, place: str) -> Iterator[tuple[str, Values]]:
 
 def _check_key(schema: Schema, column: str, rule: KeyRule | None, field: str) -> None:
     """Refuse a grouping column whose values no key can be made of, as its rule makes it."""
+    if rule is not None:
+        _check_values(schema, column, rule.listed_values, f"keys.{column}")
     if rule is None or (rule.bins is None and not rule.dated):
         _need(schema, column, KEYS, field, "a grouping key")
     elif rule.bins is None:
@@ -189,6 +213,43 @@ def _check_key(schema: Schema, column: str, rule: KeyRule | None, field: str) ->
     else:
         _need(schema, column, _DATES if rule.dated else _NUMBERS, field, "bins of days" if rule.dated else "bins")
         _comparable(schema, column, [number(each) for each in rule.bins], f"keys.{column}.bins")
+
+
+_TYPES = {_F.INTEGER: int, _F.BOOLEAN: bool, _F.DATE: datetime.date, _F.TIMESTAMP: datetime.date}
+"""What a key of a typed column is."""
+_PARSED: dict[type, Callable[[str], int | datetime.date]] = {
+    int: int,
+    bool: "true".__eq__,
+    datetime.date: datetime.date.fromisoformat,
+}
+_WAYS = {int: "whole numbers, such as 1 and 0", bool: "true and false", datetime.date: "dates, such as 2025-01-31"}
+
+
+def _check_values(schema: Schema, column: str, values: Iterable[object], field: str) -> None:
+    """Refuse a key, or a text to compare with, that no value of a typed column can be: whatever the data, none is it.
+
+    A text that spells a value as keys are written is that value.
+    """
+    if schema.get(column) not in _TYPES:
+        return
+    kind = _TYPES[schema[column]]
+    for each in values:
+        if not (_spells(each, kind) if isinstance(each, str) else type(each) is kind):
+            rule = f"is no value of a column of type {type_name(schema, column)}, so no row can have it"
+            raise PlanError(f"{field}: {arguments.shown(each)} {rule}; write {_WAYS[kind]}", field=field)
+
+
+def _spells(text: str, kind: type) -> bool:
+    """Whether a text is the key of a value of a type."""
+    try:
+        return canonical(_PARSED[kind](text)) == text
+    except ValueError:
+        return False
+
+
+def _texts(values: Iterable[object]) -> Iterator[str]:
+    """The texts of a condition; numbers, dates and truth values that it compares are refused by the column's type."""
+    return (each for each in values if isinstance(each, str))
 
 
 def check_made(plan: Plan, schema: Schema, made: Sequence[MadeColumn], table: str = "the table") -> None:
@@ -209,8 +270,10 @@ def check_made(plan: Plan, schema: Schema, made: Sequence[MadeColumn], table: st
         for use, name, kind in column_uses(one.value):
             if name not in names:
                 read = _OTHERWISE.get((kind, schema.get(name)), "")
-                way = f"{use}; {read}({Named(name)}) reads it" if read else use
+                way = f"{use}; {read.format(Named(name))}" if read else use
                 _need(schema, name, _USED[use] if use in _USED else _READ[kind], one.field, way, table)
+        for name, values in compared_constants(one.value):
+            _check_values(schema, name, _texts(values), one.field)
 
 
 def _comparable(schema: Schema, column: str, values: Iterable[Plain], field: str) -> None:
@@ -229,27 +292,83 @@ def cautions(plan: Plan, schema: Schema, before_units: Schema | None = None) -> 
 
     Guarantee: made of the plan and the names and types of the columns.
     """
+    for seen, column, field, read_as in _all_reads(plan, schema, before_units):
+        if read_as in (ValueType.NUMBER, ValueType.DATE):
+            yield from _caution(seen, column, field, dated=read_as is ValueType.DATE)
+
+
+def unread_columns(plan: Plan, schema: Schema, before_units: Schema | None = None) -> tuple[str, ...]:
+    """Columns of a text file that a plan reads, and does not ask how many of their values cannot be read so.
+
+    It asks by an expression with `missing(number(x))`, `missing(date(x))` or `missing(x == true)`, and of texts, which
+    cannot be read where they have bytes that are no character, with `missing(x)`, by such a condition, or by a group of
+    what is missing.
+
+    Guarantee: made of the plan and the names and types of the columns.
+    """
+    rows = schema if before_units is None else before_units
+    steps = (rows, plan.early), (schema, plan.made)
+    reads = [(seen, column, read_as) for seen, column, _, read_as in _all_reads(plan, schema, before_units)]
+    reads += [
+        (seen, column, _FUNCTIONS[use])
+        for seen, made in steps
+        for one in made
+        for use, column, _ in column_uses(one.value)
+        if use in _FUNCTIONS
+    ]
+    found = dict.fromkeys((column, kind) for seen, column, kind in reads if seen.get(column) is Family.UNTYPED)
+    texts = [str(one.value) for _, made in steps for one in made]
+    texts += [f"missing({Named(each.column)})" for one in plan.query for each in one.conditions if not each.values]
+    grouped = {column: plan.rule(column) for one in plan.query for column in (*one.by, *one.keyed)}
+    texts += [f"missing({Named(name)})" for name, rule in grouped.items() if rule is not None and rule.missing]
+    open_ = [
+        name
+        for name, kind in found
+        if not any(f"missing({_UNREAD[kind].format(Named(name))})" in each for each in texts)
+    ]
+    return tuple(dict.fromkeys(open_))
+
+
+_UNREAD = {
+    ValueType.NUMBER: "number({})",
+    ValueType.DATE: "date({})",
+    ValueType.TRUTH: "{} == true",
+    ValueType.TEXT: "{}",
+}
+_FUNCTIONS = {"number(...)": ValueType.NUMBER, "date(...)": ValueType.DATE, "hour(...)": ValueType.DATE}
+
+
+def _all_reads(plan: Plan, schema: Schema, before_units: Schema | None) -> Iterator[tuple[Schema, str, str, ValueType]]:
+    """Columns that a plan reads, but for those of units and joins: their table, name, and field of the plan."""
     rows = schema if before_units is None else before_units
     for seen, made in ((rows, plan.early), (schema, plan.made)):
         for one in made:
             for _, name, read_as in column_uses(one.value):
-                if read_as in (ValueType.NUMBER, ValueType.DATE):
-                    yield from _caution(seen, name, one.field, dated=read_as is ValueType.DATE)
+                if read_as in _UNREAD:
+                    yield seen, name, one.field, read_as
     for own in plan.of_unit:
         if own.function in ("first", "last") and rows.get(own.arguments[1]) is Family.UNTYPED:  # a text spells its day
-            yield from _caution(rows, own.arguments[1], own.field, dated=True)
+            yield rows, own.arguments[1], own.field, ValueType.DATE
     if plan.counted_unit.period is not None:
-        yield from _caution(schema, plan.counted_unit.period.column, "unit.period.column", dated=True)
+        yield schema, plan.counted_unit.period.column, "unit.period.column", ValueType.DATE
     for index, question in enumerate(plan.query):
         place = f"query[{index}]"
         if question.period is not None:
-            yield from _caution(schema, question.period.column, f"{place}.period.column", dated=True)
+            yield schema, question.period.column, f"{place}.period.column", ValueType.DATE
         for field, values in _read(question, place):
-            yield from _caution(schema, values.column, f"{field}.column", dated=values.dated)
+            yield schema, values.column, f"{field}.column", ValueType.DATE if values.dated else ValueType.NUMBER
+        for column in (*question.by, *question.keyed, *question.compares.values()):
+            rule = plan.rule(column)
+            read_as = ValueType.TEXT
+            if rule is not None and (rule.bins is not None or rule.span is not None):
+                read_as = ValueType.DATE if rule.dated else ValueType.NUMBER
+            yield schema, column, f"{place}.by", read_as
         for each in question.conditions:
-            kind = kind_of(each.values[0]) if each.values else str
-            if kind not in (str, bool):
-                yield from _caution(schema, each.column, f"{place}.where", dated=kind is not float)
+            if each.values:
+                yield schema, each.column, f"{place}.where", _KINDS[kind_of(each.values[0])]
+
+
+_KINDS = {float: ValueType.NUMBER, datetime.date: ValueType.DATE, bool: ValueType.TRUTH, str: ValueType.TEXT}
 
 
 def sounds_like_text(column: str) -> bool:
@@ -315,8 +434,21 @@ def _families(condition: Condition) -> tuple[Family, ...]:
     return _COMPARED.get(kind_of(condition.values[0]), _DATES)
 
 
+def _way(schema: Schema, condition: Condition) -> str:
+    """What to write in place of a truth value for a column of numbers."""
+    number = schema.get(condition.column) in (Family.INTEGER, Family.NUMBER, Family.DECIMAL)
+    truth = bool(condition.values) and kind_of(condition.values[0]) is bool
+    return " (compare it with 1 or 0, as in x == 1)" if number and truth else ""
+
+
 def _need(
-    schema: Schema, column: str, families: tuple[Family, ...], field: str, use: str, table: str = "the table"
+    schema: Schema,
+    column: str,
+    families: tuple[Family, ...],
+    field: str,
+    use: str,
+    table: str = "the table",
+    way: str = "",
 ) -> None:
     if use != _CONDITION and hidden_text(column) is not None:
         rule = f"a column whose name begins with {HIDDEN!r} cannot be used, since expressions in where are named so"
@@ -329,7 +461,7 @@ def _need(
         wanted = ", ".join(each.value for each in families if each is not Family.UNTYPED)
         rule = f"is of type {type_name(schema, column)}, which does not serve for {use}; it takes {wanted}"
         whole = family is Family.NUMBER and Family.INTEGER in families
-        way = " (a column of whole numbers that has become one of floats can be stored as integers)" if whole else ""
+        way = " (a column of whole numbers that has become one of floats can be stored as integers)" if whole else way
         way = _LOCAL if _zoned(schema, column) else way
         raise PlanError(f"{field}={column!r}: {rule}{way}", field=field)
 

@@ -12,7 +12,19 @@ from sqlglot import exp
 from rangebound.release.plan.condition import Comparison, Condition, Plain, kind_of, size
 from rangebound.release.plan.fields import HUGE, WHOLE, number
 from rangebound.release.plan.table_schema import Family, Schema
-from rangebound.release.sql.expression import Tree, as_key, as_number, column, double, every, finite, integer, text
+from rangebound.release.sql.expression import (
+    Tree,
+    as_key,
+    as_number,
+    choice,
+    column,
+    double,
+    every,
+    finite,
+    integer,
+    spelled_truth,
+    text,
+)
 
 _SIGNS: dict[Comparison, type[Tree]] = {
     Comparison.EQUAL: exp.EQ,
@@ -66,8 +78,10 @@ def _compared(condition: Condition, schema: Schema) -> tuple[Tree, bool]:
     name, family = condition.column, schema[condition.column]
     kind = kind_of(condition.values[0]) if condition.values else None
     numeric = family not in (Family.TEXT, Family.UNTYPED) if kind is None else kind not in (str, bool)
+    if kind is bool and family is not Family.BOOLEAN:  # a text that is no truth value is missing, and not unequal
+        return choice(*spelled_truth(column(name))), False
     if not numeric:
-        return as_key(name, schema, kind=bool if kind is bool else str), False
+        return as_key(name, schema), False
     return as_number(name, schema, dated=kind is datetime.date), True
 
 

@@ -16,7 +16,8 @@ from sqlglot import exp
 
 from rangebound.release.plan.expressions.conjunction import HIDDEN, hidden_text
 from rangebound.release.plan.fields import WHOLE
-from rangebound.release.plan.table_schema import Family, Schema
+from rangebound.release.plan.table_schema import Family, Schema, form_of
+from rangebound.release.plan.text_format import PLAIN, TextFormat, day_parts
 
 SOURCE = "source"
 
@@ -26,7 +27,9 @@ SOURCE = "source"
 _NUMERAL = r"^ *[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,3})? *\z"
 _LONGEST = 1000
 _TRUE, _FALSE = r"^ *[Tt][Rr][Uu][Ee] *\z", r"^ *[Ff][Aa][Ll][Ss][Ee] *\z"
-_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?\z"
+_YES, _NO = r"^ *([Tt]([Rr][Uu][Ee])?|[Yy]([Ee][Ss])?|1) *\z", r"^ *([Ff]([Aa][Ll][Ss][Ee])?|[Nn][Oo]?|0) *\z"
+_TIME = r"([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?"
+_DAY = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{_TIME}\z"
 _TIMED = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T]([01][0-9]|2[0-3]):"
 _FIRST_DAY, _LAST_DAY = datetime.date(1, 1, 1), datetime.date(9999, 12, 31)
 
@@ -93,6 +96,8 @@ def as_number(name: str, schema: Schema, *, dated: bool = False) -> Tree:
     family, this = schema[name], column(name)
     if dated or family in (Family.DATE, Family.TIMESTAMP):
         return _days(as_day(name, schema))
+    if family is Family.UNTYPED:
+        return _from_text(this, form_of(schema, name))
     return _AS_NUMBER[family](this)
 
 
@@ -128,11 +133,57 @@ def _spelled(this: Tree, *cases: tuple[Tree, Tree], otherwise: Tree | None = Non
     return choice((longer(this, _LONGEST), other), *cases, otherwise=otherwise)
 
 
-def _from_text(this: Tree) -> Tree:
+def _plain_number(this: Tree, form: TextFormat) -> Tree:
+    """A number as the source writes it in plain notation; NULL for a text that is none, whatever else it is.
+
+    Groups before the decimal sign have two or three digits, and the last of them three: so 1,2 is no number where the
+    comma stands between thousands, as 1.2 is none where the comma is the decimal sign.
+    """
+    sign, mark = form.decimal or ".", form.thousands
+    if sign == "." and mark is None:
+        return this
+    groups = "" if mark is None else f"[0-9]{{1,3}}([{mark}][0-9]{{2,3}})*[{mark}][0-9]{{3}}|"
+    pattern = rf"^ *[+-]?({groups}[0-9]*)([{sign}][0-9]*)?([eE][+-]?[0-9]{{1,3}})? *\z"
+    plain = _replaced(_replaced(_text(this), mark or "", ""), sign, ".")
+    return _spelled(this, (_matches(_text(this), pattern), plain))
+
+
+def _plain_day(this: Tree, form: TextFormat) -> Tree:
+    """A date as the source writes it as 2025-01-31, with what is behind it; NULL for a text that is none."""
+    if form.date_format is None:
+        return this
+    order, separator = day_parts(form.date_format)
+    widths = [4 if letter == "Y" else 2 for letter in order]
+    digits = [f"[0-9]{{{'1,' if separator and width == 2 else ''}{width}}}" for width in widths]
+    pattern = f"^{(f'[{separator}]' if separator else '').join(digits)}{_TIME}\\z"
+    first = _part(_replaced(_text(this), "T", " "), " ", 1)
+    parts: dict[str, Tree] = {}
+    for at, letter in enumerate(order):
+        start = integer(sum(widths[:at]) + 1)
+        cut = exp.Substring(this=first.copy(), start=start, length=integer(widths[at]))
+        found = _part(first, separator, at + 1) if separator else cut
+        parts[letter] = exp.Anonymous(this="LPAD", expressions=[found, integer(widths[at]), text("0")])
+    after = exp.Add(this=exp.Length(this=first.copy()), expression=integer(1))
+    pieces = parts["Y"], text("-"), parts["m"], text("-"), parts["d"], exp.Substring(this=_text(this), start=after)
+    whole = reduce(lambda a, b: exp.DPipe(this=a, expression=b), pieces)
+    return _spelled(this, (_matches(_text(this), pattern), whole))
+
+
+def _replaced(this: Tree, old: str, new: str) -> Tree:
+    return exp.Anonymous(this="REPLACE", expressions=[this, text(old), text(new)]) if old not in ("", new) else this
+
+
+def _part(this: Tree, separator: str, at: int) -> Tree:
+    """The part of a text at a place, counted from 1, between separators; empty where there are fewer."""
+    return exp.Anonymous(this="SPLIT_PART", expressions=[this.copy(), text(separator), integer(at)])
+
+
+def _from_text(this: Tree, form: TextFormat = PLAIN) -> Tree:
     """The number that a text is, or a truth value in words as 1 or 0."""
+    plain = _plain_number(this, form)
     return _spelled(
         this,
-        (_matches(_text(this), _NUMERAL), _parsed(this, "DOUBLE")),
+        (_matches(_text(plain), _NUMERAL), _parsed(plain, "DOUBLE")),
         (_matches(_text(this), _TRUE), double(1.0)),
         (_matches(_text(this), _FALSE), double(0.0)),
     )
@@ -147,7 +198,6 @@ _AS_NUMBER: dict[Family, Callable[[Tree], Tree]] = {
     Family.INTEGER: lambda this: exp.cast(this, "DOUBLE"),
     Family.NUMBER: lambda this: exp.cast(this, "DOUBLE"),
     Family.DECIMAL: _from_decimal,
-    Family.UNTYPED: _from_text,
     Family.BOOLEAN: _from_boolean,
 }
 
@@ -167,12 +217,13 @@ _AS_DAY: dict[Family, Callable[[Tree], Tree]] = {
     Family.DATE: _known_day,
     Family.TIMESTAMP: lambda this: _known_day(exp.cast(this, "DATE")),
     Family.TEXT: _written_day,
-    Family.UNTYPED: _written_day,
 }
 
 
 def as_day(name: str, schema: Schema) -> Tree:
     """A column as dates; a value that is not one between the years 1 and 9999 is NULL."""
+    if schema[name] is Family.UNTYPED:
+        return _written_day(_plain_day(column(name), form_of(schema, name)))
     return _AS_DAY[schema[name]](column(name))
 
 
@@ -198,8 +249,9 @@ def read_hour(name: str, schema: Schema) -> Tree:
     there = exp.Not(this=exp.Is(this=as_number(name, schema, dated=True), expression=exp.Null()))
     if schema[name] is Family.TIMESTAMP:
         return choice((there, exp.Extract(this=exp.var("HOUR"), expression=this)))
-    written = exp.Substring(this=_text(this), start=integer(12), length=integer(2))
-    timed = every([_matches(_text(this), _TIMED), there])
+    day = _plain_day(this, form_of(schema, name))
+    written = exp.Substring(this=_text(day), start=integer(12), length=integer(2))
+    timed = every([_matches(_text(day), _TIMED), there])
     return exp.TryCast(this=_spelled(this, (timed, written)), to=exp.DataType.build("INT"), safe=True)
 
 
@@ -220,7 +272,8 @@ def as_key(name: str, schema: Schema, *, kind: type = str) -> Tree:
     """A column as the text of a key; NULL where there is none.
 
     Where the keys are of a `kind`, a text that spells one in another way is that one: "1.0" is the whole number 1,
-    "TRUE" is true, and a time of day behind a date is left out. The key of a timestamp is its day.
+    "TRUE", "t", "yes", "y" and "1" are true, and a time of day behind a date is left out. The key of a timestamp is its
+    day.
     """
     family, this = schema[name], column(name)
     if family is Family.BOOLEAN:
@@ -228,16 +281,18 @@ def as_key(name: str, schema: Schema, *, kind: type = str) -> Tree:
     if family in (Family.DATE, Family.TIMESTAMP):
         return exp.cast(as_day(name, schema), "TEXT")
     if kind in _SPELLED and family in (Family.TEXT, Family.UNTYPED):
-        return _spelled(this, *_SPELLED[kind](this), otherwise=_text(this))
+        return _spelled(this, *_SPELLED[kind](this, form_of(schema, name)), otherwise=_text(this))
     return exp.cast(this, "TEXT")
 
 
-def _spelled_truth(this: Tree) -> list[tuple[Tree, Tree]]:
-    return [(_matches(_text(this), _TRUE), text("true")), (_matches(_text(this), _FALSE), text("false"))]
+def spelled_truth(this: Tree, form: TextFormat = PLAIN) -> list[tuple[Tree, Tree]]:
+    """The cases of a text that is a truth value, each with its key."""
+    return [(_matches(_text(this), _YES), text("true")), (_matches(_text(this), _NO), text("false"))]
 
 
-def _spelled_whole(this: Tree) -> list[tuple[Tree, Tree]]:
+def _spelled_whole(this: Tree, form: TextFormat) -> list[tuple[Tree, Tree]]:
     """A whole number below 2^53 by its digits; a longer one is the key that it is written as."""
+    this = _plain_number(this, form)
     x = _parsed(this, "DOUBLE")
     small = exp.Between(this=x, low=double(1.0 - WHOLE), high=double(WHOLE - 1.0))
     whole = exp.EQ(this=exp.Floor(this=x.copy()), expression=x.copy())
@@ -245,12 +300,13 @@ def _spelled_whole(this: Tree) -> list[tuple[Tree, Tree]]:
     return [(tests, exp.cast(exp.cast(x.copy(), "BIGINT"), "TEXT"))]
 
 
-def _spelled_day(this: Tree) -> list[tuple[Tree, Tree]]:
+def _spelled_day(this: Tree, form: TextFormat) -> list[tuple[Tree, Tree]]:
+    this = _plain_day(this, form)
     return [(_matches(_text(this), _DAY), exp.Left(this=_text(this), expression=integer(10)))]
 
 
-_SPELLED: dict[type, Callable[[Tree], list[tuple[Tree, Tree]]]] = {
-    bool: _spelled_truth,
+_SPELLED: dict[type, Callable[[Tree, TextFormat], list[tuple[Tree, Tree]]]] = {
+    bool: spelled_truth,
     int: _spelled_whole,
     datetime.date: _spelled_day,
 }

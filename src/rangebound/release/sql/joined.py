@@ -36,10 +36,13 @@ from rangebound.release.plan.table_schema import (
     TEXTS,
     Family,
     Schema,
+    TypedSchema,
     check_join_key,
     check_joined_column,
     extended,
+    form_of,
 )
+from rangebound.release.plan.text_format import TextFormat
 from rangebound.release.sql.expression import Tree, as_key, as_number, choice, column, double, every, integer, local
 from rangebound.release.sql.expression import text as literal
 from rangebound.release.sql.group_order import Salt, digest, shortened
@@ -92,7 +95,9 @@ def _place(plan: Plan, join: Join, field: str) -> Place:
         return Place(field=field, path=None, table=join.table, public=join.public)
     if plan.folder is None:
         raise PlanError(f"{field}.path: files of a plan that comes from elsewhere are not read", field=f"{field}.path")
-    return Place(field=field, path=str(Path(plan.folder) / join.path), table=join.table, public=join.public)
+    path = str(Path(plan.folder) / join.path)
+    form = TextFormat(**join.text_fields)
+    return Place(field=field, path=path, table=join.table, public=join.public, form=form)
 
 
 def _as_other(found: Relation) -> Tree:
@@ -121,7 +126,7 @@ def _keys(join: Join, own: Schema, other: Schema, field: str, unit: str | None) 
     return found
 
 
-def _families(join: Join, own: Schema, other: Schema, field: str) -> dict[str, Family]:
+def _families(join: Join, own: Schema, other: Schema, field: str) -> Schema:
     """The families of the columns that come along, under their new names."""
     taken = {each.casefold() for each in own}
     for name, theirs in join.columns.items():
@@ -131,7 +136,9 @@ def _families(join: Join, own: Schema, other: Schema, field: str) -> dict[str, F
             raise PlanError(
                 f"{field}.columns={name!r}: {rule}columns = {{other_name = {theirs!r}}}", field=f"{field}.columns"
             )
-    return {name: other[theirs] for name, theirs in join.columns.items()}
+    found = {name: other[theirs] for name, theirs in join.columns.items()}
+    forms = {name: form_of(other, theirs) for name, theirs in join.columns.items()}
+    return TypedSchema(found, types={}, forms=forms)
 
 
 def _copied(engine: Engine, rows: exp.Select, width: int, field: str) -> Relation:

@@ -23,7 +23,7 @@ from rangebound.release.plan.expressions.nodes import Constant, Named
 from rangebound.release.plan.expressions.typed import Typed, whole
 from rangebound.release.plan.expressions.value_type import CALENDAR, Range, ValueType
 from rangebound.release.plan.fields import WHOLE, number
-from rangebound.release.plan.table_schema import Family, Schema
+from rangebound.release.plan.table_schema import Family, Schema, extended
 from rangebound.release.sql.comparison import meets
 from rangebound.release.sql.expression import (
     Tree,
@@ -39,6 +39,7 @@ from rangebound.release.sql.expression import (
     read_hour,
     read_number,
     source_name,
+    spelled_truth,
     text,
 )
 
@@ -57,7 +58,7 @@ def made_columns(
     is missing.
     """
     reserved = frozenset(each.name.casefold() for each in columns)
-    steps = _ColumnSteps(schema=dict(schema), reserved=reserved, dialect=dialect)
+    steps = _ColumnSteps(schema=extended(schema, {}), reserved=reserved, dialect=dialect)
     for each in columns:
         steps.make(each)
     return list(steps.layers), steps.schema
@@ -199,9 +200,8 @@ def _is_number(tree: Tree) -> bool:
 def _truth_column(name: str, schema: Schema) -> Tree:
     if schema[name] is Family.BOOLEAN:
         return column(name)
-    words = as_key(name, schema, kind=bool)
-    same = [exp.EQ(this=words.copy(), expression=text(each)) for each in ("true", "false")]
-    return choice((same[0], exp.true()), (same[1], exp.false()))
+    (yes, _), (no, _) = spelled_truth(column(name))
+    return choice((yes, exp.true()), (no, exp.false()))
 
 
 _READ: Mapping[ValueType, Callable[[str, Schema], Tree]] = {

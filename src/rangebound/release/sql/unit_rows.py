@@ -20,7 +20,7 @@ from sqlglot import exp
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.plan.fields import HUGE, WHOLE, date
 from rangebound.release.plan.per_unit import UnitColumn
-from rangebound.release.plan.table_schema import KEYS, Family, Schema
+from rangebound.release.plan.table_schema import KEYS, Family, Schema, TypedSchema, form_of
 from rangebound.release.sql.expression import (
     Tree,
     as_key,
@@ -43,7 +43,8 @@ _HALFWAY = 2**54 - 1  # times 2^970: half way between the largest double and 2^1
 def unit_rows(seen: View, unit: str, columns: Sequence[UnitColumn], dialect: Dialect) -> View:
     """A view with one row for each unit that has rows, and the columns that are made of them."""
     compiler = _UnitCompiler(seen.schema, unit, dialect)
-    schema = {each.name: compiler.family(each) for each in columns}
+    forms = {each.name: form_of(seen.schema, each.arguments[0]) for each in columns if each.arguments}
+    schema = TypedSchema({each.name: compiler.family(each) for each in columns}, types={}, forms=forms)
     found = {each.name: compiler.aggregate(each) for each in columns}
     layers = [
         {each.name: compiler.number(each) for each in columns if each.function == "sum"},

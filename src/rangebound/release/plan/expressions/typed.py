@@ -240,3 +240,14 @@ def column_uses(found: Typed, place: str = "") -> Iterator[tuple[str, str, Value
         yield words.get(found.type, f"{place}(...)"), found.node.name, found.type
     for each in found.parts:
         yield from column_uses(each, found.node.function if isinstance(found.node, Call) else "")
+
+
+def compared_constants(found: Typed) -> Iterator[tuple[str, Sequence[object]]]:
+    """The columns that are compared as they stand, each with the constants that it is compared with."""
+    if isinstance(found.node, Call) and found.node.function in ("==", "!=", "in", "not in"):
+        constants = [each.node.value for each in found.parts if isinstance(each.node, Constant)]
+        for each in found.parts:
+            if isinstance(each.node, Named):
+                yield each.node.name, constants
+    for each in found.parts:
+        yield from compared_constants(each)

@@ -1,0 +1,241 @@
+"""Text files as clean copies: a line is a row, and whatever is wrong with a value makes it missing, and nothing else.
+
+DuckDB's own reader leaves out lines that it cannot read, or stops at them, depending on which columns are asked for.
+So a file is copied first, once for all statements of a release, into one that has nothing wrong: UTF-8, the same
+number of values in each line, and quotation marks where they are needed. Lines that are so already, which is most of
+them, are copied as they are, many at a time.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Literal, TextIO
+
+from rangebound.errors import ArgumentError
+from rangebound.release.plan.text_format import PLAIN, TextFormat, codec
+
+LONGEST_LINE = 1_000_000
+"""Characters of a line that are read; a value behind them is missing."""
+MOST_BYTES = 8 * LONGEST_LINE
+"""More bytes than a line of a clean copy has: up to four a character, and quotation marks around each value."""
+_BLOCK = 1 << 18  # characters that are read at a time, well below a line's longest
+_DAMAGED = "\udc80"  # stands for bytes that are no character; no text has it
+_HANDLER = "rangebound.damaged"
+_GUESSES = (",", ";", "\t", "|")
+
+
+def _damaged(error: UnicodeError) -> tuple[str, int]:
+    """One byte further, so that no line end after damaged bytes is ever taken for a part of them."""
+    assert isinstance(error, UnicodeDecodeError)
+    return _DAMAGED, error.end if error.encoding.startswith("utf-16") else error.start + 1
+
+
+codecs.register_error(_HANDLER, _damaged)
+
+
+def delimiter_of(path: Path, form: TextFormat) -> str:
+    """What separates the values of a file."""
+    return form.delimiter or ("\t" if path.suffix.lower() == ".tsv" else ",")
+
+
+def quote_of(form: TextFormat) -> str:
+    """The quotation mark of a clean copy, whether or not the file itself has one."""
+    return form.quote or '"'
+
+
+def header(path: Path, form: TextFormat, field: str = "source") -> list[str]:
+    """The names of the columns of a file, from its first line, which is public; nothing below it is looked at.
+
+    Edge cases: a line that does not name every column, each differently, is an `ArgumentError` with the way out.
+    """
+    with _opened(path, form) as file:
+        first = file.readline(LONGEST_LINE)
+    line = first.rstrip("\r\n")
+    delimiter = delimiter_of(path, form)
+
+    def refused(rule: str) -> ArgumentError:
+        return ArgumentError(f"{field}.path={str(path)!r}: {rule}")
+
+    if _DAMAGED in line:
+        stated = repr(form.encoding or "utf-8")
+        raise refused(f'the first line is not {stated}; state the encoding of the file, such as encoding = "cp1252"')
+    if first.endswith("\r"):
+        raise refused("the first line ends with a carriage return alone; write the file with line feeds")
+    other = next((each for each in _GUESSES if each != delimiter and each in line), None)
+    if other is not None and delimiter not in line and form.delimiter is None:
+        raise refused(
+            f'the first line has no {delimiter!r}; state the delimiter, such as delimiter = "{_shown(other)}"'
+        )
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if form.quote == "" else csv.QUOTE_MINIMAL
+    try:  # an open quotation mark must not draw in the lines below
+        names = next(csv.reader([line], delimiter=delimiter, quotechar=quote_of(form), quoting=quoting, strict=True))
+    except (csv.Error, StopIteration):
+        names = []
+    if len(first) == LONGEST_LINE or not names or len(set(names)) < len(names) or not all(names):
+        raise refused("the first line must name every column, each differently")
+    return names
+
+
+def _shown(delimiter: str) -> str:
+    return "\\t" if delimiter == "\t" else delimiter
+
+
+def proposed_format(path: Path) -> TextFormat:
+    """What the first line of a text file says of its format, for a first plan; no other line is looked at.
+
+    Its encoding where it is not UTF-8 (by its mark, or else that of Windows in Western Europe), and the delimiter that
+    stands there most often, where it is not the usual one.
+    """
+    with path.open("rb") as file:
+        marked = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    form = TextFormat(encoding="utf-16") if marked else PLAIN
+    with _opened(path, form) as text:
+        line = text.readline(LONGEST_LINE)
+    if _DAMAGED in line:
+        form = TextFormat(encoding="cp1252")
+    best = max(_GUESSES, key=line.count)
+    if line.count(best) and best != delimiter_of(path, PLAIN):
+        form = form.model_copy(update={"delimiter": best})
+    return form
+
+
+def _opened(path: Path, form: TextFormat) -> TextIO:
+    """A file as text, in which bytes that are no character are marked; nothing in it raises an error."""
+    name = codec(form.encoding or "utf-8")
+    if name == "utf-16":
+        with path.open("rb") as file:
+            name = "utf-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-16-le"
+    return path.open(encoding="utf-8-sig" if name == "utf-8" else name, errors=_HANDLER, newline="")
+
+
+def copy_clean(path: Path, form: TextFormat, names: Sequence[str], copy: Path) -> None:
+    """Write the clean copy of a file, in UTF-8 with a header, for the delimiter and quotation mark of the file.
+
+    Guarantee: raises nothing but `OSError`, whatever bytes the file has below its first line. Each line that is not
+    empty is one row, and what it holds changes no other row; with `multiline`, a quoted value goes on until its
+    quotation mark. In a row, a value that has bytes without a character, or a text behind its closing quotation mark,
+    or no closing one, is missing, and so is one that the line does not have; what it has beyond the columns is left
+    out.
+    """
+    lines = _Lines(delimiter_of(path, form), form.quote if form.quote is not None else '"', len(names))
+    with _opened(path, form) as file, copy.open("w", encoding="utf-8", newline="") as out:
+        out.write(lines.written(list(names)))
+        file.readline(LONGEST_LINE)
+        row: list[str] = []  # the lines of one that goes on
+        length = 0
+        for block in _blocks(file):
+            if not row and lines.all_clean(block):
+                out.write(block)
+                continue
+            for line in block.split("\n")[:-1]:
+                goes_on = form.multiline and lines.goes_on(line, inside=bool(row))
+                if length <= LONGEST_LINE:
+                    row.append(line)
+                    length += len(line) + 1
+                if not goes_on:
+                    out.write(lines.clean("\n".join(row)))
+                    row, length = [], 0
+        out.write(lines.clean("\n".join(row)))
+
+
+def write_rows(rows: Iterable[Sequence[str | None]], names: Sequence[str], copy: Path) -> None:
+    """Write rows of texts as such a copy, for the delimiter and quotation mark of plain CSV."""
+    lines = _Lines(",", '"', len(names))
+    with copy.open("w", encoding="utf-8", newline="") as out:
+        out.write(lines.written(list(names)))
+        out.writelines(map(lines.written, rows))
+
+
+def _blocks(file: TextIO) -> Iterator[str]:
+    """The text of a file in blocks of whole lines, each of which ends with a line feed alone."""
+    left = ""
+    while piece := file.read(_BLOCK):
+        head, end, tail = piece.rpartition("\n")
+        if end:
+            yield (left + head + end).replace("\r\n", "\n")
+            left = tail
+        elif len(left) <= LONGEST_LINE:  # what is behind is not read
+            left += piece
+    if left:
+        yield left.rstrip("\r") + "\n"
+
+
+class _Lines:
+    """How lines of a file are read and written: `width` values with a delimiter, and quotation marks if it has any."""
+
+    def __init__(self, delimiter: str, quote: str, width: int) -> None:
+        self.delimiter, self.quote, self.width = delimiter, quote, width
+        self.mark = quote or '"'
+        d, q = re.escape(delimiter), re.escape(self.mark)
+        plain, inside = f"[^{d}{q}\n\r{_DAMAGED}]*+", f"(?:[^{q}\n\r{_DAMAGED}]++|{q}{q})*+"
+        value = f"(?:{q}{inside}{q}|{plain})" if quote else plain
+        row = f"(?!\n){value}" if width == 1 else f"{value}(?:{d}{value}){{{width - 1}}}"
+        self._clean_block, self._clean_line = re.compile(f"(?:{row}\n)*+"), re.compile(row)
+        self._quoted = re.compile(f"(?:[^{q}]++|{q}{q})*+")
+
+    def all_clean(self, block: str) -> bool:
+        """Whether the lines of a block are already as those of the copy."""
+        return len(block) <= LONGEST_LINE and self._clean_block.fullmatch(block) is not None
+
+    def clean(self, line: str) -> str:
+        """A line of the copy, with its end; nothing for an empty line, which is no row."""
+        line = line.rstrip("\r")
+        if not line:
+            return ""
+        if len(line) <= LONGEST_LINE and self._clean_line.fullmatch(line):
+            return f"{line}\n"
+        values = self.values(line[:LONGEST_LINE])
+        if len(line) > LONGEST_LINE:
+            values[-1] = None
+        return self.written([*values[: self.width], *[None] * (self.width - len(values))])
+
+    def written(self, values: Sequence[str | None]) -> str:
+        """Values as a line of the copy, with its end; those beyond its longest length are missing."""
+        q, lengths = self.mark, accumulate(len(each or "") for each in values)
+        values = [each if length <= LONGEST_LINE else None for each, length in zip(values, lengths, strict=True)]
+        if self.width == 1 and not values[0]:  # an empty line would be none
+            return f"{q}{q}\n"
+        return self.delimiter.join(f"{q}{each.replace(q, q + q)}{q}" if each else "" for each in values) + "\n"
+
+    def values(self, line: str) -> list[str | None]:
+        """The values of a line; None for one that is damaged."""
+        return [None if value is None or _DAMAGED in value else value for value, _ in self._scanned(line)]
+
+    def goes_on(self, line: str, *, inside: bool) -> bool:
+        """Whether a quoted value is open at the end of a line, at whose beginning one is where it is `inside` it."""
+        if not inside and self._clean_line.fullmatch(line):
+            return False
+        *_, (_, opened) = self._scanned(line, inside=inside)
+        return opened
+
+    def _scanned(self, line: str, *, inside: bool = False) -> Iterator[tuple[str | None, bool]]:
+        """The values, None for one that is quoted wrongly; each with whether its quotation mark is still open."""
+        at, q = 0, self.quote
+        while True:
+            if inside or (q and line.startswith(q, at)):
+                begin = at if inside else at + 1
+                inside = False
+                closed = self._quoted.match(line, begin)
+                assert closed is not None
+                if closed.end() == len(line):
+                    yield None, True
+                    return
+                at = closed.end() + 1
+                end = self._end(line, at)
+                yield (closed[0].replace(q * 2, q) if end == at else None), False
+            else:
+                end = self._end(line, at)
+                yield line[at:end], False
+            if end == len(line):
+                return
+            at = end + 1
+
+    def _end(self, line: str, at: int) -> int:
+        """Where the next delimiter is, or the end of the line."""
+        found = line.find(self.delimiter, at)
+        return len(line) if found < 0 else found

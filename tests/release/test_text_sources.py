@@ -1,0 +1,499 @@
+"""Tables in text files and workbooks: 300 damaged files against Python's csv and pandas, with the same description.
+
+The oracle cuts a file into lines and a line into values letter by letter; where Python's strict reader accepts the
+line, that must agree. Numbers and dates are pandas's. Nothing is known to either but the header and the description.
+"""
+
+import csv
+import datetime
+import io
+import math
+import random
+import re
+
+import duckdb
+import openpyxl
+import pandas
+import pyarrow
+import pytest
+
+from rangebound.errors import PlanError
+from rangebound.ledger.book import Ledger
+from rangebound.release import Source, make_plan, release
+from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.engine.interface import Place
+from rangebound.release.engine.spark import Spark
+from rangebound.release.output.report import report
+from rangebound.release.output.table_certificate import check_certificate
+from rangebound.release.plan.table_schema import check_schema, form_of
+from rangebound.release.plan.text_format import TextFormat
+from rangebound.release.sql.view import view
+from tests.release.engine.test_engines import found
+from tests.release.postgres_tables import on_postgres
+
+NAMES = ["who", "wait", "day", "sex", "well", "floor"]
+FIRST, LAST = datetime.date(2025, 1, 1), datetime.date(2025, 12, 31)
+KEYS = {
+    "sex": {"values": ["männlich", "weiblich"], "missing": "none", "other": "other"},
+    "floor": {"values": [1, 2, 3], "missing": "none", "other": "other"},
+    "day": {"months": [FIRST, LAST], "missing": "none", "other": "other"},
+    "well": {"values": [True, False], "missing": "none", "other": "other"},
+}
+QUERY = [
+    {"name": "rows", "kind": "count"},
+    {"name": "wait", "kind": "mean", "column": "wait", "range": [0, 5000]},
+    {"name": "well", "kind": "count", "where": "well"},
+    {"name": "unwell", "kind": "count", "where": "well != true"},
+    {"name": "unread", "kind": "share", "of": "missing(number(wait)) and not missing(wait)"},
+    *({"name": f"by {each}", "kind": "count", "by": [each]} for each in KEYS),
+]
+PLAN = make_plan({"budget": {"epsilon": 1.0}, "keys": KEYS, "query": QUERY})
+YES, NO = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
+
+
+def description(chance):
+    """A public description of a file."""
+    encoding = chance.choice(["utf-8", "latin-1", "cp1252", "utf-16", "utf-16-be", "cp437", "mac-roman", "iso8859-15"])
+    decimal = chance.choice([".", ","])
+    marks = [None, *({",", ".", "'", " ", "_"} - {decimal})]
+    return TextFormat(
+        encoding=encoding,
+        delimiter=chance.choice([",", ";", "|", "\t", ":"]),
+        quote=chance.choice(['"', '"', "'", ""]),
+        decimal=decimal,
+        thousands=chance.choice(sorted(marks, key=str)),
+        date_format=chance.choice([None, "%d.%m.%Y", "%m/%d/%Y", "%Y%m%d", "%d-%m-%Y"]),
+    )
+
+
+def number(chance, form):
+    value = chance.choice([chance.randrange(6000), round(chance.uniform(0, 6000), 2), -chance.randrange(90)])
+    if form.thousands is not None and chance.random() < 0.7:
+        return f"{value:,}".replace(",", "T").replace(".", form.decimal).replace("T", form.thousands)
+    return str(value).replace(".", form.decimal)
+
+
+def day(chance, form):
+    text = (FIRST + datetime.timedelta(days=chance.randrange(380))).strftime(form.date_format or "%Y-%m-%d")
+    return text + chance.choice(["", "", " 10:30", "T23:59:59.5"])
+
+
+ODD = ["", "abc", "1.2.3", "--", "12a", "1,2", "1.2", " 7 ", "n/a", "31.02.2025", "2025-02-30", "1e2", "9" * 400]
+
+
+def made_rows(chance, form):
+    """Rows of texts, some of which are not what their column is read as."""
+    columns = [
+        lambda: f"p{chance.randrange(20)}",
+        lambda: number(chance, form),
+        lambda: day(chance, form),
+        lambda: chance.choice(["männlich", "weiblich", "x"]),
+        lambda: chance.choice([*YES, *NO, "maybe"]).replace("t", chance.choice("tT")),
+        lambda: chance.choice(["1", "2", "3", "4", "1" + form.decimal + "0"]),
+    ]
+    return [[chance.choice(ODD) if chance.random() < 0.1 else make() for make in columns] for _ in range(30)]
+
+
+def line_of(chance, row, form):
+    d, q = form.delimiter, form.quote
+    quoted = (d, q, "\n") if q else ()
+    whole = []
+    for each in row:
+        each = each.replace(d, "") if not q else each
+        need = any(mark in each for mark in quoted) or (q and chance.random() < 0.2)
+        whole.append(f"{q}{each.replace(q, q + q)}{q}" if need else each)
+    return d.join(whole)
+
+
+def damaged(chance, data, unit):
+    """A line with some bytes that nobody meant to be there; of UTF-16, pairs of bytes."""
+    pieces = [b'"', b"'", b",", b";", b"|", b"\r", b"\x00", b'""', b"\t", b":", b"a" * 3000]
+    raw = [b"\xff", b"\xe2\x82", b"\x81", b"\x8f\xa2"] if unit == 1 else [b"\xd8\x00", b"\x00\xdc", b"\xdb\xff"]
+    for _ in range(chance.choice([1, 1, 2, 4])):
+        at = chance.randrange(0, len(data) + 1, unit)
+        wide = chance.choice(pieces)
+        wide = wide if unit == 1 else wide.decode().encode(chance.choice(["utf-16-le", "utf-16-be"]))
+        new = chance.choice([wide, chance.choice(raw), b""])
+        data = data[:at] + new + data[chance.choice([at, at, min(len(data), at + 3 * unit)]) :]
+    return data
+
+
+def damaged_file(chance, form):
+    codec = "utf-16-le" if form.encoding == "utf-16" else form.encoding
+    unit = 2 if codec.startswith("utf-16") else 1
+    lines = [form.delimiter.join(NAMES).encode(codec)]
+    for row in made_rows(chance, form):
+        line = line_of(chance, row, form).encode(codec, "replace")
+        lines.append(damaged(chance, line, unit) if chance.random() < 0.3 else line)
+        if chance.random() < 0.05:
+            lines.append(b"")
+    end = chance.choice(["\n", "\r\n"]).encode(codec)
+    mark = "\ufeff".encode(codec) if form.encoding in ("utf-16", "utf-8") and chance.random() < 0.5 else b""
+    return mark + end.join(lines) + chance.choice([end, b""])
+
+
+# The oracle.
+
+
+def lines_of(data, form):
+    """The lines below the header as text; bytes that are no character are U+FFFD, which no row has on purpose."""
+    codec = form.encoding
+    if codec.startswith("utf-16"):
+        codec = "utf-16-be" if codec == "utf-16-be" else "utf-16-le"
+        units = [data[at : at + 2] for at in range(0, len(data), 2)]
+        end, lines = "\n".encode(codec), [[]]
+        for each in units:
+            lines.append([]) if each == end else lines[-1].append(each)
+        lines = [b"".join(each) for each in lines]
+    else:
+        lines = data.split(b"\n")
+    texts = [each.decode(codec, "replace").rstrip("\r") for each in lines]
+    return [each for each in texts[1:] if each]
+
+
+def values_of(line, form):
+    """The values of a line, letter by letter."""
+    d, q = form.delimiter, form.quote
+    found, value, state = [], "", "begin"
+    for letter in line:
+        if state == "begin" and q and letter == q:
+            state = "quoted"
+        elif state == "quoted":
+            state, value = ("closed", value) if letter == q else (state, value + letter)
+        elif state == "closed" and letter == q:
+            state, value = "quoted", value + q
+        elif letter == d:
+            found.append(None if state == "wrong" else value)
+            value, state = "", "begin"
+        elif state in ("closed", "wrong"):
+            state = "wrong"
+        else:
+            state, value = "plain", value + letter
+    found.append(None if state in ("quoted", "wrong") else value)
+    _agrees_with_csv(line, found, form)
+    whole = [each if each and "\ufffd" not in each else None for each in found]
+    return (whole + [None] * len(NAMES))[: len(NAMES)]
+
+
+def _agrees_with_csv(line, found, form):
+    quoting = csv.QUOTE_MINIMAL if form.quote else csv.QUOTE_NONE
+    try:
+        reader = csv.reader([line], delimiter=form.delimiter, quotechar=form.quote or '"', quoting=quoting, strict=True)
+        expected = next(reader)
+    except csv.Error:
+        return
+    assert found == expected
+
+
+GROUPED = r"[+-]?(?:\d{1,3}(?:T\d{2,3})*T\d{3}|\d*)(?:D\d*)?(?:e\d+)?"
+
+
+def as_numbers(texts, form):
+    """Numbers by pandas, once separators of thousands are where they belong."""
+    rule = GROUPED.replace("T", re.escape(form.thousands or "T")).replace("D", re.escape(form.decimal))
+    plain = [
+        each.replace(form.thousands or "T", "").replace(form.decimal, ".")
+        if each is not None and re.fullmatch(rule, each.strip(" "), re.ASCII)
+        else None
+        for each in texts
+    ]
+    found = pandas.to_numeric(pandas.Series(plain, dtype="object"), errors="coerce").astype(float)
+    return found.where(found.abs() < math.inf)  # what is infinite is missing
+
+
+def as_days(texts, form):
+    day_part = [None if each is None else re.sub(r"[ T]\d\d:\d\d(:\d\d(\.\d{1,9})?)?\Z", "", each) for each in texts]
+    wide = [each if each is not None and re.fullmatch(r"[\d./-]{8,10}", each, re.ASCII) else None for each in day_part]
+    return pandas.to_datetime(
+        pandas.Series(wide, dtype="object"), format=form.date_format or "%Y-%m-%d", errors="coerce"
+    )
+
+
+def truth(text):
+    word = None if text is None else text.strip(" ").lower()
+    return True if word in YES else False if word in NO else None
+
+
+def expected(data, form):
+    """What the plan finds, by query: counts by key, and for the mean the number of values and their sum."""
+    table = pandas.DataFrame([values_of(each, form) for each in lines_of(data, form)], columns=NAMES, dtype="object")
+    wait, days = as_numbers(table.wait, form).clip(0, 5000), as_days(table.day, form)
+    floors, well = as_numbers(table.floor, form), table.well.map(truth)
+    months = days.dt.strftime("%Y-%m-01").where(days.dt.year == 2025)
+    keys = {
+        "sex": table.sex.where(table.sex.isin(KEYS["sex"]["values"])),
+        "floor": floors.where(floors.isin([1, 2, 3])).map({1.0: "1", 2.0: "2", 3.0: "3"}),
+        "day": months,
+        "well": well.map({True: "true", False: "false"}),
+    }
+    present = {name: table[name].notna() for name in KEYS} | {"day": days.notna()}
+    answers = {
+        "rows": len(table),
+        "wait": (int(wait.notna().sum()), float(wait.sum())),
+        "well": int((well == True).sum()),  # noqa: E712
+        "unwell": int((well == False).sum()),  # noqa: E712
+        "unread": (len(table), int((wait.isna() & table.wait.notna()).sum())),
+    }
+    for name, key in keys.items():
+        label = key.astype("object").where(key.notna(), "other").where(present[name], "none")
+        answers[f"by {name}"] = label.value_counts().to_dict()
+    return answers
+
+
+def answers(plan, source):
+    """The same from an engine, or a file that DuckDB reads."""
+    with DuckDB(source, threads=1) if isinstance(source, Source) else source as engine:
+        check_schema(plan, view(plan, engine).schema)
+        exact, _ = found(plan, engine)
+    made = {}
+    for index, question in enumerate(plan.query):
+        if question.by:
+            made[question.name] = {key: int(n) for (key,), (n,) in exact[index].items() if n}
+        else:
+            numbers = [float(each) for each in exact[index][()]]
+            made[question.name] = int(numbers[0])
+            if question.kind == "mean":
+                made[question.name] = (round(sum(numbers)), pytest.approx(numbers[1] * 5000, abs=1e-3))
+            if question.kind == "share":
+                made[question.name] = (round(sum(numbers)), round(numbers[1]))
+    return made
+
+
+def written(path, data, form):
+    path.write_bytes(data)
+    return Source(path=str(path), **form.text_fields)
+
+
+@pytest.mark.few(6)
+@pytest.mark.claim("answer")
+@pytest.mark.parametrize("seed", range(300))
+def test_a_damaged_file_is_read_as_csv_and_pandas_read_it(tmp_path, seed):
+    chance = random.Random(seed)
+    form = description(chance)
+    data = damaged_file(chance, form)
+    assert answers(PLAN, written(tmp_path / "t.csv", data, form)) == expected(data, form)
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("seed", range(30))
+def test_no_question_changes_the_answer_of_another(tmp_path, seed):
+    chance = random.Random(1000 + seed)
+    form = description(chance)
+    source = written(tmp_path / "t.csv", damaged_file(chance, form), form)
+    whole = answers(PLAN, source)
+    for question in PLAN.query:
+        own = {each: KEYS[each] for each in question.by}
+        alone = make_plan({"budget": {"epsilon": 1.0}, "keys": own, "query": [question]})
+        assert answers(alone, source) == {question.name: whole[question.name]}
+
+
+JOINED = [
+    {"decimal": ",", "thousands": ".", "date_format": "%d.%m.%Y"},
+    {"decimal": ".", "thousands": "'", "date_format": "%Y%m%d"},
+    {"decimal": ",", "thousands": "\u202f", "date_format": "%m/%d/%Y"},
+]
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "postgres", pytest.param("spark", marks=pytest.mark.slow)])
+def test_a_joined_file_spells_numbers_and_dates_its_own_way_on_every_engine(tmp_path, request, engine):
+    own = pyarrow.table({"code": [f"p{at}" for at in range(30)]})
+    server = None if engine == "duckdb" else request.getfixturevalue(engine)
+    made = {
+        "duckdb": lambda: DuckDB(own, threads=1),
+        "postgres": lambda: on_postgres(server, own),
+        "spark": lambda: Spark(server.createDataFrame([(each,) for each in own["code"].to_pylist()], "code string")),
+    }
+    for seed, stated in enumerate(JOINED):
+        chance = random.Random(seed)
+        form = TextFormat(**stated, delimiter=";", quote='"', encoding="utf-8")
+        rows = [[f"p{at}", *row[1:]] for at, row in enumerate(made_rows(chance, form))]
+        lines = [";".join(NAMES), *(line_of(chance, row, form) for row in rows)]
+        data, path = "\n".join(lines).encode(), tmp_path / f"{seed}.csv"
+        path.write_bytes(data)
+        join = {"path": str(path), "public": True, "on": {"code": "who"}, "columns": NAMES[1:], **form.text_fields}
+        plan = make_plan({"budget": {"epsilon": 1.0}, "keys": KEYS, "query": QUERY, "join": [join]})
+        assert answers(plan, made[engine]()) == expected(data, form)
+
+
+def test_control_the_reader_of_the_database_loses_lines_of_such_files(tmp_path):
+    """As it was used before: what it leaves out depends on the columns that are asked for."""
+    lost = 0
+    for seed in range(20):
+        chance = random.Random(seed)
+        form = TextFormat(delimiter=";", quote='"', decimal=".", encoding="utf-8")
+        data = damaged_file(chance, form)
+        (tmp_path / "t.csv").write_bytes(data)
+        options = {"header": True, "auto_detect": False, "columns": dict.fromkeys(NAMES, "VARCHAR"), "sep": ";"}
+        options |= {"null_padding": True, "ignore_errors": True, "strict_mode": False, "parallel": False}
+        rows = duckdb.read_csv(str(tmp_path / "t.csv"), **options)
+        lost += len(rows.fetchall()) != expected(data, form)["rows"]
+    assert lost > 10
+
+
+# The fixed cases: an office's files.
+
+LATIN = pandas.DataFrame(
+    {"id": range(600), "visits": [at % 9 for at in range(600)], "female": [at % 2 for at in range(600)]}
+)
+LATIN["sex"] = LATIN.female.map({0: "männlich", 1: "weiblich"})
+ASKED = {
+    "rows": {"kind": "count"},
+    "visits": {"kind": "mean", "column": "visits", "range": [0, 100]},
+    "women": {"kind": "count", "where": "sex == 'weiblich'"},
+    "missing": {"kind": "count", "where": "missing(sex)"},
+    "by": {"kind": "count", "by": ["sex"]},
+}
+
+
+def exact(names, source, keys=None):
+    query = [{"name": each, **ASKED[each]} for each in names]
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": query, **({"keys": keys} if keys else {})})
+    with DuckDB(source) as engine:
+        all_, _ = found(plan, engine)
+    return {
+        each.name: {key: [float(x) for x in all_[at][key]] for key in all_[at]} for at, each in enumerate(plan.query)
+    }
+
+
+@pytest.mark.parametrize("encoding", [None, "latin-1"])
+def test_a_file_that_is_not_utf8_has_all_its_rows_whatever_is_asked(tmp_path, encoding):
+    path = tmp_path / "lat.csv"
+    LATIN.to_csv(path, index=False, encoding="latin-1")
+    source = Source(path=str(path), **({"encoding": encoding} if encoding else {}))
+    keys = {"sex": {"values": ["männlich", "weiblich"], "missing": "none", "other": "other"}}
+    men = 0 if encoding is None else 300
+    for names in (["rows", "visits"], ["rows", "visits", "women"], ["rows", "missing"], ["rows", "by"]):
+        got = exact(names, source, keys if "by" in names else None)
+        assert got["rows"][()] == [600]
+        if "visits" in names:
+            assert got["visits"][()][1] * 100 == pytest.approx(LATIN.visits.sum(), abs=1e-4)
+        if "women" in names:
+            assert got["women"][()] == [300]
+        if "missing" in names:
+            assert got["missing"][()] == [300 - men]
+        if "by" in names:
+            counts = {key: n for (key,), (n,) in got["by"].items()}
+            assert counts == {"männlich": men, "weiblich": 300, "other": 0, "none": 300 - men}
+
+
+def test_an_unclosed_quotation_mark_damages_one_line(tmp_path):
+    lines = [f"{at},x{at}\n" for at in range(2500)]
+    lines[3] = '3,"x3\n'
+    (tmp_path / "t.csv").write_text("visits,sex\n" + "".join(lines))
+    got = exact(["rows", "missing"], Source(path=str(tmp_path / "t.csv")))
+    assert (got["rows"][()], got["missing"][()]) == ([2500], [1])
+
+
+def test_truth_values_and_thousands_of_a_text_file_are_read_as_the_plan_uses_them(tmp_path):
+    frame = pandas.DataFrame(
+        {"married": [at % 4 != 0 for at in range(40)], "income": [1000.5 + at for at in range(40)]}
+    )
+    plan = {"budget": {"epsilon": 1.0}, "keys": {"married": [True, False]}}
+    plan["query"] = [
+        {"name": "n", "kind": "count", "where": "income > 5 and married"},
+        {"name": "by", "kind": "count", "by": ["married"]},
+        {"name": "m", "kind": "mean", "column": "income", "range": [0, 5000]},
+    ]
+    for yes, no in (("1", "0"), ("t", "f"), ("yes", "no"), ("True", "False")):
+        text = frame.assign(
+            married=frame.married.map({True: yes, False: no}), income=frame.income.map("{:,.2f}".format)
+        )
+        text.to_csv(tmp_path / "t.csv", index=False)
+        with DuckDB(Source(path=str(tmp_path / "t.csv"), thousands=",")) as engine:
+            got, _ = found(make_plan(plan), engine)
+        assert got[0][()] == (30,)
+        assert got[1] == {("true",): (30,), ("false",): (10,)}
+        assert float(got[2][()][1]) * 5000 == pytest.approx(frame.income.sum(), abs=1e-4)
+
+
+def test_keys_of_another_type_cost_nothing(tmp_path):
+    frame = pandas.DataFrame({"married": [1, 0, 1], "well": [True, False, True]})
+    with Ledger.create(tmp_path / "a.ledger") as ledger:
+        ledger.open_account("people", epsilon=1)
+        for column, keys in (("married", [True, False]), ("well", [1, 0])):
+            budget = {"epsilon": 1.0, "account": "people"}
+            query = [{"name": "n", "kind": "count", "by": [column]}]
+            with pytest.raises(PlanError, match="is no value of a column of type"):
+                release({"budget": budget, "keys": {column: keys}, "query": query}, frame, ledger=ledger, request="1")
+        assert str(ledger.account("people").remaining.epsilon) == "1"
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_the_report_of_a_text_source_says_what_is_unknown(tmp_path, asked):
+    (tmp_path / "t.csv").write_text("wait\n1\n1,5\nx\n2\n")
+    query = [{"name": "m", "kind": "mean", "column": "wait", "range": [0, 10]}]
+    share = {"name": "u", "kind": "share", "of": "missing(number(wait)) and not missing(wait)", "weight": 0.1}
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": [*query, share] if asked else query})
+    with DuckDB(Source(path=str(tmp_path / "t.csv"))) as engine:
+        made = release(plan, engine, ledger=None)
+    words = "how many values of 'wait' could not be read from the text file is unknown"
+    assert (words in " ".join(made.notes)) is not asked
+    assert (words.replace("'", "&#x27;") in report(made)) is not asked
+    assert check_certificate(made.certificate, made.to_bytes()).numbers == len(made.rows())
+    assert not release(plan, pandas.DataFrame({"wait": [1.0]}), ledger=None).notes
+
+
+# Workbooks.
+
+
+def book_of(path, rows, title="t"):
+    book = openpyxl.Workbook()
+    book.active.title = "other"
+    book.active.append(["nothing"])
+    sheet = book.create_sheet(title)
+    for row in rows:
+        sheet.append(row)
+    book.save(path)
+    return Source(path=str(path), table=title)
+
+
+def test_a_sheet_is_read_as_a_file_of_the_same_texts(tmp_path):
+    chance = random.Random(7)
+    form = TextFormat(decimal=",", thousands=".", date_format="%d.%m.%Y", delimiter=";", quote='"', encoding="utf-8")
+    rows = [[each or None for each in row] for row in made_rows(chance, form)]
+    cells = [list(row) for row in rows]
+    for at, row in enumerate(cells[:10]):  # cells with types of their own, which a text file would have as texts
+        row[1:6] = [at * 100.5, datetime.datetime(2025, 3, at + 1), "weiblich", at % 2 == 0, at % 4]
+        rows[at][1:6] = [
+            f"{at * 100.5}".replace(".", ","),
+            f"{at + 1:02}.03.2025",
+            "weiblich",
+            str(at % 2 == 0),
+            str(at % 4),
+        ]
+    source = book_of(
+        tmp_path / "t.xlsx", [NAMES, *cells, [None] * 6, ["", None], ["p", None, None, "#N/A", None, "=1/0"], ["#N/A"]]
+    )
+    source = Source(
+        **{**source.model_dump(exclude_none=True), "decimal": ",", "thousands": ".", "date_format": "%d.%m.%Y"}
+    )
+    text = io.StringIO()
+    csv.writer(text, delimiter=";").writerows([NAMES, *rows, ["p", "", "", "", "", ""], [""] * 6])
+    assert answers(PLAN, source) == expected(text.getvalue().replace("\r\n", "\n").encode(), form)
+
+
+def test_a_sheet_that_is_not_there_and_a_book_that_is_none_are_refused(tmp_path):
+    source = book_of(tmp_path / "t.xlsx", [["a"], [1]])
+    with pytest.raises(
+        PlanError, match=r"source.table='none': the workbook has no such sheet; its sheets are 'other', 't'"
+    ):
+        DuckDB(source.model_copy(update={"table": "none"}))
+    assert list(DuckDB(source.model_copy(update={"table": None})).schema()) == ["nothing"]
+    with DuckDB(source.model_copy(update={"decimal": ","})) as engine:  # another sheet is written as the first
+        other = engine.further(Place(field="join[0]", path=None, table="other", public=True)).schema
+        assert form_of(other, "nothing").decimal == ","
+    (tmp_path / "t.xlsx").write_bytes(b"PK")
+    with pytest.raises(Exception, match=r"cannot be read as an .xlsx workbook"):
+        DuckDB(source)
+
+
+def test_a_file_is_read_after_the_charge_and_once(tmp_path):
+    (tmp_path / "t.csv").write_text("visits,sex\n1,a\n2,b\n")
+    with DuckDB(Source(path=str(tmp_path / "t.csv"))) as engine:
+        assert [*engine.schema()] == ["visits", "sex"]
+        assert not list((tmp_path / "t.csv").parent.glob("*copy*"))
+        plan = make_plan({"budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "count"}]})
+        (tmp_path / "t.csv").write_text("visits,sex\n1,a\n2,b\n3,c\n")
+        assert found(plan, engine)[0][0][()] == (3,)
+        (tmp_path / "t.csv").unlink()
+        assert found(plan, engine)[0][0][()] == (3,)
