@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from rangebound.discrete_laplace import DiscreteLaplace
@@ -160,6 +161,25 @@ def test_the_flag_is_in_the_table_and_grey_in_the_report():
     ends = [datetime.date(2024, 1, 1), datetime.date(2024, 12, 31)]  # dates have no size, and so no flag
     days = released(asked({"kind": "mean", "column": "d", "range": ends}), {"d": ends})
     assert days.rows()[0]["unreliable"] is None
+
+
+@pytest.mark.parametrize(
+    ("question", "waits", "noted"),
+    [
+        ({"kind": "count", "support": [0, 150]}, [5.0] * 400, "0 to 150"),
+        ({"kind": "count", "support": [0, 150]}, [5.0] * 100, ""),
+        ({"kind": "count", "support": [0, 150]}, [], ""),  # no count is below 0
+        ({"kind": "count"}, [5.0] * 400, ""),
+        ({"kind": "mean", **WAIT, "support": [40, 60]}, [5.0] * 400, "40 to 60"),
+        ({"kind": "mean", **WAIT, "support": [40, 60]}, [50.0] * 400, ""),
+        ({"kind": "mean", **WAIT, "support": [0, 100]}, [0.0] * 400, ""),
+    ],
+)
+def test_a_number_at_an_end_of_a_support_that_leaves_out_answers_has_a_note(question, waits, noted):
+    found = released(asked(question, epsilon=50.0), pa.table({"wait": pa.array(waits, pa.float64())}))
+    words = f"'q0' reaches an end of its support, {noted}: a true answer beyond it looks the same"
+    assert [words in each for each in found.notes] == ([True] if noted else [])
+    assert ("reaches an end of its support" in report(found)) is bool(noted)
 
 
 def test_numbers_that_are_fitted_to_others_have_no_known_bias():

@@ -1,4 +1,4 @@
-"""What may be wrong with a published number beside its noise: a bound on its bias, and whether it can be relied on."""
+"""What may be wrong with a published number beside its noise: its bias, an end of its support, a wide interval."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.kinds.kind import Agreement
 from rangebound.release.plan.kinds.workload_kind import WorkloadKind
 from rangebound.release.plan.model import Plan
+from rangebound.release.plan.words import span
 from rangebound.release.prepare import allocations, prepared, stated_epsilon
 
 
@@ -54,6 +55,29 @@ def unbiased_numbers(plan: Plan, cells: Sequence[Cell]) -> list[float | None]:
         numbers = question.unclamped_numbers(publishers[index], [cells[at].draws for at in own[index]])
         for at, number in zip(own[index], numbers or [], strict=True):
             found[at] = number
+    return found
+
+
+def reached_ends(plan: Plan, cells: Sequence[Cell]) -> list[str]:
+    """A sentence for each question of which an interval reaches an end of a support that leaves out possible answers.
+
+    Guarantee: made of the plan and the published numbers alone, so it costs nothing.
+    """
+    found = []
+    for index, places in _by_question(cells).items():
+        question = plan.query[index]
+        if question.support is None:
+            continue
+        ends = question.allowed.hull
+        free = question.model_copy(update={"support": None}).published_in(plan.unit_of(question)).hull
+        low = ends.lower > free.lower and any(cells[at].lower <= ends.lower for at in places)
+        high = ends.upper < free.upper and any(cells[at].upper >= ends.upper for at in places)
+        if low or high:
+            stated = span(ends.lower, ends.upper, dated=question.answers_dated)
+            found.append(
+                f"{question.name!r} reaches an end of its support, {stated}: a true answer beyond it looks the same, "
+                "and no interval shows it"
+            )
     return found
 
 
