@@ -30,7 +30,7 @@ from rangebound.sampling.entropy import secure_bits
 from rangebound.sampling.geometric_magnitude import magnitude
 from rangebound.serial import support_from_dict, support_to_dict
 from rangebound.stair_sums import StairSums, best_plateau, worst_mass
-from rangebound.support import Grid, Interval, is_line
+from rangebound.support import Grid, Interval, is_line, nearest
 from rangebound.utility import Error
 
 Bits = Callable[[int], int]
@@ -647,10 +647,24 @@ class Staircase(MechanismRisk):
         """
         numbers = arguments.reals("published", published)
         share = 1.0 - arguments.probability("level", level)
-        wide = (self._reach(share) + 0.5) * float(self.width) * (1.0 + 1e-12)
+        # Cells may be a billionth wider or narrower than steps, and one number may be many of them from the anchor.
+        drift = float(abs(self.width / Fraction(self.step) - 1)) * np.abs(numbers - float(self._anchor))
+        wide = (self._reach(share) * max(float(self.width), self.step) + self._rounding) * (1.0 + 1e-12) + drift
         hull = self.query.range.hull
         lower, upper = np.clip(numbers - wide, hull.lower, hull.upper), np.clip(numbers + wide, hull.lower, hull.upper)
+        if isinstance(self.query.range, Grid):  # the true answer is one of its points
+            lower, upper = nearest(self.query.range, lower)[1], nearest(self.query.range, upper)[0]
+            lower, upper = np.minimum(lower, upper), np.maximum(lower, upper)
         return (lower, upper) if numbers.ndim else (lower.item(), upper.item())
+
+    @cached_property
+    def _rounding(self) -> float:
+        """How far a true answer can be from its lattice point: half a cell, and less for the points of a grid."""
+        cell = float(self.width)
+        if not isinstance(self.query.range, Grid):
+            return cell / 2.0
+        places = (self.query.range.points - float(self._anchor)) / cell
+        return min(float(np.abs(places - np.round(places)).max()) + 1e-9, 0.5) * cell
 
     def _reach(self, share: float) -> float:
         """The smallest m with P(|X| > m) <= share, or a little more."""
