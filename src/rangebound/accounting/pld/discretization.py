@@ -22,7 +22,7 @@ import numpy.typing as npt
 from rangebound.accounting.event import AllocatedEvent, FixedBatchEvent, MechanismEvent, SampledEvent, SingleEvent
 from rangebound.accounting.pld import step_profile
 from rangebound.accounting.pld.allocation_profile import allocated
-from rangebound.accounting.pld.fixed_batch_profile import fixed_batch
+from rangebound.accounting.pld.fixed_batch_profile import fixed_batch, opposed
 from rangebound.ball import Ball, ball, down, precision, up
 from rangebound.mechanism import Mechanism
 
@@ -136,13 +136,15 @@ def profile_of(step: SingleEvent) -> step_profile.Profile:
 def profile_below(found: step_profile.Profile, step: SingleEvent) -> step_profile.Profile:
     """The profile of a pair of a step, from that of a pair of its mechanism.
 
-    Of a batch of fixed size it is the pair of examples that are all without a gradient but for one. Of an epoch it is
-    that of the sum of all its steps, where one example alone has a gradient: N(d, b s^2) against N(0, b s^2), for b
+    Of a batch of fixed size it is the pair of `opposed`, where all other gradients point the other way. Of an epoch it
+    is that of the sum of all its steps, where one example alone has a gradient: N(d, b s^2) against N(0, b s^2), for b
     batches. The sum is post-processing of the steps, so that these leak no less.
     """
     match step:
-        case SampledEvent() | FixedBatchEvent():
+        case SampledEvent():
             return step_profile.sampled(found, step.rate)
+        case FixedBatchEvent(mechanism=Mechanism() as mechanism):
+            return opposed(mechanism, step.rate)
         case AllocatedEvent(mechanism=Mechanism() as mechanism):
             return step_profile.summed(mechanism, step.batches)
     return found
