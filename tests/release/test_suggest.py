@@ -166,7 +166,7 @@ def test_rows_and_groups_are_what_most_owners_have():
     plan |= {"query": [{"name": "n", "kind": "count", "by": ["place"]}]}
     found = [suggest(plan, table(rows), ledger=None) for _ in range(10)]
     assert [(each.rows, each.groups) for each in found].count((2, 2)) >= 5
-    stated = {**plan, "unit": {"column": "who", "rows": 7}}
+    stated = {**plan, "unit": {"column": "who", "rows": 7, "groups": "?"}}
     assert suggest(stated, table(rows), ledger=None).rows is None
 
 
@@ -345,6 +345,21 @@ def test_groups_are_left_out_where_one_question_has_some_and_cost_a_draw():
     grouped = {"name": "places", "kind": "count", "by": ["place"]}
     found = left_out({**LEFT_OUT, "keys": {"place": ["a", "b"]}, "query": [MEAN, grouped]}, {})
     assert (found.rows, found.groups, found.draws) == (True, True, 4)
+
+
+def test_a_plan_that_leaves_out_groups_alone_is_complete_and_costs_nothing_unless_it_asks():
+    count = {"name": "n", "kind": "count", "by": ["place"]}
+    unit = {"column": "who", "rows": 3}
+    plan = {"unit": unit, "budget": {"epsilon": 3.0}, "keys": {"place": ["a"]}, "query": [count]}
+    assert make_plan(plan).unit.groups == 1
+    with pytest.raises(PlanError, match=r'leaves nothing out.* write groups = "\?" to have it estimated'):
+        left_out(plan, {})
+    for asked, expected in (({"groups": "?"}, (False, True)), ({"rows": "?"}, (True, True))):
+        found = left_out({**plan, "unit": {**unit, **asked}}, {})
+        assert (found.rows, found.groups) == expected
+    columns = {"half": {"value": "age / 2", "range": [0.0, 60.0]}}
+    found = left_out({**plan, "unit": {**unit, "rows": "?", "groups": 2}, "columns": columns}, {})
+    assert (found.rows, found.groups, found.plan.unit.groups) == (True, False, 2)
 
 
 def test_the_grids_rise_and_are_written_in_two_digits():

@@ -31,7 +31,7 @@ from rangebound.release.plan.fields import Ends
 from rangebound.release.plan.kinds.kind import KINDS, Kind
 from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.table_schema import Family, Schema, check_schema
+from rangebound.release.plan.table_schema import TO_FILL_IN, Family, Schema, check_schema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.sql.gate import not_too_deep, try_statements
 from rangebound.release.sql.group_order import Salt
@@ -119,7 +119,8 @@ def suggest(
     """Estimate what a plan leaves out: the `range` of column questions, the unit's `rows` and `groups`.
 
     `plan` is plain data, as `tomllib` reads it from a file. What it states is taken as public knowledge and is not
-    asked of the table. The cost is the plan's epsilon times `share`, beside what the plan itself will cost; it is
+    asked of the table; `rows = "?"` and `groups = "?"` ask for these. A plan that leaves out `groups` alone is
+    complete, with 1 for it. The cost is the plan's epsilon times `share`, beside what the plan itself will cost; it is
     charged to the plan's account under the id `request` before any data are read, and the same request again gives the
     same answer and costs nothing more. `ledger=None` charges nothing: for trials with made-up data. `tables` has those
     that the joins of the plan ask for by name; files that it names are relative to `folder`.
@@ -216,7 +217,12 @@ def left_out(plan: Mapping[str, Any], schema: Schema, folder: str | Path = ".") 
     """
     if not isinstance(plan, Mapping):
         raise ArgumentTypeError(f"plan={arguments.shown(plan)}: must be a mapping, as a TOML file would give it")
-    filled, ranges, known = dict(plan), [], _known_ranges(plan, folder)
+    filled, ranges = dict(plan), []
+    unit: Any = plan.get("unit", {})
+    asked = {name for name in ("rows", "groups") if isinstance(unit, Mapping) and unit.get(name) == TO_FILL_IN}
+    if asked:
+        filled["unit"] = {name: value for name, value in unit.items() if name not in asked}
+    known = _known_ranges(filled, folder)
     queries = plan.get("query")
     if isinstance(queries, (list, tuple)):
         filled["query"] = [dict(each) if isinstance(each, Mapping) else each for each in queries]
@@ -232,16 +238,20 @@ def left_out(plan: Mapping[str, Any], schema: Schema, folder: str | Path = ".") 
                 dated = schema.get(str(each.get("column"))) in _DATED
                 each["range"] = [datetime.date(2000, 1, 1), datetime.date(2001, 1, 1)] if dated else [0.0, 1.0]
     made = make_plan({**filled, "report_clipping": False}, folder=folder)
-    unit: Any = plan.get("unit", {})
     owned = made.counted_unit.column is not None
+    rows = owned and ("rows" in asked or "rows" not in unit)
     found = Gaps(
-        plan=made, ranges=tuple(ranges), rows=owned and "rows" not in unit, groups=owned and "groups" not in unit
+        plan=made,
+        ranges=tuple(ranges),
+        rows=rows,
+        # A plan that states all else is complete: its groups are 1, as those of every plan by default.
+        groups=owned and ("groups" in asked or ("groups" not in unit and bool(rows or ranges))),
     )
     found = replace(found, rows=found.rows and bool(found.counting), groups=found.groups and bool(found.grouping))
     if not found.draws:
         raise PlanError(
             "plan: leaves nothing out; suggest estimates a question's range and the unit's rows and groups, "
-            "where these lines are missing",
+            'where these lines are missing. Where groups alone is, it is 1: write groups = "?" to have it estimated',
             field="plan",
         )
     return found

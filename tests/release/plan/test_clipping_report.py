@@ -2,6 +2,7 @@
 
 import datetime
 import random
+import re
 from collections import Counter, defaultdict
 from fractions import Fraction
 
@@ -11,9 +12,10 @@ import pytest
 from rangebound.errors import PlanError
 from rangebound.release import check_certificate, explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.noise.draw import Reading
 from rangebound.release.plan.kinds.clipped import Clipped
 from rangebound.release.plan.model import Source
-from rangebound.release.prepare import allocate, prepared
+from rangebound.release.prepare import allocate, prepare, prepared
 from tests.release import reference
 from tests.release.engine.test_engines import found as found_by
 from tests.release.plans import SALT
@@ -199,6 +201,25 @@ def test_the_share_of_the_budget_is_what_the_plan_says(share):
         assert total <= Fraction(plan.budget.epsilon)
         assert float(own / total) == pytest.approx(share, rel=1e-9)
     assert f"Of this, {100 * share:g} % of epsilon goes into how much is cut" in explain(plan)
+
+
+def test_the_plan_says_how_many_rows_make_the_numbers_worth_their_share():
+    """Below that many rows the intervals are wider than a fifth, and above it not: by the noise that is drawn."""
+    plan = plan_for(UNITS[0], QUERIES)
+    ready, said = prepare(plan), explain(plan)
+    line = next(each for each in said.splitlines() if "share it: an interval narrower than 0.2 takes" in each)
+    least, most = (float(each.replace(",", "")) for each in re.findall(r"(?:takes|and) ([0-9,]+)", line))
+    cuts = [at for at, each in enumerate(plan.query) if each.made]
+    assert line.startswith(f"{len(cuts)} numbers share it")
+    assert f"for {plan.query[max(cuts, key=lambda at: ready.publishers[at].half_width)].name!r}" in line
+    for at in cuts:
+        question, half = plan.query[at], ready.publishers[at].half_width
+        for rows, narrow in ((0.8 * least, False), (most, True)):
+            whole = (rows / 2, rows / 2)
+            ends = tuple((each - half, each + half) for each in whole)
+            found = question.estimate(Reading(values=whole, intervals=ends), plan.unit_of(question))
+            assert (found.upper - found.lower <= 0.2) == narrow
+    assert "share it" not in explain(plan_for(UNITS[0], QUERIES[:1], report_clipping=False))
 
 
 def test_the_table_says_how_much_was_cut_and_the_certificate_covers_it():

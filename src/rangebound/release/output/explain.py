@@ -21,6 +21,7 @@ from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.prepare import Prepared, prepare, rehearse
 
 _MANY = 4  # spans that a line has room for
+_WIDE = 0.2  # an interval of a share of rows that says little
 _FULL = 0.99  # of a budget: nothing worth mentioning is left
 
 
@@ -60,6 +61,7 @@ def explain(plan: Plan | Mapping[str, object], *, account: Account | None = None
         margins = any(each.margin is not None for each in plan.query)
         part = f"{100 * plan.clipping_share:g} % of {'what the margins leave' if margins else 'epsilon'}"
         lines.append(f"Of this, {part} goes into how much is cut: rows dropped and values clipped.")
+        lines += _useful_cuts(ready)
         missed = [each for each in plan.query if each.cut_uncounted and plan.unit_of(each).column is not None]
         lines += [f"Not counted there: {each.cut_uncounted}, for {each.name!r}." for each in missed]
     if ready.allocation.mu:
@@ -75,6 +77,24 @@ def explain(plan: Plan | Mapping[str, object], *, account: Account | None = None
     for each in obstacles(plan):
         lines += ["", f"Note: {each}."]
     return "\n".join(map(plain, lines))
+
+
+def _useful_cuts(ready: Prepared) -> list[str]:
+    """How many rows the numbers of `report_clipping` need to be of use: for an interval narrower than `_WIDE`."""
+    needed: dict[float, str] = {}
+    for question, publisher in zip(ready.plan.query, ready.publishers, strict=True):
+        if question.made and publisher.half_width is not None:
+            needed.setdefault(2.0 * publisher.half_width / _WIDE, question.name)
+    if not needed:
+        return []
+    numbers = sum(each.made for each in ready.plan.query)
+    share = f"{arguments.counted(numbers, 'number')} {'shares' if numbers == 1 else 'share'} it"
+    least, most = (f"{float(arguments.upwards(each, 2)):,.0f}" for each in (min(needed), max(needed)))
+    also = f", and {most} for {needed[max(needed)]!r}" if most != least else ""
+    return [
+        f"{share}: an interval narrower than {_WIDE:g} takes {least} rows or more{also}; for tables with fewer rows, "
+        "raise clipping_share or leave report_clipping out."
+    ]
 
 
 def _terms(account: Account) -> list[str]:

@@ -125,6 +125,7 @@ def draft(
             continue
         kind, ends, words = stub
         others = "sum, variance, standard deviation, median, quantiles, histogram" if kind == "mean" else "quantiles"
+        others += "; median and quantiles of whole numbers with step = 1" * (family is Family.INTEGER)
         text += f"""
 # [[query]]
 # name = {quoted(name)}
