@@ -2,11 +2,14 @@
 
 import dataclasses
 import json
+import time
 
 import numpy as np
 import pytest
 
 import rangebound as rb
+from rangebound.optimum.limit_proof import LimitedError, Over
+from rangebound.optimum.lower_limit import _INPUTS, _inputs
 from tests.optimum.designs import check_limit
 from tests.thinning import crossed
 
@@ -17,6 +20,28 @@ QUERY = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
 @pytest.mark.parametrize(("epsilon", "wanted"), [(0.2, 2.5597), (0.5, 1.4823), (1.0, 0.8522), (2.0, 0.4108)])
 def test_the_limits_on_ten_sensitivities(epsilon, wanted):
     assert rb.limit(query=QUERY, epsilon=epsilon).value == pytest.approx(wanted, rel=1e-3)
+
+
+def test_few_narrow_ranges_need_a_lattice_from_each_end():
+    """Where sensitivity and epsilon are large, these are hundreds of inputs, and the search took half a minute."""
+    widths = [8.5, *np.random.default_rng(3).uniform(5.5, 30.0, 40).tolist()]
+    rests, twice = [], 0
+    for width in widths:
+        query = rb.Query(range=rb.Interval(0, width), sensitivity=5.0)
+        inputs, apart, interleaved = _inputs(query, 4.5, LimitedError.MAE, Over.WORST, _INPUTS)
+        rests.append(width - inputs[-1])
+        assert interleaved or (rests[-1] <= 4.1e-3 * width and 45 <= 5.0 / apart < 65)
+        twice += interleaved
+    assert rests[0] < 1e-9
+    assert twice <= 4  # with 64 inputs to a sensitivity it was every second range
+
+
+@pytest.mark.slow
+def test_the_limit_of_a_narrow_range_takes_seconds():
+    begun = time.process_time()
+    found = rb.limit(query=rb.Query(range=rb.Interval(0, 8.5), sensitivity=5.0), epsilon=4.5)
+    assert time.process_time() - begun < 10.0
+    assert found.closed
 
 
 def queries(seed):

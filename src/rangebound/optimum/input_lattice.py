@@ -16,8 +16,9 @@ from rangebound.support import Support
 
 STEPPED = 1.2
 """Epsilon from which on a lattice has to be finer, and to fit the stairs of the noise."""
+MIDDLE = 6.5
+"""Sensitivities from which on the middle of a range, where laws are those of noise, says what is best."""
 _FINEST, _FEWEST = 64, 160  # inputs to a sensitivity, and in all
-_MIDDLE = 6.5  # sensitivities from which on the middle of a range, where laws are those of noise, says what is best
 
 LARGEST = 700.0
 """The largest epsilon of a table or a limit: e^epsilon is a double."""
@@ -88,7 +89,7 @@ def stepped_parts(epsilon: float, width: float, room: float) -> int:
     """
     wanted = max(math.ceil(16.0 * epsilon), math.floor(_FEWEST / width))
     most = max(min(wanted, _FINEST, math.floor(room)), 1)
-    return fitting_parts(epsilon, most) if width >= _MIDDLE else most - most % 4 or most
+    return fitting_parts(epsilon, most) if width >= MIDDLE else most - most % 4 or most
 
 
 def table_inputs(answers: Support, step: Fraction, *, fill: bool = False) -> list[float]:

@@ -16,6 +16,7 @@ from rangebound.numeric import rounded_down
 from rangebound.optimum.column_generation import open_gap, solve
 from rangebound.optimum.design_problem import DesignProblem
 from rangebound.optimum.input_lattice import (
+    MIDDLE,
     STEPPED,
     check_doubles,
     check_lattice,
@@ -340,6 +341,7 @@ def _inputs(query: Query, epsilon: float, loss: LimitedError, over: Over, most: 
         room = _SPARE * (most - 1) / wide
         if stepped:
             parts, halves = (stepped_parts(epsilon, wide, room / _SPARE / each) for each in (1, 2))
+            parts = _to_both_ends(parts, width / sensitivity)
         else:
             parts, halves = _parts(16.0 * epsilon, room), _parts(min(8.0 * epsilon, 16.0), room / 2)
             if loss is LimitedError.MAE:  # stairs of the noise for a squared error are wider
@@ -367,6 +369,22 @@ def _parts(wanted: float, room: float) -> int:
     """How many inputs there are to a sensitivity: what is wanted, at least 8, as far as there is room."""
     enough = next((k for k in _PARTS if k >= max(wanted, 8.0)), _PARTS[-1])
     return max((k for k in _PARTS if k <= enough and k <= room), default=1)
+
+
+def _to_both_ends(parts: int, wide: Fraction) -> int:
+    """As many inputs to a sensitivity or up to a quarter fewer, so that both ends of a narrow range are nearly inputs.
+
+    Two lattices, one from each end, have twice the inputs, and the search takes many times as long. In a wide range a
+    part of a step is little, and the stairs of the noise matter more.
+
+    >>> _to_both_ends(64, Fraction(17, 10)), _to_both_ends(64, Fraction(2)), _to_both_ends(26, Fraction(101, 10))
+    (60, 64, 26)
+    """
+    if wide >= MIDDLE:
+        return parts
+    steps = {k: wide * k for k in range(parts, parts * 3 // 4, -1)}
+    near = [k for k, each in steps.items() if each % 1 <= _REST_STEPPED * each or -each % 1 <= _REST]
+    return max(near, key=lambda k: (k % 4 == 0, k % 2 == 0, k), default=parts)
 
 
 def _blocks(query: Query, inputs: list[float], most: int) -> list[list[float]]:
