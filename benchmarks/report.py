@@ -18,6 +18,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+import rangebound as rb
+
 LIBRARIES = (
     "rangebound numpy scipy python-flint cryptography duckdb polars pyarrow torch scikit-learn pyspark dp-accounting"
 )
@@ -108,6 +110,7 @@ def machine() -> dict[str, Any]:
     for library in LIBRARIES.split():
         with contextlib.suppress(PackageNotFoundError):
             versions[library] = version(library)
+    versions["rangebound"] = rb.__version__  # of the source: what is installed may have been so before it changed
     return {**facts, "versions": versions}
 
 

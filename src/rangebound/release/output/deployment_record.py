@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from importlib.metadata import version
 
+import rangebound
 from rangebound import arguments
 from rangebound.errors import plain
 from rangebound.ledger.record import Account, Record
@@ -115,8 +115,8 @@ def _open(found: object, path: str) -> Iterator[str]:
 
 
 def software() -> str:
-    """The library and its version, as it is installed."""
-    return f"rangebound {version('rangebound')}"
+    """The library and the version of its source, which an installation may state as it was before."""
+    return f"rangebound {rangebound.__version__}"
 
 
 def _slug(title: str) -> str:
