@@ -31,10 +31,12 @@ def in_support(found):
     for cell in found.cells:
         question = found.plan.query[cell.question]
         assert any(lower <= cell.value <= upper for lower, upper in question.allowed.spans), (question, cell)
-        assert question.allowed.hull.lower <= cell.lower <= cell.value <= cell.upper <= question.allowed.hull.upper
+        spread = question.kind in ("variance", "standard deviation")  # 0 is possible, and never published
+        lowest = 0.0 if spread and question.support is None else question.allowed.hull.lower
+        assert lowest <= cell.lower <= cell.value <= cell.upper <= question.allowed.hull.upper
         if question.kind in ("count", "count of units", "histogram"):
             assert cell.value == int(cell.value)
-        if question.kind in ("variance", "standard deviation"):
+        if spread:
             assert cell.value > 0.0
 
 

@@ -10,11 +10,14 @@ from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy import stats
 
+from rangebound.release import check_certificate, release
 from rangebound.release.noise import workload_publisher
 from rangebound.release.noise.allocation import BudgetShare
+from rangebound.release.output.report import report
 from rangebound.release.plan.groupings import blocks
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import answers, prepare
@@ -90,7 +93,6 @@ def scalar_cases(name, account):
                 yield question, publisher, (Fraction(rows - ones), Fraction(ones)), float(share)
             else:  # values of 0 and 1 alone: 1 - 2 t + t^2, 2 t - 2 t^2 and t^2
                 spread = float(share * (1 - share)) ** (1.0 if name == "variance" else 0.5)
-                spread = min(max(spread, hull.lower), hull.upper)
                 yield question, publisher, (Fraction(rows - ones), Fraction(0), Fraction(ones)), spread
 
 
@@ -121,6 +123,90 @@ def test_control_intervals_of_numbers_that_are_cut_by_a_third_do_not():
     runs = 1000
     for case in (("count", "pure"), ("signed count", "gaussian"), ("sum", "pure"), ("histogram", "gaussian")):
         assert scalar_coverage(*case, runs, narrow=0.65) < least(runs), case
+
+
+HARDLY_VARYING = {  # values from 0 to 1 in equal parts
+    "constant": (0.373, 0.373),
+    "at the lower end": (0.0, 0.0),
+    "at the upper end": (1.0, 1.0),
+    "two values": (0.373, 0.3735),
+}
+SPREADS = [RATIOS["variance"], RATIOS["standard deviation"], {**RATIOS["standard deviation"], "step": 0.1}]
+
+
+@pytest.mark.claim("interval")
+@pytest.mark.parametrize("column", HARDLY_VARYING)
+@pytest.mark.parametrize("account", ["pure", "gaussian"])
+def test_intervals_of_the_spread_of_a_column_that_hardly_varies_hold(account, column):
+    runs, values, rows = 60, [Fraction(str(each)) for each in HARDLY_VARYING[column]], 2000
+    added = zip(*(((1 - x) ** 2, 2 * x * (1 - x), x**2) for x in values), strict=True)
+    coordinates = tuple(sum(each) * rows / 2 for each in added)
+    variance = float(((values[0] - values[1]) / 2) ** 2)
+    for data in SPREADS:
+        question = question_of(data)
+        truth = variance if data["kind"] == "variance" else math.sqrt(variance)
+        assert truth < question.allowed.hull.lower  # what is published is positive, and larger than that
+        publisher = publisher_of(question, account)
+        assert held(question, publisher, coordinates, truth, runs) >= least(runs)
+        stated = question.changed(support=[question.natural.lower * 1.5, question.natural.upper])
+        assert held(stated, publisher, coordinates, truth, runs) == 0  # moved into the support, as its scope says
+
+
+def columns_to_ask_about(rows):
+    """Columns x and y, from 0 to 100, at the edges of what a table can be."""
+    half = np.arange(rows) % 2 == 0
+    yield np.full(rows, 37.3), np.where(half, 0.0, 100.0)
+    yield np.where(half, 50.0, 50.01), np.where(half, 0.0, 100.0)  # a slope beyond all that are published
+    yield np.where(half, 0.0, 100.0), np.where(half, 20.0, 20.01)
+    yield np.zeros(rows), np.full(rows, 100.0)
+    yield np.where(np.arange(rows) == 0, 100.0, 0.0), np.where(np.arange(rows) == 1, 0.0, 100.0)
+
+
+def true_answers(x, y):
+    """By the kind of a question, and by its part where it has several."""
+    slope = np.cov(x, y, bias=True)[0, 1] / x.var() if x.var() > 1e-12 else 0.0
+    near = {"mean": x.mean(), "sum": x.sum(), "share": (x > 50).mean(), "variance": x.var()}
+    if x.var() > 1e-12 < y.var():
+        near["correlation"] = np.corrcoef(x, y)[0, 1]
+    if y.sum() > 0:
+        near["ratio"] = x.sum() / y.sum()
+    return {
+        **near,
+        "standard deviation": x.std(),
+        "count": len(x),
+        "median": np.median(x),
+        "minimum": x.min(),
+        "maximum": x.max(),
+        "slope": slope,
+        "intercept": y.mean() - slope * x.mean(),
+    }
+
+
+@pytest.mark.claim("interval")
+@pytest.mark.parametrize("at", range(5))
+def test_no_interval_is_cut_to_what_is_published_where_the_answer_can_be_beyond(at):
+    rows = 1_000_000 if at == 1 else 2000
+    x, y = list(columns_to_ask_about(rows))[at]
+    first, second = ({"column": name, "range": [0, 100]} for name in "xy")
+    asked = [
+        *({"kind": kind, **first} for kind in ("mean", "sum", "variance", "standard deviation")),
+        *({"kind": kind, **first, "step": 10.0} for kind in ("median", "minimum", "maximum")),
+        {"kind": "count"},
+        {"kind": "share", "of": [{"column": "x", "is": ">", "value": 50}]},
+        {"kind": "ratio", "numerator": first, "denominator": second, "support": [0, 1e9]},
+        {"kind": "correlation", "x": first, "y": second},
+        {"kind": "line", "x": first, "y": second},
+    ]
+    queries = [{"name": each["kind"], **each} for each in asked]
+    plan = make_plan({"budget": {"epsilon": 100.0}, "joint": True, "level": 1 - 1e-9, "query": queries})
+    found, truths = release(plan, pa.table({"x": x, "y": y}), ledger=None), true_answers(x, y)
+    for row in found.rows():
+        truth = truths.get(row["part"] if row["kind"] == "line" else row["kind"])
+        if truth is not None:
+            slack = 1e-6 * max(1.0, abs(truth))
+            assert row["lower"] - slack <= truth <= row["upper"] + slack, (row["kind"], row["part"], truth)
+    assert check_certificate(found.certificate, found.to_bytes()).numbers == len(found.cells)
+    assert "<svg" in report(found)
 
 
 def rounded(numbers, variances, sums):

@@ -50,21 +50,33 @@ def spoken(row: Row, allowed: Interval | Union) -> str:
     >>> row = {"value": 1838.0, "lower": 1756.2, "upper": 1919.8, "unreliable": False, "date": False}
     >>> spoken(row, Interval(0, math.inf))
     'about 1,840, between 1,756 and 1,920'
-    >>> spoken({**row, "unreliable": True}, Interval(0, 1900.0))
-    'too uncertain to say; between 1,756 and 1,900'
+    >>> spoken({**row, "unreliable": True}, Interval(0, 1919.8))
+    'too uncertain to say; between 1,756 and 1,919.8'
+    >>> spoken({**row, "lower": -math.inf, "upper": math.inf, "unreliable": True}, Interval(0, 1900.0))
+    'too uncertain to say; any number may be the true one'
     """
     value, lower, upper = row["value"], row["lower"], row["upper"]
     if row["date"]:
         first, last = (date(each).isoformat() for each in (lower, upper))
         return date(value).isoformat() + (f", between {first} and {last}" if first != last else "")
     low, high, digit = outwards(lower, upper)
-    low, high = max(low, _exact(allowed.hull.lower)), min(high, _exact(allowed.hull.upper))
+    low = max(low, _exact(min(allowed.hull.lower, lower)))  # true answers may lie outside of what is published
+    high = min(high, _exact(max(allowed.hull.upper, upper)))
     if low == high:
         return plain_number(low)
-    between = f"between {plain_number(low)} and {plain_number(high)}"
+    between = _between(low, high)
     if row["unreliable"]:
         return f"too uncertain to say; {between}"
+    low, high = max(low, _exact(allowed.hull.lower)), min(high, _exact(allowed.hull.upper))
     return f"about {plain_number(min(max(rounded(value, digit, ROUND_HALF_EVEN), low), high))}, {between}"
+
+
+def _between(low: Decimal, high: Decimal) -> str:
+    if low.is_infinite() and high.is_infinite():
+        return "any number may be the true one"
+    if low.is_infinite() or high.is_infinite():
+        return f"at {'most' if low.is_infinite() else 'least'} {plain_number(high if low.is_infinite() else low)}"
+    return f"between {plain_number(low)} and {plain_number(high)}"
 
 
 def outwards(lower: float, upper: float) -> tuple[Decimal, Decimal, Decimal]:
@@ -75,7 +87,8 @@ def outwards(lower: float, upper: float) -> tuple[Decimal, Decimal, Decimal]:
     """
     half = 0.5 * (upper - lower)
     if not 0.0 < half < math.inf:
-        return _exact(lower), _exact(upper), abs(_exact(upper)) or Decimal(1)
+        finite = [abs(_exact(end)) for end in (upper, lower) if math.isfinite(end) and end != 0.0]
+        return _exact(lower), _exact(upper), finite[0] if finite else Decimal(1)
     digit = Decimal(1).scaleb(math.floor(math.log10(half)))
     return rounded(lower, digit / 10, ROUND_FLOOR), rounded(upper, digit / 10, ROUND_CEILING), digit
 
@@ -88,9 +101,11 @@ def rounded(x: float, digit: Decimal, way: str) -> Decimal:
 def plain_number(x: Decimal) -> str:
     """A number with thousands apart, without zeros at its end.
 
-    >>> plain_number(Decimal("12340.50")), plain_number(Decimal("-0.0"))
-    ('12,340.5', '0')
+    >>> plain_number(Decimal("12340.50")), plain_number(Decimal("-0.0")), plain_number(Decimal("-inf"))
+    ('12,340.5', '0', '-inf')
     """
+    if x.is_infinite():
+        return str(float(x))
     text = f"{x:,f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text == "-0" else text

@@ -80,8 +80,10 @@ def _counts(found: Aggregate, index: int) -> Coordinates:
     return tuple(count for key in found.keys for count in found.answers[index][key])
 
 
-def cells_of(ready: Prepared, keys: Mapping[int, Sequence[Key]], drawn: Draws) -> list[Cell]:
+def cells_of(ready: Prepared, keys: Mapping[int, Sequence[Key]], drawn: Draws, *, earlier: bool = False) -> list[Cell]:
     """The numbers of some questions in all groups, made of what was drawn for every group and part; a workload's whole.
+
+    `earlier` ones are made as version 0.2 made them.
 
     Guarantee: a function of public facts and of the draws alone, so it costs nothing, and anyone can compute it again.
     """
@@ -89,7 +91,9 @@ def cells_of(ready: Prepared, keys: Mapping[int, Sequence[Key]], drawn: Draws) -
     return [
         cell
         for index, own in keys.items()
-        for cell in ready.plan.query[index].ranking(_cells(ready, index, own, drawn[index], together.get(index)))
+        for cell in ready.plan.query[index].ranking(
+            _cells(ready, index, own, drawn[index], together.get(index), earlier=earlier)
+        )
     ]
 
 
@@ -108,18 +112,21 @@ def _cells(
     keys: Sequence[Key],
     draws: Sequence[Sequence[Draw]],
     together: Sequence[Sequence[Reading]] | None,
+    *,
+    earlier: bool,
 ) -> list[Cell]:
     plan, question = ready.plan, ready.plan.query[index]
     unit, share = plan.unit_of(question), ready.allocation.questions[index]
     epsilon = stated_epsilon(question, share)
     read = ready.publishers[index].read(draws) if together is None else together
+    estimate = question.earlier_estimate if earlier else question.estimate
     return [
         Cell(
             question=index,
             key=key,
             part=part,
             draws=draw,
-            **vars(question.estimate(reading, unit)),
+            **vars(estimate(reading, unit)),
             epsilon=epsilon,
             delta=share.delta,
             rank_error=reading.rank_error,

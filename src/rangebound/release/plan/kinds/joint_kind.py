@@ -66,11 +66,16 @@ class JointKind(DerivedKind):
         """The answer that the noisy coordinates make.
 
         Guarantee: it lies in the support, on the step and in its interval; if every interval holds its true coordinate,
-        then the result's interval holds the true answer, moved into the hull of the support.
+        then the result's interval holds the true answer, moved into `_answers`.
         """
         parts = fractions(reading.values, reading.intervals, rows=self.known_rows(unit))
         value, (lower, upper) = self._made_of(parts)
-        return held(nearest(value, self.allowed, self.step), lower, upper, self.allowed)
+        return held(nearest(value, self.allowed, self.step), lower, upper, self._answers)
+
+    @property
+    def _answers(self) -> Interval:
+        """Where the true answer lies, or is moved to by the support that the plan states."""
+        return self.allowed.hull
 
     def no_margin(self, unit: Unit) -> str:
         """One can be asked where the answer is one coordinate, divided by a public number of rows."""

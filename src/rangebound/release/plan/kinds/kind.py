@@ -320,6 +320,10 @@ class Kind(Part):
         """Where the published number lies: the support of the plan, or else all of the natural one."""
         return self.natural if self.support is None else support(self.support)
 
+    def earlier_estimate(self, reading: Reading, unit: Unit) -> Estimate:
+        """The number that version 0.2 made of one draw, by which its tables are checked."""
+        return self.estimate(reading, unit)
+
     @property
     def counted_by(self) -> tuple[str, ...]:
         """The grouping within which rows count, which is also published unless it says how much others leave out."""

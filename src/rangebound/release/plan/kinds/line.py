@@ -14,7 +14,7 @@ from rangebound.release.noise.estimate import Estimate, held, nearest
 from rangebound.release.noise.moment_intervals import ALL, Box, NoisyMoments, less, times
 from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
-from rangebound.release.plan.fields import Span, number
+from rangebound.release.plan.fields import LINE, Span, number
 from rangebound.release.plan.kinds.moments_kind import MomentsKind
 from rangebound.release.plan.unit import Unit
 from rangebound.release.plan.words import span
@@ -80,13 +80,20 @@ class Line(MomentsKind):
     def estimate(self, reading: Reading, unit: Unit) -> Estimate:
         """The slope or the intercept by the noisy moments, with an interval by simulation; see `moment_intervals`.
 
-        Guarantee: it lies in its support, on the step and in its interval.
+        Guarantee: it lies in its support, on the step and in its interval. Only a support that the plan states cuts the
+        interval: where x varies very little, the true line can be steeper than any that is published.
         """
         allowed, steady = self.supports[reading.part], moment_intervals.steadied(reading)
         answer, bounded = ((self._slope, self._slopes), (self._intercept, self._intercepts))[reading.part]
         value = float(answer(steady)[0])
-        ends = moment_intervals.interval(reading, answer, bounded, (allowed.lower, allowed.upper))
-        return held(nearest(value, allowed, self.step), *ends, allowed)
+        answers = LINE if (self.slopes, self.intercepts)[reading.part] is None else allowed
+        ends = moment_intervals.interval(reading, answer, bounded, (answers.lower, answers.upper))
+        return held(nearest(value, allowed, self.step), *ends, answers)
+
+    def earlier_estimate(self, reading: Reading, unit: Unit) -> Estimate:
+        """The same with an interval that is cut to the support."""
+        found = self.estimate(reading, unit)
+        return held(found.value, found.lower, found.upper, self.supports[reading.part])
 
     @property
     def _unit(self) -> float:

@@ -36,6 +36,26 @@ def _none_or_some(value: float) -> float:
     return value
 
 
+def roundest(low: Fraction, high: Fraction, near: Fraction, *, closed: bool = False) -> Fraction:
+    """The number from `low` to `high` with the fewest decimal digits, the nearest one to `near`.
+
+    Only if `closed`, it may be `high`.
+
+    >>> roundest(Fraction("0.9075"), Fraction("1.0285"), Fraction("0.968"))
+    Fraction(1, 1)
+    >>> roundest(Fraction("1.0285"), Fraction("1.1495"), Fraction("1.089"))
+    Fraction(11, 10)
+    """
+    if low >= high:
+        return near
+    unit = Fraction(10) ** math.ceil(math.log10(max(abs(low), abs(high))) + 1)
+    while True:
+        first, last = math.ceil(low / unit), math.floor(high / unit) if closed else math.ceil(high / unit) - 1
+        if first <= last:
+            return min(max(round(near / unit), first), last) * unit
+        unit /= 10
+
+
 class RankKind(ColumnKind):
     """A question answered by a rank: its answers are points of a public grid over the column's range.
 
@@ -188,9 +208,29 @@ class RankKind(ColumnKind):
             raise PlanError(str(reason), field="support") from None
 
     def estimate(self, reading: Reading, unit: Unit) -> Estimate:
-        """The point that was drawn, with its interval, or the whole support for one."""
+        """The point that was drawn, with its interval, or the whole support for one.
+
+        Where the plan states no step, a point stands for all values that count at it, and the roundest of these is
+        published: 1, and not 0.968.
+        """
+        (value,), ((lower, upper),) = reading.values, reading.intervals
+        return held(self._told(value), lower, upper, self.allowed)
+
+    def earlier_estimate(self, reading: Reading, unit: Unit) -> Estimate:
+        """The point itself."""
         (value,), ((lower, upper),) = reading.values, reading.intervals
         return held(value, lower, upper, self.allowed)
+
+    def _told(self, point: float) -> float:
+        """The number to publish for a point: itself if it is whole or on a step, else the roundest of its cell."""
+        if self.step is not None or self.dated or point.is_integer():
+            return point
+        (lower, upper), step = self.ends, self.exact_step
+        place = lower + round((Fraction(point) - lower) / step) * step
+        span = next(each for each in self.allowed.spans if each[0] <= point <= each[1])
+        end = min(upper, written(span[1]))
+        low, high = max(place - step / 2, lower, written(span[0])), min(place + step / 2, end)
+        return min(max(float(roundest(low, high, place, closed=end < place + step / 2)), span[0]), span[1])
 
     def unclamped_number(self, draws: Draw) -> float | None:
         """None: a quantile is drawn from a grid, and no noise is added to it."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
 
 from rangebound.release.noise.allocation import Sensitivity
-from rangebound.release.noise.draw import Coordinates
-from rangebound.release.noise.estimate import Fractional, spread
+from rangebound.release.noise.draw import Coordinates, Reading
+from rangebound.release.noise.estimate import Estimate, Fractional, spread
 from rangebound.release.plan.kinds.column_kind import ColumnKind
 from rangebound.release.plan.kinds.joint_kind import JointKind
 from rangebound.release.plan.measure import ONE, Counted, Found, GroupSums, Measures, Square, Value
@@ -24,6 +25,17 @@ class SpreadKind(JointKind, ColumnKind):
     def answers_dated(self) -> bool:
         """Never: it is a number of days, or of their squares."""
         return False
+
+    @property
+    def _answers(self) -> Interval:
+        """From 0, which a constant column has, where the plan does not state a lower end: only numbers are above 0."""
+        hull = self.allowed.hull
+        return Interval(0.0 if hull.lower == self.natural.lower else hull.lower, hull.upper)
+
+    def earlier_estimate(self, reading: Reading, unit: Unit) -> Estimate:
+        """The same with an interval that is cut to the support."""
+        found = self.estimate(reading, unit)
+        return replace(found, lower=max(found.lower, self.allowed.hull.lower))
 
     def measures(self, unit: Unit, groups: float) -> Measures:
         """The rows within the contribution bounds, their values in fixed point and the squares of these."""

@@ -1,0 +1,89 @@
+"""What quantiles are published as: points of the plan's step, else the roundest number that counts at a point."""
+
+import datetime
+from bisect import bisect_right
+from fractions import Fraction
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rangebound.release import check_certificate, make_plan, release
+from rangebound.release.noise.draw import Reading
+from rangebound.release.plan.kinds.rank_kind import roundest
+from rangebound.release.plan.unit import Unit
+
+WIDE = [[0, 121], [0, 968], [-3, 4], [17, 94], [-900, 11], [0, 7.5]]
+
+
+def median(ends, **fields):
+    query = {"name": "m", "kind": "median", "column": "x", "range": ends, **fields}
+    return make_plan({"budget": {"epsilon": 100.0}, "query": [query]})
+
+
+def published(question, point):
+    ends = question.allowed.hull
+    reading = Reading(values=(point,), intervals=((ends.lower, ends.upper),), rank_error=0.0)
+    return question.estimate(reading, Unit()).value
+
+
+@pytest.mark.parametrize("ends", WIDE)
+def test_whole_numbers_are_published_for_themselves(ends):
+    question = median(ends).query[0]
+    points, borders = question.points, question.borders
+    for whole in range(int(ends[0]), int(ends[1]) + 1):
+        assert published(question, points[bisect_right(borders, whole)]) == whole
+
+
+def test_several_whole_numbers_at_one_point_are_published_as_one_of_them():
+    question = median([0, 1501]).query[0]
+    for point in question.points:
+        assert published(question, point).is_integer()
+
+
+def test_a_stated_step_and_days_are_published_as_they_are():
+    question = median([0, 121], step=0.121).query[0]
+    assert published(question, question.points[8]) == pytest.approx(0.968)  # the control: so were all of them
+    days = median([datetime.date(1970, 1, 1), datetime.date(2070, 1, 1)]).query[0]
+    assert all(published(days, point) == point for point in days.points)
+
+
+ends = st.tuples(st.integers(-(10**6), 10**6), st.integers(1, 10**7), st.integers(0, 4)).map(
+    lambda x: [x[0] / 10 ** x[2], (x[0] + x[1]) / 10 ** x[2]]
+)
+
+
+@given(ends=ends, at=st.integers(0, 1000), cut=st.sampled_from([None, (0.0, 0.4), (0.25, 1.0)]))
+def test_what_is_published_counts_at_the_point_that_was_drawn(ends, at, cut):
+    width = ends[1] - ends[0]
+    support = {} if cut is None else {"support": [ends[0] + each * width for each in cut]}
+    question = median(ends, **support).query[0]
+    every = question.points
+    points = [each for each in every if question.allowed.hull.lower <= each <= question.allowed.hull.upper]
+    point = points[at % len(points)]
+    found = published(question, point)
+    assert every[bisect_right(question.borders, found)] == point
+    assert question.allowed.hull.lower <= found <= question.allowed.hull.upper
+    assert len(str(found)) <= max(len(str(point)), len(str(ends[0])), len(str(ends[1])), 3)
+
+
+def test_the_roundest_number_of_a_cell():
+    for low, high, near, found in [
+        ("0.95", "1.05", "1", "1"),
+        ("-0.5", "0.5", "0.1", "0"),
+        ("37.31", "37.43", "37.37", "37.4"),
+        ("1.2", "1.3", "1.25", "1.2"),
+        ("1.21", "1.3", "1.25", "1.25"),  # the end belongs to the next cell
+        ("-7.4", "-6.8", "-7.1", "-7"),
+    ]:
+        assert roundest(Fraction(low), Fraction(high), Fraction(near)) == Fraction(found)
+    assert roundest(Fraction("1.21"), Fraction("1.3"), Fraction("1.3"), closed=True) == Fraction("1.3")
+    assert roundest(Fraction(2), Fraction(2), Fraction(2)) == 2
+
+
+def test_a_table_of_ones_has_a_median_of_one():
+    plan = median([0, 121])
+    found = release(plan, pa.table({"x": [1] * 500}), ledger=None)
+    assert [(row["value"], row["lower"] <= 1 <= row["upper"]) for row in found.rows()] == [(1.0, True)]
+    assert check_certificate(found.certificate, found.to_bytes()).numbers == 1
