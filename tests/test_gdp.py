@@ -18,6 +18,7 @@ from rangebound.gdp import (
     is_private,
     largest_mu,
     mu_of_bounded_range,
+    mu_of_parts,
     mu_of_pure,
     pure_epsilon,
     rho_of_mu,
@@ -52,6 +53,13 @@ def test_the_epsilon_and_the_mu_are_each_others_inverse_on_the_safe_side(mu, del
         assert again == pytest.approx(mu, rel=1e-12)
     else:
         assert exact_delta(mu, 0.0) <= delta
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1.0, 90.0, 1e6])
+def test_one_part_and_two_that_are_alike_need_this_mu_however_large_they_are(epsilon):
+    one, two = (mu_of_parts(((Fraction(epsilon), number),)) for number in (1, 2))
+    assert one == pytest.approx(mu_of_pure(epsilon), rel=1e-12)
+    assert one < two <= 2**0.5 * one * (1 + 1e-12)
 
 
 @pytest.mark.few(1)

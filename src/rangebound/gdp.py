@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 
 from flint import ctx
 
@@ -228,11 +229,12 @@ def mu_of_parts(pure: tuple[tuple[Fraction, int], ...]) -> float:
 
     def evaluate() -> Ball:
         losses = _losses(pure, ctx.prec)
-        most = power = alpha = Ball(0)
-        for loss in sorted((each for each in losses if each > 0), reverse=True):
-            power += losses[loss]
-            alpha += losses[loss] * (-_exact(loss)).exp()
-            most = most.max(upper_quantile(alpha) - upper_quantile(power))
+        ordered, most = sorted(losses), Ball(0)
+        below = list(accumulate(losses[each] for each in ordered))
+        above = list(accumulate(losses[each] for each in reversed(ordered)))
+        for at in range(len(ordered) // 2):  # from the largest loss on; small chances keep their digits
+            alpha, beta, power = below[at], below[-2 - at], above[at]
+            most = most.max(upper_quantile(alpha) + (upper_quantile(beta) if beta < power else -upper_quantile(power)))
         return most
 
     return up(refine(evaluate)) if any(own and number for own, number in pure) else 0.0
