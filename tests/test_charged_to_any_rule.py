@@ -155,7 +155,10 @@ def test_control_a_certificate_whose_account_was_charged_less_is_refused(
     """The same bytes under the same request in another ledger, paid for with less: with one unit less, or with half."""
     plan = plan_of(rule, 0.0)
     made = release(plan, table(50), ledger=ledger, request="r")
-    first, second = least_due(RULES[rule], charges(prepare(plan))).units
+    paid = ledger.paid("r")
+    assert paid is not None
+    assert paid.cost is not None
+    first, second = least_due(RULES[rule], charges(prepare(plan)), paid.cost).units
     less = RULES[rule].cost((int(first * part) - 1, second))
     with Ledger.create(tmp_path / "other.ledger") as other:
         other.open_account(rule, epsilon=20, delta="1e-4", rule=RULES[rule])

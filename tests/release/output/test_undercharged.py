@@ -74,7 +74,7 @@ def test_tables_that_were_charged_too_little_are_named_and_no_others(ledger):
     assert [each.request for each in found] == ["before gaussian", "before renyi"]
     for each in found:
         plan = plan_of(each.account)
-        assert each.due == least_due(RULES[each.account], charges(prepare(plan)))
+        assert each.due == least_due(RULES[each.account], charges(prepare(plan)), each.paid)
         assert each.paid.units[0] < 0.5 * each.due.units[0]
         assert "version 0.2 charged" in str(each)
         assert each.to_dict()["due"] == each.due.to_dict()
@@ -138,3 +138,14 @@ def test_one_that_was_charged_less_is_not_released_again(ledger):
         release(plan, ROWS, ledger=ledger, request="r")
     paid_before(ledger, plan, "more", GaussianCost(mu=2))  # control
     release(plan, ROWS, ledger=ledger, request="more")
+
+
+def test_of_two_costs_of_which_none_is_the_smaller_each_is_enough(ledger):
+    """Gaussian noise for a small epsilon and a large delta has the larger mu, and no delta."""
+    plan = plan_of("gaussian", COUNT, epsilon=1e-5, delta=2e-5)
+    gaussian, plain = (RULES["gaussian"].units(each) for each in charges(prepare(plan)))
+    assert gaussian[0] > plain[0]
+    assert gaussian[1] < plain[1]
+    made = release(plan, ROWS, ledger=ledger, request="r")
+    check_entry(check_certificate(made.certificate, made.to_bytes()), made.to_bytes(), ledger)
+    assert release(plan, ROWS, ledger=ledger, request="r").to_bytes() == made.to_bytes()

@@ -65,7 +65,7 @@ def agreed_charges(ready: Prepared, ledger: Ledger, account: str, request: str) 
     known = ledger.paid(request) or next(filed, None)
     if known is None or known.cost is None or (known.account, known.what) != (account, what):
         return costs
-    due = least_due(ledger.account(account).rule, costs)
+    due = least_due(ledger.account(account).rule, costs, known.cost)
     if not covers(known.cost, due):
         raise RequestConflict(
             f"request={request!r}: was charged or filed before, for {shortfall(known.cost, due)}; a new release needs "
@@ -74,16 +74,21 @@ def agreed_charges(ready: Prepared, ledger: Ledger, account: str, request: str) 
     return (known.cost,)
 
 
-def least_due(rule: Rule, costs: Sequence[AnyCost]) -> AnyCost:
-    """What an account must have been charged for a release at least, in its own terms; each of the costs is true.
+def least_due(rule: Rule, costs: Sequence[AnyCost], paid: AnyCost) -> AnyCost:
+    """What an account must have been charged for a release at least, in its own terms.
+
+    Each of the costs is true by itself, and so is enough; one that `paid` covers comes first. None of two need be the
+    smaller one in both columns: with a small epsilon and a large delta, Gaussian noise has the larger mu and no delta.
 
     Edge cases: costs that the rule cannot hold raise `ArgumentTypeError`.
     """
     held = []
     for each in costs:
         with suppress(ArgumentTypeError):
-            held.append(rule.units(each))
-    return rule.cost(min(held) if held else charged(rule, tuple(costs))[1])
+            held.append(rule.cost(rule.units(each)))
+    if not held:
+        held.append(rule.cost(charged(rule, tuple(costs))[1]))
+    return min(held, key=lambda each: (not covers(paid, each), each.units))
 
 
 def covers(paid: AnyCost, due: AnyCost) -> bool:

@@ -327,16 +327,16 @@ def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
         ledger.verify(head=entry.head)
         stored, paid = ledger.published(entry.request), ledger.paid(entry.request)
         account = ledger.account(entry.account)
-        due = least_due(account.rule, checked.costs)
+        cost = None if paid is None or paid.account != entry.account else paid.cost
+        due = None if cost is None else least_due(account.rule, checked.costs, cost)
     except (ArgumentError, ArgumentTypeError) as reason:  # a made-up entry may name what no ledger can have
         raise CertificateInvalid(f"ledger: {reason}") from None
     _demand(stored == published, "ledger", "did not publish these bytes for the request")
     _demand(entry.promise == account.weaker_promise, "ledger", "does not promise for the account what it states")
-    cost = None if paid is None or paid.account != entry.account else paid.cost
-    _demand(cost is not None, "ledger", "did not charge the account with the budget of the plan")
-    assert cost is not None
-    less = f"did not charge the account with the budget of the plan: {shortfall(cost, due)}"
-    _demand(covers(cost, due), "ledger", less)
+    less = "did not charge the account with the budget of the plan"
+    if cost is None or due is None:
+        raise CertificateInvalid(f"ledger: {less}")
+    _demand(covers(cost, due), "ledger", f"{less}: {shortfall(cost, due)}")
 
 
 def _check_claims(ready: Prepared) -> None:

@@ -72,6 +72,6 @@ def _found(ledger: Ledger, record: Record, rule: Rule) -> Iterator[ChargeFinding
             return
         ready = prepared_of(release)
         if ready and all(ready.publishers[at].words() == release.mechanisms[at] for at in shared):
-            due = least_due(rule, charges(ready))  # else another version measured something else
+            due = least_due(rule, charges(ready), paid)  # else another version measured something else
     if due is None or not covers(paid, due):
         yield ChargeFinding(entry=record.seq, account=account, request=request, paid=paid, due=due)
