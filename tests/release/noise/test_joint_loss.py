@@ -1,20 +1,20 @@
 """The loss that is stated for what is drawn dominates every way in which a unit can spread its cells."""
 
+from collections import Counter
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from rangebound.gdp import mu_of_pure
+from rangebound.gdp import mu_of_parts, mu_of_pure
 from rangebound.numeric import rounded_up
 from rangebound.release.noise.joint_loss import JointLoss, added_up
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
 from rangebound.release.noise.strategies.layer_loss import HALF_PI, layer_loss
 from rangebound.release.noise.strategies.tree import Tree
 from rangebound.release.noise.strategies.tree_strategy import TreeStrategy
-from tests.release.pair_loss import of_pure, profile
+from tests.release.pair_loss import profile
 
 
 def spreads(cells, capacity, most=None):
@@ -32,7 +32,8 @@ def stated(loss, epsilon):
     return profile(float(loss.square), coins, epsilon)
 
 
-CASES = [(scale, capacity, 9) for scale in (4.0, 20.0) for capacity in (1, 3, 8, 9, 40)]
+SIZES = [(1, 9), (3, 9), (8, 9), (9, 9), (40, 9), (3, 6), (5, 6)]
+CASES = [(scale, *each) for scale in (4.0, 20.0) for each in SIZES]
 
 
 @pytest.mark.parametrize(("scale", "capacity", "cells"), CASES)
@@ -49,7 +50,7 @@ def test_a_layer_loses_as_much_as_any_spread_of_cells(scale, capacity, cells, re
                 exact, said = profile(1e-13, coins, epsilon), stated(loss, epsilon)
                 assert exact <= said * (1 + 1e-7) + 1e-12
                 attained = max(attained, exact / said)
-            assert sum(map(of_pure, coins)) <= (loss.mu * (1 + 1e-9)) ** 2 + 1e-12 or loss.pure
+            assert mu_of_parts(tuple(Counter(map(Fraction, coins)).items())) <= loss.mu * (1 + 1e-9)
     assert attained > (0.999 if loss.pure else 0.5)
 
 
@@ -60,6 +61,7 @@ def test_control_full_sums_and_a_rest_are_not_the_worst():
     one = layer_loss(1.0, capacity=6, nodes=2, bounds=Contributions(cells=6))
     between = layer_loss(1.0, capacity=4, nodes=2, bounds=Contributions(cells=6))
     assert alike < min(stated(one, 5.8), stated(between, 5.8))
+    assert between.square < 0.8 * HALF_PI * 4 * 6  # of few cells all ways are compared
 
 
 def test_there_are_no_more_losses_than_sums():
@@ -68,8 +70,9 @@ def test_there_are_no_more_losses_than_sums():
     assert layer_loss(10.0, capacity=30, nodes=7, bounds=replaced).pure == ((Fraction(1, 2), 2),)
     assert layer_loss(10.0, capacity=1, nodes=7, bounds=replaced).pure == ((Fraction(1, 10), 7),)
     assert layer_loss(10.0, capacity=1, nodes=70, bounds=replaced).pure == ((Fraction(1, 10), 10),)
-    few, many = (layer_loss(10.0, capacity=2, nodes=nodes, bounds=replaced).square for nodes in (3, 70))
-    assert (few, many) == (HALF_PI * 3 * Fraction(1, 25), HALF_PI * 5 * Fraction(1, 25))
+    large = Contributions(rows=1, cells=50, replaced=True)
+    few, many = (layer_loss(10.0, capacity=20, nodes=nodes, bounds=large).square for nodes in (3, 70))
+    assert (few, many) == (HALF_PI * 3 * 4, HALF_PI * 5 * 4)
 
 
 def test_the_bound_of_a_pure_loss_holds_and_is_near():
@@ -147,13 +150,3 @@ def test_mu_is_that_of_all_parts_together_and_no_more_than_that_of_epsilon():
 
 def _heads(epsilon):
     return 1 / (1 + np.exp(-epsilon))
-
-
-def test_very_many_different_losses_count_by_their_mu():
-    some = tuple((Fraction(at, 1000), 3) for at in range(1, 40))
-    loss = JointLoss(pure=some, epsilon=None)
-    mu, listed = loss.parts
-    assert listed[0] == (Fraction(39, 1000), 3)
-    assert 1000 < np.prod([number + 1 for _, number in listed]) <= 2000
-    assert all(one >= two for (one, _), (two, _) in pairwise(listed))
-    assert mu**2 == pytest.approx(sum(3 * mu_of_pure(at / 1000) ** 2 for at in range(1, 40 - len(listed))))

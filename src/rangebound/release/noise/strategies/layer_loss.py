@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from fractions import Fraction
 
+from rangebound.gdp import mu_of_parts
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.strategies.contributions import Contributions
 
 HALF_PI = Fraction(1_570_796_326_794_897, 10**15)
 """A little above pi / 2: a pure loss of x is mu-GDP with mu^2 = (pi / 2) x^2; see `layer_loss`."""
+_FEW = 8  # cells of which all ways to spread them over sums are compared
 
 
 def layer_loss(scale: float, *, capacity: int, nodes: int, bounds: Contributions) -> JointLoss:
@@ -23,7 +27,9 @@ def layer_loss(scale: float, *, capacity: int, nodes: int, bounds: Contributions
     - One cell for each node, capacity 1: g coins of c, one in each node that moves.
     - Between: a loss of at most x is sqrt(pi/2) x-GDP (below). The squares add up to at most
       (pi/2) c^2 sum n^2 <= (pi/2) c^2 g capacity. Several coins of `capacity` c would not do, though they have the
-      larger sum of squares: near the largest loss of all, coins that are more alike lose more.
+      larger sum of squares: near the largest loss of all, coins that are more alike lose more. Of few cells, it is the
+      largest mu of a coin for each sum, over all ways to spread them; a way with fewer cells loses less than one that
+      has one more.
 
     A unit that is replaced leaves g cells and enters g others. Nodes that fall and nodes that rise move by at most r g
     each, all together: the same twice; and no more coins, or squares of `capacity` c, than there are nodes.
@@ -43,4 +49,21 @@ def layer_loss(scale: float, *, capacity: int, nodes: int, bounds: Contributions
         number = min(sides * cells, nodes)
         return JointLoss(pure=((each, number),), epsilon=number * each)
     full = min(sides * Fraction(cells, held), Fraction(nodes))
-    return JointLoss(square=HALF_PI * full * (held * each) ** 2, epsilon=full * held * each)
+    square = HALF_PI * full * (held * each) ** 2
+    if cells <= _FEW:
+        ways = (tuple((n * each, number) for n, number in Counter(way).items()) for way in _spreads(cells, held))
+        square = min(square, sides * Fraction(max(map(mu_of_parts, ways))) ** 2)
+    return JointLoss(square=square, epsilon=full * held * each)
+
+
+def _spreads(cells: int, most: int) -> Iterator[tuple[int, ...]]:
+    """All ways to have so many cells in sums, of which none has more than `most`: how many each has, falling.
+
+    >>> list(_spreads(4, 3))
+    [(3, 1), (2, 2), (2, 1, 1), (1, 1, 1, 1)]
+    """
+    if not cells:
+        yield ()
+    for first in range(min(cells, most), 0, -1):
+        for rest in _spreads(cells - first, first):
+            yield (first, *rest)

@@ -109,25 +109,31 @@ class TreeStrategy:
 
     @cached_property
     def loss(self) -> JointLoss:
-        """What a unit can lose in a pure account: see `layer_loss` for levels whose nodes have noise of one scale.
+        """What a unit can lose in a pure account: each level is a layer, with noise of its smallest scale at most.
 
-        In other levels, a node of noise s under which a unit has n of its leaves loses r n / s at most, and is mu-GDP
-        with mu^2 <= (pi/2) (r n / s)^2. With k the smaller of g and the leaves of the node, n^2 <= n k, so that all of
-        them together have at most (pi/2) r^2 times the sum, over the leaves of the unit, of k / s^2 of the nodes above:
-        g times the largest such sum. A unit that is replaced leaves g leaves and enters g others, and no node moves by
+        Levels whose nodes have noise of different scales have another bound, and the smaller one counts. A node of
+        noise s under which a unit has n of its leaves loses r n / s at most, and is mu-GDP with
+        mu^2 <= (pi/2) (r n / s)^2. With k the smaller of g and the leaves of the node, n^2 <= n k, so that all of them
+        together have at most (pi/2) r^2 times the sum, over the leaves of the unit, of k / s^2 of the nodes above: g
+        times the largest such sum. A unit that is replaced leaves g leaves and enters g others, and no node moves by
         more than the larger of both: twice that.
         """
         bounds, sizes, scales = self.contributions, self.tree.leaf_counts, np.array(self.scales)
         held = min(bounds.cells, len(self.tree.leaves))
-        found, rest = JointLoss(), np.minimum(sizes, held)
+        alike, others, rest = JointLoss(), JointLoss(), np.minimum(sizes, held)
         for level in self.tree.levels:
             nodes = level[scales[level] > 0.0]
-            capacity = int(sizes[nodes].max(initial=0))
-            if len(set(scales[nodes].tolist())) == 1 and (capacity == 1 or capacity >= held):
-                found += layer_loss(float(scales[nodes[0]]), capacity=capacity, nodes=len(nodes), bounds=bounds)
-                rest[nodes] = 0
+            if not nodes.size:
+                continue
+            least, capacity = float(scales[nodes].min()), int(sizes[nodes].max())
+            layer = layer_loss(least, capacity=capacity, nodes=len(nodes), bounds=bounds)
+            if least == scales[nodes].max() and layer.pure:
+                alike, rest[nodes] = alike + layer, 0
+            else:
+                others += layer
         path = self._dearest_path(rest, 2) * held * bounds.rows**2 * (2 if bounds.replaced else 1)
-        return replace(found + JointLoss(square=HALF_PI * path), epsilon=self.cost)
+        ways = (alike + others, alike + JointLoss(square=HALF_PI * path))
+        return min((replace(each, epsilon=self.cost) for each in ways), key=lambda each: each.mu)
 
     def draw(self, counts: npt.ArrayLike, bits: Bits = secure_bits) -> Floats:
         """The noisy counts of the measured nodes, from the exact counts of the leaves."""
