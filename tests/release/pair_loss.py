@@ -331,8 +331,9 @@ def _cell_laws(mechanism, a, b):
     laws = []
     for each in (a, b):
         below = np.asarray(mechanism.law(float(each)).cdf(ends), dtype=float)
-        laws.append(tuple(np.maximum(np.diff(below, prepend=0.0, append=1.0), 0.0).tolist()))
-    return tuple(laws)
+        laws.append(np.diff(below, prepend=0.0, append=1.0))
+    seen = np.maximum(*laws) > 1e-11  # of less, doubles would say nothing
+    return tuple(tuple(np.maximum(each[seen], 0.0).tolist()) for each in laws)
 
 
 def question_laws(publisher, share, before, after):

@@ -78,6 +78,7 @@ MARGINALS = [{"kind": "count", "by": by} for by in ([], ["first_clinic"], ["last
 MARGINALS += [{"kind": "count", "by": by} for by in (["first_clinic", "last_clinic"], ["ill_once", "last_clinic"])]
 KEYS = {"name": ["north", "south"], "drug": DRUGS, "clinic": CLINICS, "first_clinic": CLINICS, "last_clinic": CLINICS}
 KEYS |= {"ill_once": [True, False], "always": [True, False]}
+CROSSED = {"public": ["name", "clinic"], "private": ["drug", "clinic"], "one": ["first_clinic", "last_clinic"]}
 OWNERS = {"column": "person", "rows": 3, "groups": 2}
 SIZE = 5
 FAR = "cell|groups|L1|L2|share"
@@ -98,15 +99,25 @@ PLANS = {
 }
 
 
-def plan_of(name, *, replaced):
+def plan_of(name, *, replaced, chance=None):
+    """A plan of `PLANS`; with `chance`, some of its questions, with another budget, weights and contribution bounds."""
     unit, joins, asked, per_unit = PLANS[name]
     unit = {**unit, **({"neighbours": "replace", "size": SIZE} if replaced else {})}
+    budget = {"epsilon": 1.0, "delta": 1e-4}
+    if chance:
+        asked = [*asked, {"kind": "crosstab", "by": CROSSED[name.split(" ")[0].strip(",")]}]
+        asked = chance.sample(asked, chance.randint(1, len(asked)))
+        weighted = chance.random() < 0.3
+        asked = [{**each, **({"weight": chance.choice([0.3, 3.0])} if weighted else {})} for each in asked]
+        budget = {"epsilon": chance.choice([0.3, 1.0, 4.0]), "delta": chance.choice([0.0, 1e-6, 1e-3])}
+        if not per_unit and "column" in unit:
+            unit |= {"rows": chance.randint(1, 4), "groups": chance.randint(1, 6)}
     used = {column for each in asked for column in each["by"]}
     made = {"columns": {"wait": {"range": [0, 10]}}, "per_unit": per_unit} if per_unit else {}
     return make_plan(
         {
             "unit": unit,
-            "budget": {"epsilon": 1.0, "delta": 1e-4},
+            "budget": budget,
             **({"join": joins} if joins else {}),
             **made,
             "keys": {column: keys for column, keys in KEYS.items() if column in used},
@@ -193,10 +204,11 @@ class Reader:
         return own, hidden
 
 
-def check(name, pairs, *, replaced=False, public=REGIONS):
+def check(name, pairs, *, replaced=False, public=REGIONS, chance=None):
     """That no pair is farther apart, or loses more, than a plan says; how near they come, and the plan prepared."""
-    plan = plan_of(name, replaced=replaced)
-    ready, chance, most = prepared(plan, allocations(plan)[-1]), random.Random(f"{name} {replaced}"), {}
+    plan, most = plan_of(name, replaced=replaced, chance=chance), {}
+    way = chance.choice(allocations(plan)) if chance else allocations(plan)[-1]
+    ready, chance = prepared(plan, way), chance or random.Random(f"{name} {replaced}")
     reader, strategies = Reader(plan, ready, public), {}
     for _ in range(pairs):
         sides = pair_of(chance, owned=plan.unit.column is not None, replaced=replaced)
@@ -252,6 +264,18 @@ def test_no_unit_moves_more_or_costs_more_than_the_plan_says(name, replaced):
 @pytest.mark.parametrize("name", PLANS)
 def test_nor_does_one_of_ten_thousand(name, replaced):
     check(name, 10_000 // (2 * len(PLANS)) + 1, replaced=replaced)
+
+
+@pytest.mark.long
+def test_nor_does_one_of_many_random_plans(pytestconfig):
+    """The worst of ten pairs, of a tenth as many plans as `--plans` says."""
+    for seed in range(pytestconfig.getoption("--plans") // 10):
+        random_plan(seed)
+
+
+def random_plan(seed):
+    chance = random.Random(seed)
+    return check(chance.choice([*PLANS]), 10, replaced=chance.random() < 0.5, chance=chance)[1].plan
 
 
 @pytest.mark.slow
