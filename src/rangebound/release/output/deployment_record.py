@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 
-import rangebound
 from rangebound import arguments
 from rangebound.errors import plain
 from rangebound.ledger.record import Account, Record
@@ -116,7 +116,7 @@ def _open(found: object, path: str) -> Iterator[str]:
 
 def software() -> str:
     """The library and the version of its source, which an installation may state as it was before."""
-    return f"rangebound {rangebound.__version__}"
+    return f"rangebound {import_module('rangebound').__version__}"  # the package is above this room
 
 
 def _slug(title: str) -> str:
