@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
@@ -12,7 +13,7 @@ from rangebound.release.noise.strategies.contributions import Contributions
 
 HALF_PI = Fraction(1_570_796_326_794_897, 10**15)
 """A little above pi / 2: a pure loss of x is mu-GDP with mu^2 = (pi / 2) x^2; see `layer_loss`."""
-_FEW = 8  # cells of which all ways to spread them over sums are compared
+_MOST_OUTCOMES = 4000  # of all coins, over all ways to spread cells over sums: a tenth of a second
 
 
 def layer_loss(scale: float, *, capacity: int, nodes: int, bounds: Contributions) -> JointLoss:
@@ -27,9 +28,10 @@ def layer_loss(scale: float, *, capacity: int, nodes: int, bounds: Contributions
     - One cell for each node, capacity 1: g coins of c, one in each node that moves.
     - Between: a loss of at most x is sqrt(pi/2) x-GDP (below). The squares add up to at most
       (pi/2) c^2 sum n^2 <= (pi/2) c^2 g capacity. Several coins of `capacity` c would not do, though they have the
-      larger sum of squares: near the largest loss of all, coins that are more alike lose more. Of few cells, it is the
-      largest mu of a coin for each sum, over all ways to spread them; a way with fewer cells loses less than one that
-      has one more.
+      larger sum of squares: near the largest loss of all, coins that are more alike lose more. Where there are not too
+      many ways to spread the cells, it is the largest mu of coins of n c over all of them. Two sums that have no more
+      than `capacity` cells together lose no more than one that has these, and a way with fewer than g cells no more
+      than one with all: only ways are left in which any two sums have more.
 
     A unit that is replaced leaves g cells and enters g others. Nodes that fall and nodes that rise move by at most r g
     each, all together: the same twice; and no more coins, or squares of `capacity` c, than there are nodes.
@@ -50,20 +52,28 @@ def layer_loss(scale: float, *, capacity: int, nodes: int, bounds: Contributions
         return JointLoss(pure=((each, number),), epsilon=number * each)
     full = min(sides * Fraction(cells, held), Fraction(nodes))
     square = HALF_PI * full * (held * each) ** 2
-    if cells <= _FEW:
-        ways = (tuple((n * each, number) for n, number in Counter(way).items()) for way in _spreads(cells, held))
+    ways, left = list[tuple[tuple[Fraction, int], ...]](), _MOST_OUTCOMES
+    for spread in _spreads(cells, held):
+        counts = Counter(spread)
+        left -= math.prod(number + 1 for number in counts.values())
+        if left < 0:
+            break
+        ways.append(tuple((n * each, number) for n, number in counts.items()))
+    else:
         square = min(square, sides * Fraction(max(map(mu_of_parts, ways))) ** 2)
     return JointLoss(square=square, epsilon=full * held * each)
 
 
-def _spreads(cells: int, most: int) -> Iterator[tuple[int, ...]]:
-    """All ways to have so many cells in sums, of which none has more than `most`: how many each has, falling.
+def _spreads(cells: int, most: int, first: int | None = None) -> Iterator[tuple[int, ...]]:
+    """All ways to have so many cells in sums of at most `most`, falling, of which any two have more than that together.
 
-    >>> list(_spreads(4, 3))
-    [(3, 1), (2, 2), (2, 1, 1), (1, 1, 1, 1)]
+    `first` is how many the sum before them has.
+
+    >>> list(_spreads(10, 4))
+    [(4, 4, 2), (4, 3, 3)]
     """
     if not cells:
         yield ()
-    for first in range(min(cells, most), 0, -1):
-        for rest in _spreads(cells - first, first):
-            yield (first, *rest)
+    for own in range(min(cells, first or most), most - first if first else 0, -1):
+        for rest in _spreads(cells - own, most, own):
+            yield (own, *rest)
