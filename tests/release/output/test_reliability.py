@@ -163,21 +163,32 @@ def test_the_flag_is_in_the_table_and_grey_in_the_report():
     assert days.rows()[0]["unreliable"] is None
 
 
+LINE = {"kind": "line", "x": WAIT, "y": {**WAIT, "column": "y"}}
+
+
 @pytest.mark.parametrize(
     ("question", "waits", "noted"),
     [
-        ({"kind": "count", "support": [0, 150]}, [5.0] * 400, "0 to 150"),
+        ({"kind": "count", "support": [0, 150]}, [5.0] * 400, "'q0' reaches an end of its support, 0 to 150"),
         ({"kind": "count", "support": [0, 150]}, [5.0] * 100, ""),
         ({"kind": "count", "support": [0, 150]}, [], ""),  # no count is below 0
         ({"kind": "count"}, [5.0] * 400, ""),
-        ({"kind": "mean", **WAIT, "support": [40, 60]}, [5.0] * 400, "40 to 60"),
+        ({"kind": "mean", **WAIT, "support": [40, 60]}, [5.0] * 400, "'q0' reaches an end of its support, 40 to 60"),
         ({"kind": "mean", **WAIT, "support": [40, 60]}, [50.0] * 400, ""),
         ({"kind": "mean", **WAIT, "support": [0, 100]}, [0.0] * 400, ""),
+        (
+            {**LINE, "slopes": [-0.5, 0.5]},
+            [0.0, 100.0] * 200,
+            "'q0', slope, reaches an end of its support, -0.5 to 0.5",
+        ),
+        ({**LINE, "slopes": [0, 9]}, [0.0, 100.0] * 200, ""),
+        (LINE, [0.0, 100.0] * 200, ""),
     ],
 )
 def test_a_number_at_an_end_of_a_support_that_leaves_out_answers_has_a_note(question, waits, noted):
-    found = released(asked(question, epsilon=50.0), pa.table({"wait": pa.array(waits, pa.float64())}))
-    words = f"'q0' reaches an end of its support, {noted}: a true answer beyond it looks the same"
+    column = pa.array(waits, pa.float64())
+    found = released(asked(question, epsilon=50.0), pa.table({"wait": column, "y": column}))
+    words = f"{noted}: a true answer beyond it looks the same"
     assert [words in each for each in found.notes] == ([True] if noted else [])
     assert ("reaches an end of its support" in report(found)) is bool(noted)
 

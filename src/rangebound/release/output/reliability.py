@@ -59,25 +59,22 @@ def unbiased_numbers(plan: Plan, cells: Sequence[Cell]) -> list[float | None]:
 
 
 def reached_ends(plan: Plan, cells: Sequence[Cell]) -> list[str]:
-    """A sentence for each question of which an interval reaches an end of a support that leaves out possible answers.
+    """A sentence for each support that leaves out possible answers and has an end that an interval reaches.
 
     Guarantee: made of the plan and the published numbers alone, so it costs nothing.
     """
     found = []
     for index, places in _by_question(cells).items():
         question = plan.query[index]
-        if question.support is None:
-            continue
-        ends = question.allowed.hull
-        free = question.model_copy(update={"support": None}).published_in(plan.unit_of(question)).hull
-        low = ends.lower > free.lower and any(cells[at].lower <= ends.lower for at in places)
-        high = ends.upper < free.upper and any(cells[at].upper >= ends.upper for at in places)
-        if low or high:
-            stated = span(ends.lower, ends.upper, dated=question.answers_dated)
-            found.append(
-                f"{question.name!r} reaches an end of its support, {stated}: a true answer beyond it looks the same, "
-                "and no interval shows it"
-            )
+        for part, ends, free in question.stated_ends(plan.unit_of(question)):
+            own = [cells[at] for at in places if part in (None, cells[at].part)]
+            low = ends.lower > free.lower and any(each.lower <= ends.lower for each in own)
+            high = ends.upper < free.upper and any(each.upper >= ends.upper for each in own)
+            if low or high:
+                whose = repr(question.name) if part is None else f"{question.name!r}, {part},"
+                stated = span(ends.lower, ends.upper, dated=question.answers_dated)
+                words = "a true answer beyond it looks the same, and no interval shows it"
+                found.append(f"{whose} reaches an end of its support, {stated}: {words}")
     return found
 
 

@@ -403,6 +403,13 @@ class Kind(Part):
         """Where the numbers are published, which a public number of rows may bound."""
         return self.allowed
 
+    def stated_ends(self, unit: Unit) -> list[tuple[str | None, Interval, Interval]]:
+        """The ends of a support that the plan states, and those without it; for all numbers, or for those of a part."""
+        if self.support is None:
+            return []
+        free = self.model_copy(update={"support": None}).published_in(unit)
+        return [(None, self.allowed.hull, free.hull)]
+
     def misfit_of_keys(self, columns: Columns) -> str:
         """Why it cannot be asked for groups by these public keys; empty if it can."""
         return ""

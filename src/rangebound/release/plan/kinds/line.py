@@ -71,6 +71,11 @@ class Line(MomentsKind):
         far = max(abs(slopes.lower), abs(slopes.upper)) * max(abs(self.x.bounds.lower), abs(self.x.bounds.upper))
         return slopes, Interval(self.y.bounds.lower - far, self.y.bounds.upper + far)
 
+    def stated_ends(self, unit: Unit) -> list[tuple[str | None, Interval, Interval]]:
+        """Those of the slope and of the intercept; without them there are none."""
+        stated = zip(self.parts, self.supports, (self.slopes, self.intercepts), strict=True)
+        return [(part, ends, LINE) for part, ends, said in stated if said is not None]
+
     @property
     def natural(self) -> Interval:
         """What holds both numbers."""
