@@ -19,7 +19,7 @@ from rangebound.release.output.size import check_size, fitting
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Entry, write_certificate
 from rangebound.release.plan.model import Plan, as_plan
-from rangebound.release.plan.table_schema import cautions, check_schema, unread_columns
+from rangebound.release.plan.table_schema import cautions, check_schema, unread_columns, whole_quantiles
 from rangebound.release.plan_approval import demand_plan_approval
 from rangebound.release.prepare import answers, prepare, prepared, rehearse
 from rangebound.release.sql.aggregate import aggregated, compiled, rehearse_statements
@@ -85,8 +85,9 @@ def release(
         warnings.warn(each, stacklevel=3)  # past the decorator
     ready = prepare(plan)
     rehearse(ready)
-    unread = unread_columns(plan, seen.schema, seen.before_units)
-    room = None if ledger is None else check_size(ready, unread)
+    unread, whole = unread_columns(plan, seen.schema, seen.before_units), whole_quantiles(plan, seen.schema)
+    blank = Release(plan=plan, cells=(), mechanisms=ready.mechanisms, tables=ready.tables, unread=unread, whole=whole)
+    room = None if ledger is None else check_size(ready, blank)
     asked = compiled(plan, engine, Salt.draw(secure_bits), ready.hidden)
     if ledger is not None and request is not None and ledger.published(request) is None:
         rehearse_statements(plan, engine, asked)
@@ -95,11 +96,10 @@ def release(
         tell("aggregating")
         found = aggregated(plan, engine, asked)
         tell("drawing")
-        cells = answers(ready, *found)
+        cells = answers(ready, *found, whole=whole)
         cells = cells if room is None else fitting(ready, cells, room)
         cells = consistent(plan, cells) if plan.consistent else cells
-        made = Release(plan=plan, cells=tuple(cells), mechanisms=ready.mechanisms, tables=ready.tables, unread=unread)
-        return made.to_bytes()
+        return replace(blank, cells=tuple(cells)).to_bytes()
 
     def paid(_: AnyCost) -> bytes:
         try:

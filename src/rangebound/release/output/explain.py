@@ -91,9 +91,10 @@ def _useful_cuts(ready: Prepared) -> list[str]:
     share = f"{arguments.counted(numbers, 'number')} {'shares' if numbers == 1 else 'share'} it"
     least, most = (f"{float(arguments.upwards(each, 2)):,.0f}" for each in (min(needed), max(needed)))
     also = f", and {most} for {needed[max(needed)]!r}" if most != least else ""
+    way = "" if ready.plan.budget.delta else "state a delta, "
     return [
         f"{share}: an interval narrower than {_WIDE:g} takes {least} rows or more{also}; for tables with fewer rows, "
-        "raise clipping_share or leave report_clipping out."
+        f"{way}raise clipping_share or leave report_clipping out."
     ]
 
 

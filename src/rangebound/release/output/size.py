@@ -17,10 +17,10 @@ from rangebound.release.prepare import Prepared
 _LONGEST = -1.7976931348623157e308  # no double has more characters
 
 
-def check_size(ready: Prepared, unread: tuple[str, ...] = ()) -> int:
+def check_size(ready: Prepared, blank: Release | None = None) -> int:
     """Refuse a plan whose table might not go into the ledger; give the bytes that are left for keys selected privately.
 
-    `unread` are the columns that the table names so.
+    `blank` is the release without its cells, where more is known of it than the plan.
 
     Guarantee: looks at the plan alone. No table of a plan that passes is over the ledger's limit, if `fitting` has
     looked at its privately selected keys.
@@ -31,9 +31,9 @@ def check_size(ready: Prepared, unread: tuple[str, ...] = ()) -> int:
     >>> PAYLOAD_LIMIT - check_size(prepare(plan)) < 2000
     True
     """
-    room = PAYLOAD_LIMIT - len(
-        Release(plan=ready.plan, cells=(), mechanisms=ready.mechanisms, tables=ready.tables, unread=unread).to_bytes()
-    )
+    if blank is None:
+        blank = Release(plan=ready.plan, cells=(), mechanisms=ready.mechanisms, tables=ready.tables)
+    room = PAYLOAD_LIMIT - len(blank.to_bytes())
     for block in blocks(ready.plan):
         room -= sum(_bytes(ready, block, block.keys or ()))
         room -= sum(_together(ready, index, block.keys or ()) for index in block.questions)

@@ -44,7 +44,8 @@ class Release:
     in its interval; `unbiased` is the number before it was moved into its support, where the plan asks for it; a number
     is `unreliable` where its interval is wider than the number.
     `tables` are the optimal tables that numbers were drawn from, by the place of their question in the plan. `unread`
-    are columns of a text file of which no number says how many values could not be read.
+    are columns of a text file of which no number says how many values could not be read; `whole` are the quantiles of
+    columns whose type is one of whole numbers, and are whole themselves.
     `print` shows the numbers as a table of text, a notebook as one of HTML.
     """
 
@@ -54,6 +55,7 @@ class Release:
     certificate: str = ""
     tables: Mapping[int, Table] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Release: {arguments.counted(len(self.cells), 'number')}, {self.plan.budget}>"
@@ -158,6 +160,7 @@ class Release:
             "cells": [_plain_cell(cell) for cell in self.cells],
             **({"tables": self._plain_tables} if self.tables else {}),
             **({"unread": list(self.unread)} if self.unread else {}),
+            **({"whole": list(self.whole)} if self.whole else {}),
         }
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True).encode()
 
@@ -178,14 +181,14 @@ class Release:
             places = {each.name: at for at, each in enumerate(plan.query)}
             stored = dict(found.get("tables", {}))
             tables = {places[name]: Table.from_dict({"table": data}) for name, data in stored.items()}
-            unread = tuple(map(str, found.get("unread", ())))
+            named = {each: tuple(map(str, found.get(each, ()))) for each in ("unread", "whole")}
         except (ValueError, KeyError, TypeError, RecursionError, PlanError):
             old = f'"format":"{_FIRST_FORMAT}"'.encode() in data
             rule = "was published by version 0.1, which counts missing values otherwise; read it with that version"
             raise ArgumentError(
                 f"data={arguments.shown(data)}: {rule if old else 'must be the bytes of a release'}"
             ) from None
-        return cls(plan=plan, cells=cells, mechanisms=mechanisms, certificate=certificate, tables=tables, unread=unread)
+        return cls(plan=plan, cells=cells, mechanisms=mechanisms, certificate=certificate, tables=tables, **named)
 
     def to_csv(self) -> str:
         """The table as CSV."""

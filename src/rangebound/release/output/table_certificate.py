@@ -26,6 +26,7 @@ from rangebound.release.output.conversion import Conversions, conversions
 from rangebound.release.output.ledger_entry import charges, covers, least_due, shortfall
 from rangebound.release.output.table import Release, plan_json, sha256
 from rangebound.release.plan.groupings import Block, blocks
+from rangebound.release.plan.kinds.rank_kind import RankKind
 from rangebound.release.plan.kinds.ranked_counts import RankedCounts
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.workloads import Workload
@@ -387,9 +388,12 @@ def _check_table(release: Release, ready: Prepared) -> None:
         if isinstance(selection, ThresholdSelection):
             large = len(selection.named(drawn[selection.question])) == len(drawn[selection.question])
             _demand(large, f"queries[{selection.question}]", "names a key whose number is below the threshold")
-    made = _cells(ready, keys, drawn)
+    ranks = (each for each in plan.query if isinstance(each, RankKind) and each.can_be_whole)
+    known = tuple(each.name for each in ranks if each.name in release.whole)
+    _demand(release.whole == known, "whole", "names what are no quantiles, or none that can be whole")
+    made = _cells(release, ready, keys, drawn)
     if made != list(cells):  # an earlier version may have made the table
-        earlier = _cells(ready, keys, drawn, earlier=True)
+        earlier = _cells(release, ready, keys, drawn, earlier=True)
         made = earlier if earlier == list(cells) else made
     _demand(len(made) == len(cells), "cells", "are not those of the plan")
     for cell, again in zip(cells, made, strict=True):
@@ -405,10 +409,15 @@ def _check_table(release: Release, ready: Prepared) -> None:
 
 
 def _cells(
-    ready: Prepared, keys: Mapping[int, Sequence[Key]], drawn: Mapping[int, list[list[Draw]]], *, earlier: bool = False
+    release: Release,
+    ready: Prepared,
+    keys: Mapping[int, Sequence[Key]],
+    drawn: Mapping[int, list[list[Draw]]],
+    *,
+    earlier: bool = False,
 ) -> list[Cell]:
     """What is made of the draws of a table: all that it publishes."""
-    made = cells_of(ready, keys, drawn, earlier=earlier)
+    made = cells_of(ready, keys, drawn, earlier=earlier, whole=release.whole)
     return list(consistent(ready.plan, made)) if ready.plan.consistent else made
 
 

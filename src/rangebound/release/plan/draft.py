@@ -125,7 +125,8 @@ def draft(
             continue
         kind, ends, words = stub
         others = "sum, variance, standard deviation, median, quantiles, histogram" if kind == "mean" else "quantiles"
-        others += "; median and quantiles of whole numbers with step = 1" * (family is Family.INTEGER)
+        whole = family is Family.INTEGER or (untyped and kind == "mean")
+        others += "; median and quantiles of whole numbers with step = 1" * whole
         text += f"""
 # [[query]]
 # name = {quoted(name)}

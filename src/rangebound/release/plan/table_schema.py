@@ -19,6 +19,7 @@ from rangebound.release.plan.faults import in_query
 from rangebound.release.plan.fields import HUGE, canonical, number
 from rangebound.release.plan.key_rule import KeyRule
 from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.kinds.rank_kind import RankKind
 from rangebound.release.plan.measure import Values
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.text_format import PLAIN, TextFormat
@@ -327,6 +328,15 @@ def unread_columns(plan: Plan, schema: Schema, before_units: Schema | None = Non
         if not any(f"missing({_UNREAD[kind].format(Named(name))})" in each for each in texts)
     ]
     return tuple(dict.fromkeys(open_))
+
+
+def whole_quantiles(plan: Plan, schema: Schema) -> tuple[str, ...]:
+    """The names of quantiles of columns whose type is one of whole numbers, where the plan leaves the step open.
+
+    Guarantee: made of the plan and the names and types of the columns.
+    """
+    ranks = (each for each in plan.query if isinstance(each, RankKind) and each.can_be_whole)
+    return tuple(each.name for each in ranks if schema.get(each.column) in (Family.INTEGER, Family.BOOLEAN))
 
 
 _UNREAD = {

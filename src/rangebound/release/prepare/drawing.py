@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
@@ -11,10 +11,12 @@ from rangebound.errors import PlanError
 from rangebound.numeric import rounded_up
 from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Bits, Cell, Coordinates, Draw, Key, Reading
+from rangebound.release.noise.estimate import Estimate
 from rangebound.release.noise.partition_selection import PartitionSelection
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.kinds.rank_kind import RankKind
 from rangebound.release.plan.workloads import Workload, hidden_blocks, hidden_groupings
 from rangebound.release.prepare.prepared_plan import Prepared
 from rangebound.release.sql.aggregate import Aggregate
@@ -39,8 +41,10 @@ def keys_of(
     return tuple(keys[at] for at in named), {index: [draws[at] for at in named]}
 
 
-def answers(ready: Prepared, *found: Aggregate, bits: Bits = secure_bits) -> list[Cell]:
+def answers(ready: Prepared, *found: Aggregate, whole: Collection[str] = (), bits: Bits = secure_bits) -> list[Cell]:
     """Every number of some blocks, drawn once; a workload needs all blocks that it is counted in, `ready.hidden` too.
+
+    `whole` names the quantiles whose columns have whole numbers.
 
     Guarantee: what is returned is private at the allocation's shares and lies in its support; it and nothing else may
     be published. How many numbers there are depends on public facts and on selected keys alone.
@@ -59,7 +63,7 @@ def answers(ready: Prepared, *found: Aggregate, bits: Bits = secure_bits) -> lis
     for workload in ready.workloads:
         if workload.questions[0] in keys:
             drawn |= _drawn_together(ready, workload, found, bits)
-    return cells_of(ready, keys, drawn)
+    return cells_of(ready, keys, drawn, whole=whole)
 
 
 def _drawn_together(
@@ -80,10 +84,17 @@ def _counts(found: Aggregate, index: int) -> Coordinates:
     return tuple(count for key in found.keys for count in found.answers[index][key])
 
 
-def cells_of(ready: Prepared, keys: Mapping[int, Sequence[Key]], drawn: Draws, *, earlier: bool = False) -> list[Cell]:
+def cells_of(
+    ready: Prepared,
+    keys: Mapping[int, Sequence[Key]],
+    drawn: Draws,
+    *,
+    earlier: bool = False,
+    whole: Collection[str] = (),
+) -> list[Cell]:
     """The numbers of some questions in all groups, made of what was drawn for every group and part; a workload's whole.
 
-    `earlier` ones are made as version 0.2 made them.
+    `earlier` ones are made as version 0.2 made them; `whole` names the quantiles whose columns have whole numbers.
 
     Guarantee: a function of public facts and of the draws alone, so it costs nothing, and anyone can compute it again.
     """
@@ -92,7 +103,7 @@ def cells_of(ready: Prepared, keys: Mapping[int, Sequence[Key]], drawn: Draws, *
         cell
         for index, own in keys.items()
         for cell in ready.plan.query[index].ranking(
-            _cells(ready, index, own, drawn[index], together.get(index), earlier=earlier)
+            _cells(ready, index, own, drawn[index], together.get(index), earlier=earlier, whole=whole)
         )
     ]
 
@@ -114,19 +125,24 @@ def _cells(
     together: Sequence[Sequence[Reading]] | None,
     *,
     earlier: bool,
+    whole: Collection[str],
 ) -> list[Cell]:
     plan, question = ready.plan, ready.plan.query[index]
     unit, share = plan.unit_of(question), ready.allocation.questions[index]
     epsilon = stated_epsilon(question, share)
     read = ready.publishers[index].read(draws) if together is None else together
-    estimate = question.earlier_estimate if earlier else question.estimate
+
+    def estimate(reading: Reading) -> Estimate:
+        found = (question.earlier_estimate if earlier else question.estimate)(reading, unit)
+        return question.as_whole(found) if isinstance(question, RankKind) and question.name in whole else found
+
     return [
         Cell(
             question=index,
             key=key,
             part=part,
             draws=draw,
-            **vars(estimate(reading, unit)),
+            **vars(estimate(reading)),
             epsilon=epsilon,
             delta=share.delta,
             rank_error=reading.rank_error,

@@ -1,14 +1,18 @@
 """What quantiles are published as: points of the plan's step, else the roundest number that counts at a point."""
 
 import datetime
+import hashlib
+import json
 from bisect import bisect_right
 from fractions import Fraction
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rangebound.errors import CertificateInvalid
 from rangebound.release import check_certificate, make_plan, release
 from rangebound.release.noise.draw import Reading
 from rangebound.release.plan.kinds.rank_kind import roundest
@@ -80,6 +84,53 @@ def test_the_roundest_number_of_a_cell():
         assert roundest(Fraction(low), Fraction(high), Fraction(near)) == Fraction(found)
     assert roundest(Fraction("1.21"), Fraction("1.3"), Fraction("1.3"), closed=True) == Fraction("1.3")
     assert roundest(Fraction(2), Fraction(2), Fraction(2)) == 2
+
+
+def rank_distance(values, point, rank):
+    below, upto = (values < point).sum(), (values <= point).sum()
+    return max(0, below - rank, rank - upto)
+
+
+@pytest.mark.parametrize("ends", [[0, 121], [-3, 4], [0, 5003]])
+def test_the_whole_number_for_a_point_is_no_farther_in_rows(ends):
+    question, generator = median(ends).query[0], np.random.default_rng(6)
+    values = generator.integers(ends[0], ends[1] + 1, 40)
+    cells = np.searchsorted(question.borders, values, side="right")
+    for at, point in enumerate(question.points):
+        found = question.as_whole(question.estimate(Reading(values=(point,), intervals=((point, point),)), Unit()))
+        assert found.lower <= found.value <= found.upper
+        assert found.value.is_integer()
+        for rank in (1, 20, 37):
+            drawn = max(0, (cells < at).sum() - rank, rank - (cells <= at).sum())
+            beside = ((cells == at) & (values != found.value)).sum()  # they count at the point, too
+            assert rank_distance(values, found.value, rank) <= drawn + beside
+
+
+def test_quantiles_of_columns_of_whole_numbers_are_whole():
+    levels = {"kind": "quantiles", "levels": [0.1, 0.5, 0.9], "column": "x", "range": [0, 10]}
+    queries = [
+        {"name": "q", **levels},
+        {"name": "r", **levels, "range": [0, 10.5]},
+        {"name": "s", **levels, "step": 0.5},
+    ]
+    plan = make_plan({"budget": {"epsilon": 0.5}, "query": queries})
+    rows = np.arange(40) % 11
+    found = release(plan, pa.table({"x": pa.array(rows, pa.int64())}), ledger=None)
+    assert found.whole == ("q",)
+    for cell in found.cells:
+        assert cell.lower <= cell.value <= cell.upper
+        assert cell.question or cell.value.is_integer()
+    assert any(
+        not cell.value.is_integer() for cell in found.cells if cell.question
+    )  # control: of these nothing is known
+    assert check_certificate(found.certificate, found.to_bytes()).numbers == 9
+    assert release(plan, pa.table({"x": pa.array(rows, pa.float64())}), ledger=None).whole == ()
+    for names in ([], ["r"], ["q", "q"], ["q", "s"]):
+        data = {**json.loads(found.to_bytes()), "whole": names}
+        other = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
+        stated = {**json.loads(found.certificate), "published": hashlib.sha256(other).hexdigest()}
+        with pytest.raises(CertificateInvalid):
+            check_certificate(json.dumps(stated, indent=1, sort_keys=True), other)
 
 
 def test_a_table_of_ones_has_a_median_of_one():

@@ -18,7 +18,7 @@ from rangebound.release.noise.estimate import Estimate, held
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
 from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
-from rangebound.release.plan.fields import written
+from rangebound.release.plan.fields import number, written
 from rangebound.release.plan.kinds.column_kind import ColumnKind
 from rangebound.release.plan.measure import ONE, Found, Measures, Places
 from rangebound.release.plan.sensitivity import of_parts
@@ -48,7 +48,8 @@ def roundest(low: Fraction, high: Fraction, near: Fraction, *, closed: bool = Fa
     """
     if low >= high:
         return near
-    unit = Fraction(10) ** math.ceil(math.log10(max(abs(low), abs(high))) + 1)
+    largest = max(abs(low), abs(high), 5e-324)  # a double that is not 0
+    unit = Fraction(10) ** math.ceil(math.log10(largest) + 1)
     while True:
         first, last = math.ceil(low / unit), math.floor(high / unit) if closed else math.ceil(high / unit) - 1
         if first <= last:
@@ -231,6 +232,22 @@ class RankKind(ColumnKind):
         end = min(upper, written(span[1]))
         low, high = max(place - step / 2, lower, written(span[0])), min(place + step / 2, end)
         return min(max(float(roundest(low, high, place, closed=end < place + step / 2)), span[0]), span[1])
+
+    @property
+    def can_be_whole(self) -> bool:
+        """Whether the plan leaves the step open, and all that it states of the values are whole numbers."""
+        stated = [*self.range, *(end for span in self.allowed.spans for end in span), self.filler or 0.0]
+        return self.step is None and not self.dated and all(float(number(each)).is_integer() for each in stated)
+
+    def as_whole(self, found: Estimate) -> Estimate:
+        """The nearest whole number, where all values are: no farther from the quantile, in rows.
+
+        If a whole number counts at the point that was drawn, one that does was made of it. Else no row counts there,
+        and b rows lie below: |b - r| of them between the point and the rank r. They lie below the next whole number,
+        too, and at or below the one before: between either of these and the rank there are no more.
+        """
+        value = float(round(found.value))
+        return Estimate(value=value, lower=min(found.lower, value), upper=max(found.upper, value))
 
     def unclamped_number(self, draws: Draw) -> float | None:
         """None: a quantile is drawn from a grid, and no noise is added to it."""
