@@ -175,6 +175,13 @@ def test_little_noise_costs_no_more_than_it_has_to(scale):
     assert ours < rb.compose(gaussian(scale)).epsilon(1e-5).upper - 0.8 * math.log(20)  # which step it is
 
 
+@pytest.mark.parametrize("mu", [1e-15, 1e-20])
+def test_points_nearer_to_each_other_than_losses_are_known_count(mu):
+    """The total variation distance of an epoch of two steps is mu / sqrt(4 pi); no point was above 0, by rounding."""
+    found = AllocationProfile(mu, 2)
+    assert min(float(side(0.0).mid()) for side in (found.forth, found.back)) >= 0.282 * mu
+
+
 @pytest.mark.slow
 def test_more_batches_leak_less():
     """The mean of more numbers is less spread in convex order: an independent reason for the order of the bounds."""

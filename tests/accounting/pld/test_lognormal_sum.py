@@ -22,7 +22,7 @@ def expected(law, kink, sign):
 
 
 @pytest.mark.few(2)
-@pytest.mark.parametrize(("mu", "count"), [(1.0, 100), (0.3, 1), (1e-6, 3), (8.0, 3), (1.0, 10**9), (2.5, 7)])
+@pytest.mark.parametrize(("mu", "count"), [(15.0, 1000), (1.0, 100), (0.3, 1), (1e-6, 3), (1.0, 10**9), (2.5, 7)])
 def test_masses_and_means_are_those_of_the_sum(mu, count):
     law = lognormal_sum(mu, count)
     points, masses = points_of(law)
@@ -33,7 +33,7 @@ def test_masses_and_means_are_those_of_the_sum(mu, count):
     variance = ((points / count - 1.0) ** 2 * masses).sum()
     true = math.expm1(mu * mu) / count
     assert true * (1.0 - 1e-9) <= variance * (1.0 + 1e-9) or mu > 4.0  # there it is in what was cut off
-    assert variance < 1.05 * true + 1e-12
+    assert variance < 1.09 * true + 1e-12
 
 
 @pytest.mark.few(1)

@@ -26,8 +26,9 @@ from rangebound.ball import Ball, ball, precision, up
 from rangebound.mechanism import Mechanism
 
 _LARGEST = 15.0  # mu: beyond, the numbers of an epoch are too large for doubles
+_SMALLEST = 1e-9  # mu: below, the points of an epoch are too near to each other, and a larger mu leaks no less
 _BITS = 128
-_ERROR = 1e-12  # relative, of running sums, their weights and the exponential function
+_ERROR = 1e-12  # relative, of running sums, their weights and the exponential function; and of a loss
 
 
 class AllocationProfile:
@@ -49,18 +50,19 @@ class AllocationProfile:
     def forth(self, epsilon: float) -> Ball:
         """H_x(P || Q) at x = e^epsilon, from the points above x: E_Q (L - x)+."""
         start = int(np.searchsorted(self._losses, epsilon, side="right"))
-        # The point before has a weight within some units of zero.
-        wrong = _ERROR * float(self._above[0][max(start - 1, 0)])
+        near = int(np.searchsorted(self._losses, epsilon - _ERROR))  # they may be above x, by that much
+        wrong = 2.0 * _ERROR * float(self._above[0][near]) if near < len(self._losses) else 0.0
         mean, chance = (float(each[start]) if start < len(each) else 0.0 for each in self._above)
         return ball(min(max(mean - math.exp(epsilon) * chance, 0.0) + wrong + self.lost, 1.0))
 
     def back(self, epsilon: float) -> Ball:
         """H_x(Q || P) at x = e^epsilon, from the points below 1/x: E_Q (1 - x L)+."""
-        end = int(np.searchsorted(self._losses, -epsilon, side="left")) - 1
+        end = int(np.searchsorted(self._losses, -epsilon)) - 1
+        near = int(np.searchsorted(self._losses, -epsilon + _ERROR, side="right")) - 1
         if end < 0:
-            return ball(min(float(self._below[0][0]) + self.lost, 1.0))
+            return ball(min(float(self._below[0][max(near, 0)]) + self.lost, 1.0))
         chance, mean = (float(each[end]) for each in self._below)
-        wrong = _ERROR * float(self._below[0][min(end + 1, len(self._losses) - 1)])
+        wrong = 2.0 * _ERROR * float(self._below[0][near])
         return ball(min(max(chance - math.exp(epsilon) * mean, 0.0) + wrong + self.lost, 1.0))
 
 
@@ -74,7 +76,7 @@ def allocated(plain: Profile, mechanism: Mechanism, steps: int) -> Profile:
     smaller bound counts.
     """
     with precision(_BITS):
-        mu = up(ball(mechanism.query.sensitivity) / ball(mechanism.noise.scale))
+        mu = max(up(ball(mechanism.query.sensitivity) / ball(mechanism.noise.scale)), _SMALLEST)
     if mu > _LARGEST:
         return plain
     found = _profile(mu, steps)
