@@ -166,11 +166,11 @@ from rangebound.cli import app
 from rangebound.release import run as module
 from sqlglot import parse_one
 
-def held(plan, engine, salt, also):
+def held(plan, engine, found):
     print("aggregating", flush=True)
     engine.run(parse_one("SELECT sum(i % 7) FROM range(9000000000000) a(i)", dialect="duckdb"))
 
-module.aggregate = held
+module.aggregated = held
 app.main()
 """
 

@@ -74,14 +74,14 @@ HOOK = """
 import os, sys, time
 if "rangebound.serve.worker" in sys.orig_argv:
     import rangebound.release.run as run
-    inner = run.aggregate
+    inner = run.aggregated
     def held(*arguments):
         while os.path.exists({hold!r}):
             time.sleep(0.02)
         if os.path.exists({broken!r}):
             raise RuntimeError("the row of Ann Smith is odd")
         return inner(*arguments)
-    run.aggregate = held
+    run.aggregated = held
 """
 
 PATIENCE = 120.0  # seconds that a test waits for what has to come, on a machine that others use too

@@ -6,16 +6,18 @@ import time
 
 import pytest
 
-from rangebound.errors import EngineError, LedgerUnavailable
+from rangebound.errors import EngineError, LedgerUnavailable, PlanError
+from rangebound.ledger import Cost
 from rangebound.ledger.book import Ledger
 from rangebound.serve import office as room
-from rangebound.serve import worker
-from rangebound.serve.demo_folder import make_demo
+from rangebound.serve import release_tasks, worker
+from rangebound.serve.demo_folder import demo_plan, make_demo
 from rangebound.serve.job_store import Job, JobState
 from rangebound.serve.office import Office, Refusal
 from rangebound.serve.pool import LedgerAway, TimeUp, WorkerDied
 from rangebound.serve.release_tasks import FailedAfterCharge
 from rangebound.serve.settings import read_settings
+from rangebound.serve.submission import canonical_plan
 from rangebound.serve.token_store import Token, TokenRole
 
 AWAY, LOST, DONE = {"ok": False, "away": True}, {"ok": False, "lost": True}, {"ok": True, "published": True}
@@ -61,20 +63,24 @@ def token(who):
     return Token(name=who, who=who, role=TokenRole.ANALYST, accounts=("clinics",), made=0.0, ends=9e9, revoked=False)
 
 
-async def statuses(*calls):
-    found = await asyncio.gather(*calls, return_exceptions=True)
-    assert all(isinstance(each, (Job, dict, Refusal)) for each in found), found
-    return [getattr(each, "status", 202) for each in found]
+def at_once(*groups):
+    """The statuses of calls; those of a group come at once, one group after the other."""
+
+    async def go():
+        found = [await asyncio.gather(*each, return_exceptions=True) for each in groups]
+        assert all(isinstance(each, (Job, dict, Refusal)) for some in found for each in some), found
+        return [[getattr(each, "status", 202) for each in some] for some in found]
+
+    return asyncio.run(go())
+
+
+def submitted(office, who, ids):
+    return [office.submit(token(who), "clinics", f"{who}{at}", "p", None) for at in ids]
 
 
 def test_as_many_requests_as_may_be_in_flight_are_taken_of_those_that_come_at_once(office):
-    async def go():
-        own = await statuses(*(office.submit(token("anna"), "clinics", f"a{at}", "p", None) for at in range(60)))
-        others = await statuses(*(office.submit(token("bob"), "clinics", f"b{at}", "p", None) for at in range(20)))
-        again = await statuses(office.submit(token("anna"), "clinics", "a0", "p", None))
-        return own, others, again
-
-    own, others, again = asyncio.run(go())
+    groups = (submitted(office, *each) for each in (("anna", range(60)), ("bob", range(20)), ("anna", [0])))
+    own, others, again = at_once(*groups)
     assert (own.count(202), own.count(429)) == (20, 40)
     assert (others.count(202), others.count(429)) == (10, 10)  # of 30 in all
     assert again == [202]  # one that is there
@@ -83,27 +89,17 @@ def test_as_many_requests_as_may_be_in_flight_are_taken_of_those_that_come_at_on
 
 
 def test_dry_runs_that_come_at_once_leave_room_for_those_of_others(office):
-    async def go():
-        many = statuses(*(office.dry_run(token("anna"), {"account": "clinics", "plan": "p"}) for _ in range(60)))
-        one = statuses(office.dry_run(token("bob"), {"account": "clinics", "plan": "p"}))
-        found = await asyncio.gather(many, one)
-        return *found, await statuses(office.dry_run(token("anna"), {"account": "clinics", "plan": "p"}))
+    def tried(who):
+        return office.dry_run(token(who), {"account": "clinics", "plan": "p"})
 
-    many, one, after = asyncio.run(go())
-    assert (many.count(202), many.count(429)) == (20, 40)
-    assert one == after == [202]
+    found, after = at_once([*(tried("anna") for _ in range(60)), tried("bob")], [tried("anna")])
+    assert (found[:60].count(202), found[:60].count(429)) == (20, 40)
+    assert found[60:] == after == [202]
 
 
 def test_a_plan_that_is_refused_leaves_its_place_to_others(office):
     office.checkers = Workers(*([{"ok": False, "refused": "no"}] * 20))
-
-    async def go():
-        first = await statuses(*(office.submit(token("anna"), "clinics", f"a{at}", "p", None) for at in range(20)))
-        return first, await statuses(
-            *(office.submit(token("anna"), "clinics", f"c{at}", "p", None) for at in range(21))
-        )
-
-    first, second = asyncio.run(go())
+    first, second = at_once(submitted(office, "anna", range(20)), submitted(office, "anna", range(20, 41)))
     assert first == [422] * 20
     assert (second.count(202), second.count(429)) == (20, 1)
 
@@ -173,10 +169,26 @@ def test_an_error_of_the_office_itself_leaves_the_worker_to_others(office, monke
 
 
 def raised(error, cause=None):
-    def task(*_):
+    def task(*_, **__):
         raise error from cause
 
     return task
+
+
+@pytest.mark.parametrize(("charged", "end"), [(True, {"away": False, "lost": False}), (False, {"refused": "no: x"})])
+def test_a_plan_that_is_refused_though_an_earlier_attempt_was_charged_has_failed(office, monkeypatch, charged, end):
+    if charged:
+        office.ledger.reserve(account="clinics", request="one", cost=Cost(epsilon=0.1))
+    monkeypatch.setattr(release_tasks, "release", raised(PlanError("no: x", field="no")))
+    asked = {
+        "account": "clinics",
+        "source": "visits",
+        "plan": canonical_plan(demo_plan()),
+        "who": "anna",
+        "folder": "x",
+    }
+    found = worker.answer(office.server, office.ledger, {"do": "run", "request": "one", **asked})
+    assert found == {"ok": False, **end}
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,8 @@ def run(server: Server, ledger: Ledger, message: Mapping[str, Any]) -> Facts:
         try:
             made = release(plan, engine, ledger=ledger, request=request, who=message["who"], progress=steps.append)
         except RangeboundError as error:
-            if _READING in steps and not isinstance(error, LedgerUnavailable):
+            read = _READING in steps and not isinstance(error, LedgerUnavailable)
+            if read or (isinstance(error, ArgumentError) and ledger.paid(request) is not None):  # by an earlier attempt
                 raise FailedAfterCharge from error
             raise
     write_answers(made, server.folder / "answers" / message["folder"])

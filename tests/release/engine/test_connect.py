@@ -23,6 +23,7 @@ from rangebound.release.sql.aggregate import aggregate
 from tests.release.plans import SALT, plan_data
 
 REMOTE = {"spark": "sc://127.0.0.1:1", "table": "visits"}
+ANSWERING = module._answering
 ROWS = [(1, "a", 3.5, 30), (2, "b", 70.0, 40), (2, "a", 8.0, 40), (3, "c", None, 70)]
 
 
@@ -62,6 +63,18 @@ def test_an_address_becomes_a_session_of_its_own_that_is_closed(fake):
         ("createOrReplaceTempView", engine.source.name),
         ("stop",),
     ]
+
+
+def test_a_server_that_is_lost_is_away_and_one_that_fails_is_not(fake, monkeypatch):
+    engine = Spark.connect("sc://127.0.0.1:1", "visits")
+    monkeypatch.setattr(fake, "sql", lambda _: 1 / 0, raising=False)
+    for away in (False, True):
+        if away:
+            monkeypatch.setattr(module, "_answering", ANSWERING)
+        with pytest.raises(EngineError) as error:
+            engine.run("SELECT 1")
+        assert error.value.away is away
+        assert error.value.__suppress_context__
 
 
 def test_a_session_is_closed_where_the_table_cannot_be_had(fake):

@@ -23,12 +23,14 @@ from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.ledger.book import Ledger
 from rangebound.release import parse_plan, read_plan, release
 from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.engine.interface import Unrunnable
 from rangebound.release.engine.open_engine import opened
 from rangebound.release.engine.postgres import Postgres
 from rangebound.release.engine.postgres_dialect import POSTGRES, POSTGRES_OF_FEW
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_schema import Family, TypedSchema
 from rangebound.release.plan.toml import make_plan
+from rangebound.release.sql.aggregate import check_statements
 from rangebound.release.sql.expression import column
 from rangebound.release.sql.relation import aliased
 from rangebound.release.sql.view import view
@@ -422,6 +424,23 @@ def test_a_statement_ends_at_its_time_out(postgres):
     for wrong in (0.0, -1.0, math.nan):
         with pytest.raises(ArgumentError, match="timeout"):
             Postgres(postgres, table, timeout=wrong)
+
+
+def test_a_rehearsal_plans_nothing_for_the_table_itself(postgres, monkeypatch):
+    """A plan depends on the statistics of a table; what stands in its place is planned, and none the less run."""
+    table, texts, run = made(postgres, pa.table({"x": [1.0, 2.0]})), [], Postgres.run
+    monkeypatch.setattr(Postgres, "run", lambda self, text: (texts.append(text), run(self, text))[1])
+    asked = [{"name": "x", "kind": "sum", "column": "x", "range": [0, 9]}]
+    with Postgres(postgres, table) as engine:
+        check_statements(make_plan({**COUNT, "query": asked}), engine)
+        name = next(engine.source.find_all(exp.Table)).sql("postgres")
+        own = [each for each in texts if name in each.replace(f"NULL::{name}", "")]
+        assert [each.split()[0] for each in own] == ["PREPARE"]
+        assert sum(f"NULL::{name}" in each for each in texts) == 1
+        levels = "(" * 9000 + "x" + " + 1)" * 9000  # the server has no room for as many
+        with pytest.raises(Unrunnable):
+            engine.rehearse(f"SELECT {levels} FROM {name}")
+        assert engine.run(f"SELECT sum(x) FROM {name}") == [(3.0,)]
 
 
 def test_an_interrupt_ends_the_statement_in_the_server(postgres):

@@ -3,7 +3,7 @@
 import inspect
 import math
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 import pytest
@@ -12,10 +12,12 @@ import rangebound.release.run as run_module
 from rangebound.errors import EngineError, PlanError
 from rangebound.ledger.book import Ledger
 from rangebound.release import make_plan, release, suggest
+from rangebound.release.engine import duckdb_table
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.duckdb_dialect import DUCKDB
 from rangebound.release.engine.interface import Unrunnable
 from rangebound.release.engine.spark import Spark
+from rangebound.release.plan.model import Source
 from rangebound.release.sql import unit_rows
 from rangebound.release.sql.aggregate import check_statements
 from tests.release.engine.test_engines import found
@@ -86,16 +88,11 @@ def test_what_the_engine_cannot_run_is_refused_before_the_charge(ledger, monkeyp
     monkeypatch.setattr(unit_rows, "HUGE", math.inf)  # whole numbers are written out, as before
     words = refused(lambda: release(plan, DATA, ledger=ledger, request="one"), ledger)
     assert words.startswith("query[0]: the engine cannot run the statement for 'q', whatever the table holds")
-    with DuckDB(DATA) as engine, pytest.raises(PlanError, match="nothing is charged"):
+    with DuckDB(DATA) as engine, pytest.raises(PlanError, match="this costs nothing"):
         check_statements(plan, engine)
-
-
-def test_control_without_the_gate_it_is_charged_and_never_computed(ledger, monkeypatch):
-    monkeypatch.setattr(unit_rows, "HUGE", math.inf)
-    monkeypatch.setattr(run_module, "rehearse_statements", lambda *_: None)
-    for _ in range(2):
-        with pytest.raises(EngineError, match="the charge stands"):
-            release(wide("count", 1e40), DATA, ledger=ledger, request="one")
+    monkeypatch.setattr(run_module, "rehearse_statements", lambda *_: None)  # the control: charged and never computed
+    with pytest.raises(EngineError, match="the charge stands"):
+        release(plan, DATA, ledger=ledger, request="one")
     assert str(ledger.account("people").remaining) == "epsilon 0"
 
 
@@ -151,21 +148,93 @@ def test_a_request_that_was_published_is_not_tried_again(ledger, monkeypatch):
     assert release(deep(2), DATA, ledger=ledger, request="one").to_bytes() == first.to_bytes()
 
 
-def test_without_rows_no_private_table_has_any():
-    """And afterwards all are there again, whatever failed."""
-    join = {"table": "more", "public": False, "on": ["u"], "columns": ["z"], "rows": 1, "own_rows": 1}
-    join = [join, {"table": "public", "public": True, "on": {"c": "k"}, "columns": ["v"]}]
-    count = {"name": "n", "kind": "count"}
-    plan = make_plan({"unit": {"column": "u"}, "budget": {"epsilon": 1.0}, "join": join, "query": [count]})
+PRIVATE = {"table": "more", "public": False, "on": ["u"], "columns": ["z"], "rows": 1, "own_rows": 1}
+PUBLIC = {"table": "public", "public": True, "on": {"c": "k"}, "columns": ["v"]}
+COUNT = {"name": "n", "kind": "count"}
+
+
+class Interrupted:
+    """A connection that is interrupted after so many statements, before their caller knows that they have ended."""
+
+    def __init__(self, connection, left):
+        self.connection, self.left = connection, left
+
+    def execute(self, text):
+        if self.left:
+            self.connection.execute(text)
+        self.left -= 1
+        if self.left < 1:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("left", range(4))
+def test_in_a_rehearsal_no_private_table_has_a_row_and_in_a_run_all_have_theirs(left):
+    """Whatever came before, an interrupt at each of the statements between the two included."""
+    plan = make_plan({"unit": {"column": "u"}, "budget": {"epsilon": 1.0}, "join": [PRIVATE, PUBLIC], "query": [COUNT]})
+    own, more, public = (
+        f"SELECT CAST(concat({name}, 'x') AS INTEGER) FROM rangebound_source{at}"  # which any row stops
+        for name, at in (("u", ""), ("u", "_1"), ("k", "_2"))
+    )
     with DuckDB(DATA, threads=1) as engine:
         engine.give({"more": pa.table({"u": [1, 2], "z": [1, 2]}), "public": pa.table({"k": [3], "v": [1]})})
         before = found(plan, engine)
         assert before[0] == {0: {(): (2,)}}
-        texts = [f"SELECT count(*) FROM {name}" for name in ("rangebound_source", "rangebound_source_1")]
-        with engine.without_rows() as tried:
-            assert [tried(each) for each in texts] == [[(0,)], [(0,)]]
-            assert tried("SELECT count(*) FROM rangebound_source_2") == [(1,)]
-        with pytest.raises(Unrunnable), engine.without_rows() as tried:
-            tried("no statement")
-        assert [engine.run(each) for each in texts] == [[(3,)], [(2,)]]
-        assert found(plan, engine) == before
+        for first, second in ((engine.rehearse, engine.run), (engine.run, engine.rehearse)):
+            with suppress(EngineError):
+                first(own)
+            table = engine._table
+            table._connection = Interrupted(table._connection, left)
+            with suppress(KeyboardInterrupt, EngineError):
+                second(own)
+            table._connection = table._connection.connection
+            engine.rehearse(own)
+            engine.rehearse(more)
+            for stopped, text in ((engine.rehearse, public), (engine.run, own), (engine.run, more)):
+                with pytest.raises(Unrunnable):
+                    stopped(text)
+            assert found(plan, engine) == before
+
+
+def test_no_row_is_copied_before_the_charge(tmp_path, ledger, monkeypatch):
+    """Not for a public table either, whose name in statements begins like that of the private one."""
+    steps, copy = [], duckdb_table.copy_clean
+    monkeypatch.setattr(duckdb_table, "copy_clean", lambda path, *rest: (steps.append(path.name), copy(path, *rest)))
+    for name, text in (("own.csv", "c\n3\n4\n"), ("public.csv", "k,v\n3,1\n")):
+        (tmp_path / name).write_text(text)
+    join = {"path": str(tmp_path / "public.csv"), **{name: PUBLIC[name] for name in ("public", "on", "columns")}}
+    plan = make_plan({"budget": BUDGET, "join": [join], "query": [COUNT]})
+    with DuckDB(Source(path=str(tmp_path / "own.csv"))) as engine:
+        release(plan, engine, ledger=ledger, request="one", progress=steps.append)
+    assert steps == ["checking the plan", "public.csv", "aggregating", "own.csv", "drawing"]
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_a_server_that_is_away_in_a_rehearsal_is_known_as_such(away, ledger, monkeypatch):
+    def lost(*_):
+        raise EngineError("lost", away=away)
+
+    monkeypatch.setattr(DuckDB, "rehearse", lost)
+    with pytest.raises(EngineError, match="lost; this costs nothing") as error:
+        release(deep(2), DATA, ledger=ledger, request="one")
+    assert error.value.away is away
+    assert str(ledger.account("people").remaining) == "epsilon 1"
+
+
+def test_a_run_that_fails_is_charged_once_and_can_be_run_again(tmp_path, ledger):
+    """The file changes between the rehearsal and the run, and is then as it was."""
+    file = tmp_path / "own.csv"
+    plan = make_plan({"budget": BUDGET, "query": [COUNT]})
+
+    def change(step):
+        if step == "aggregating":
+            file.write_text("another\n1\n")
+
+    for changed in (change, change, None, None):
+        file.write_text("c\n3\n4\n")
+        with DuckDB(Source(path=str(file))) as engine:
+            if changed is None:
+                release(plan, engine, ledger=ledger, request="one")
+            else:
+                with pytest.raises(EngineError, match="the charge stands, and the same request again is free"):
+                    release(plan, engine, ledger=ledger, request="one", progress=changed)
+    assert str(ledger.account("people").remaining) == "epsilon 0"

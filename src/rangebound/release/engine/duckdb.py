@@ -6,8 +6,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import duckdb
@@ -138,17 +137,14 @@ class DuckDB:
     def _tables(self) -> list[SeenTable]:
         return [self._table, *(table for table, _ in self._others.values())]
 
-    @contextmanager
-    def without_rows(self) -> Iterator[Callable[[str], object]]:
-        """A block with a function that runs the text of a statement on private tables without their rows."""
-        private = [self._table, *(table for place, (table, _) in self._others.items() if not place.public)]
+    def rehearse(self, text: str) -> None:
+        """Run the text of a statement on private tables without their rows, which come back with the next `run`."""
         try:
-            for each in private:
-                each.show(rows=False)
-            yield self._tried
-        finally:
-            for each in private:
-                each.show(rows=True)
+            for each in (self._table, *(table for place, (table, _) in self._others.items() if not place.public)):
+                each.hide()
+        except duckdb.Error:
+            raise EngineError("source: DuckDB cannot read its columns; the file may have changed") from None
+        self._tried(text)
 
     def run(self, statement: exp.Expr | str) -> list[tuple[Any, ...]]:
         """The rows of a statement's result."""
@@ -156,10 +152,9 @@ class DuckDB:
         try:
             for each in self._tables:
                 each.load(written)
-        except (OSError, duckdb.Error):
-            raise EngineError(
-                "source: its file could not be copied; it may have changed, or the disk be full"
-            ) from None
+        except (OSError, duckdb.Error, ArgumentError):  # its header may be another one now
+            words = "source: its file could not be copied; it may have changed, or the disk be full"
+            raise EngineError(words) from None
         try:
             return self._tried(written)
         except Unrunnable as reason:  # or the first reader of Parquet stopped at a row

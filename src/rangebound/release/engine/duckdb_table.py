@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,7 @@ class SeenTable:
         self._connection, self._files, self._field, self._folder = connection, files, field, Path(folder)
         self._raw, self._second, self._file, self._none = (name + suffix for name in (_RAW, _OTHERWISE, _FILE, _NONE))
         self.source = exp.to_table(_VIEW + suffix)
+        self._rows = self._visible = ""  # the selection of the rows, and that which statements see
         self._otherwise: dict[str, str] = {}  # what the second reader of a Parquet file gives for each column
         self.alone: frozenset[str] = frozenset()  # columns that only that one reads
         self._hidden: dict[str, str] = {}  # columns that no statement can use, with their types
@@ -172,15 +174,21 @@ class SeenTable:
         """Let statements see columns of these names, each made of the table's by an expression."""
         chosen = [f"{text} AS {_named(name)}" for name, text in columns.items()] or ["NULL"]
         self._rows = f"SELECT {', '.join(chosen)} FROM {raw.sql('duckdb')}"
-        self.show(rows=True)
+        self._see(self._rows)
 
-    def show(self, *, rows: bool) -> None:
-        """Let statements see the rows of the table, or an empty one: DuckDB would drop all that reads `WHERE false`."""
-        seen = self._rows
-        if not rows:
-            self._connection.execute(f"CREATE OR REPLACE TABLE {self._none} AS {seen} WHERE false")
-            seen = f"SELECT * FROM {self._none}"
-        self._connection.execute(f"CREATE OR REPLACE VIEW {self.source.name} AS {seen}")
+    def _see(self, rows: str) -> None:
+        """Let statements see these rows; what they see after an interrupt is not known."""
+        if self._visible != rows:
+            self._visible = ""
+            self._connection.execute(f"CREATE OR REPLACE VIEW {self.source.name} AS {rows}")
+            self._visible = rows
+
+    def hide(self) -> None:
+        """Let statements see an empty table until `load`: DuckDB would drop all that reads `WHERE false`."""
+        none = f"SELECT * FROM {self._none}"
+        if self._visible != none:
+            self._connection.execute(f"CREATE OR REPLACE TABLE {self._none} AS {self._rows} WHERE false")
+            self._see(none)
 
     def _types(self, table: exp.Table) -> dict[str, Any]:
         """The names and types of a table's columns; reads no data."""
@@ -224,10 +232,12 @@ class SeenTable:
         self._connection.execute(f"CREATE OR REPLACE VIEW {self._raw} AS SELECT {columns} WHERE false")
 
     def load(self, written: str) -> None:
-        """Bring the rows of a file without types, before the first statement whose text names the table."""
-        if self._load is not None and self.source.name in written:
-            self._load()
-            self._load = None
+        """Bring rows that are hidden, and those of a file without types, before a statement that names the table."""
+        if re.search(rf"\b{self.source.name}\b", written):  # that of another table may begin with this name
+            if self._load is not None:
+                self._load()
+                self._load = None
+            self._see(self._rows)
 
     def schema(self) -> Schema:
         """The names and families of the columns; reads no data."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -51,7 +50,7 @@ class Further:
 
 
 class Unrunnable(EngineError):
-    """A statement that the engine cannot run, whatever its tables hold; not for want of memory, disk or a server."""
+    """A statement that the engine does not run; in a rehearsal, whatever its tables hold."""
 
 
 class Engine(Protocol):
@@ -86,10 +85,11 @@ class Engine(Protocol):
     def written(self, statement: exp.Expr) -> str:
         """The text of a statement, as the engine will run it."""
 
-    def without_rows(self) -> AbstractContextManager[Callable[[str], object]]:
-        """A block with a function that tries the text of a statement as if no private table had a row.
+    def rehearse(self, text: str) -> None:
+        """Run the text of a statement as if no private table had a row.
 
-        Guarantee of every implementation: no row is read, so whether it succeeds does not depend on any.
+        Guarantee of every implementation: neither rows nor statistics of them are read, so whether it succeeds, and how
+        long it takes, does not depend on any. The rows are there again for whatever is run afterwards.
         """
 
     def run(self, statement: exp.Expr | str) -> list[Record]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from sqlglot import exp
@@ -33,6 +33,7 @@ _FAMILIES = {
 _INSTANT, _ENUM = "timestamptz", "e"
 _READABLE = "rpm"  # tables, partitioned ones and materialised views; a view computes as it is read
 _PATIENCE = 10  # seconds for a server to answer
+_TOO_MUCH = "54"  # the class of a statement that is too deep, too long, or has too many columns
 _SETTINGS = {
     "search_path": "pg_catalog",  # so that no other function has the name of one of PostgreSQL's
     "TimeZone": "UTC",
@@ -214,48 +215,50 @@ class Postgres:
         """The text of a statement."""
         return self.dialect.written(statement)
 
-    @contextmanager
-    def without_rows(self) -> Iterator[Callable[[str], object]]:
-        """A block with a function that has the server plan a statement, and runs it on private tables without rows.
+    def rehearse(self, text: str) -> None:
+        """Have the server read a statement, and run it on private tables without rows.
 
-        No table can be made in this transaction: in the text, another relation of the same columns stands in its place.
-        The transaction goes on after a statement that fails.
+        No table can be made in this transaction: in the text, another relation of the same columns stands in its place,
+        of which the server does not see before it runs that it has no rows. The statement itself is not planned, since
+        a plan depends on the statistics of the table.
         """
         private = [self.source, *(each.source for place, each in self._others.items() if not place.public)]
         names = {next(each.find_all(exp.Table)).sql("postgres") for each in private}
-        pattern = re.compile("|".join(map(re.escape, sorted(names))))
-        none = r'(SELECT (NULL::\g<0>).* FROM pg_catalog.generate_series(1, 0)) AS "none"'
-
-        def tried(written: str) -> None:
-            self.run(f"EXPLAIN {written}")
-            self.run(pattern.sub(none, written))
-
-        self.run("SAVEPOINT tried")
-        try:
-            yield tried
-        finally:
-            if not self._connection.closed:
-                self.run("ROLLBACK TO SAVEPOINT tried")
+        rows = r'SELECT NULL::\g<0> AS "row" FROM pg_catalog.generate_series(1, 0) OFFSET 0'
+        none = f'(SELECT ("row").* FROM ({rows}) AS "rows") AS "none"'
+        self.run("DEALLOCATE ALL")
+        self.run(f"PREPARE rehearsed AS {text}")
+        self.run(re.sub("|".join(map(re.escape, names)), none, text))
 
     def run(self, statement: exp.Expr | str) -> list[tuple[Any, ...]]:
-        """The rows of a statement's result."""
+        """The rows of a statement's result; the transaction goes on after one that fails."""
         import psycopg
 
         written = statement if isinstance(statement, str) else self.written(statement)
         rule = "its time-out, memory or disk may be too small, or the connection was lost; the server's log says why"
         failed = f"statement: PostgreSQL could not run it; {rule}"
         try:
+            self._connection.execute("SAVEPOINT run")
             found = self._connection.execute(written.encode())
             return found.fetchall() if found.description else []
-        except psycopg.errors.StatementTooComplex:
-            raise Unrunnable(failed) from None
-        except (psycopg.OperationalError, psycopg.InterfaceError):
-            raise EngineError(failed, away=self._connection.closed) from None
-        except psycopg.Error:
+        except psycopg.Error as reason:
+            away = self._connection.closed
+            self._undo()
+            server = isinstance(reason, (psycopg.OperationalError, psycopg.InterfaceError))
+            if server and not (reason.sqlstate or "").startswith(_TOO_MUCH):
+                raise EngineError(failed, away=away) from None
             raise Unrunnable(failed) from None
         except BaseException:  # an interrupt: psycopg has ended the statement where it could wait for it
             self._stop()
+            self._undo()
             raise
+
+    def _undo(self) -> None:
+        """Go on with the transaction as it was before the last statement."""
+        import psycopg
+
+        with suppress(psycopg.Error):
+            self._connection.execute("ROLLBACK TO SAVEPOINT run")
 
     def _stop(self) -> None:
         """End the running statement in the server."""

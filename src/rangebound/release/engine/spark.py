@@ -65,12 +65,13 @@ class Spark:
             raise ArgumentTypeError(f"frame=<{type(frame).__name__}>: must be a Spark data frame")
         self._frame = frame
         self._session = frame.sparkSession
-        self._own = False
+        self._address: str | None = None  # of a server, where the session is our own
         self._given: dict[str, Any] = {}
         self._others: dict[Place, Further] = {}
         self._copies: dict[str, exp.Table] = {}
         self._shown = _readable(frame)
         self._further: dict[Place, Any] = {}
+        self._with_rows: bool | None = None  # whether statements see the rows of private tables, where that is known
         name = f"rangebound_source_{id(self):x}"
         self._shown.createOrReplaceTempView(name)
         self.source = exp.to_table(name)
@@ -96,7 +97,7 @@ class Spark:
         except PySparkException:
             session.stop()  # left open, it would hold up the end of the process
             raise EngineError(f"table={table!r}: the Spark server at {plain} cannot give this table") from None
-        found._own = True
+        found._address = address
         return found
 
     def schema(self) -> Schema:
@@ -121,6 +122,7 @@ class Spark:
             self._further[place] = _readable(frame)
             self._further[place].createOrReplaceTempView(name)
             self._others[place] = Further(source=exp.to_table(name), schema=schema)
+            self._with_rows = None
         return self._others[place]
 
     def _read(self, place: Place) -> tuple[Any, Schema]:
@@ -154,36 +156,40 @@ class Spark:
         """The text of a statement."""
         return self.dialect.written(statement)
 
-    @contextmanager
-    def without_rows(self) -> Iterator[Callable[[str], object]]:
-        """A block with a function that runs the text of a statement on private tables without their rows."""
-        frames = {self.source.name: self._shown}
-        frames |= {each.source.name: self._further[place] for place, each in self._others.items() if not place.public}
-        try:
-            with _reported():
-                for name, frame in frames.items():
-                    _without_rows(frame).createOrReplaceTempView(name)
-            yield self.run
-        finally:
-            with _reported():
-                for name, frame in frames.items():
-                    frame.createOrReplaceTempView(name)
+    def rehearse(self, text: str) -> None:
+        """Run the text of a statement on private tables without their rows, which come back with the next `run`."""
+        self._show(rows=False)
+        self._collected(text)
 
     def run(self, statement: exp.Expr | str) -> list[tuple[Any, ...]]:
         """The rows of a statement's result."""
+        self._show(rows=True)
+        return self._collected(statement)
+
+    def _show(self, *, rows: bool) -> None:
+        """Let statements see the rows of private tables, or none; what they see after an interrupt is not known."""
+        if self._with_rows is not rows:
+            self._with_rows = None
+            others = {each.source.name: self._further[at] for at, each in self._others.items() if not at.public}
+            with _reported(self._address):
+                for name, frame in {self.source.name: self._shown, **others}.items():
+                    (frame if rows else _without_rows(frame)).createOrReplaceTempView(name)
+            self._with_rows = rows
+
+    def _collected(self, statement: exp.Expr | str) -> list[tuple[Any, ...]]:
         found = self._query(statement)
-        with _reported():
+        with _reported(self._address):
             return [tuple(row) for row in found.collect()]
 
     def _query(self, statement: exp.Expr | str) -> Any:
         """A statement as a data frame, which is not computed yet."""
         written = statement if isinstance(statement, str) else self.written(statement)
-        with _reported():
+        with _reported(self._address):
             return self._session.sql(written)
 
     def close(self) -> None:
         """Let go of the table, and of the session if it is our own."""
-        if self._own:
+        if self._address is not None:
             self._session.stop()
         else:
             for each in (self.source, *self._copies.values(), *(other.source for other in self._others.values())):
@@ -243,7 +249,7 @@ def _without_rows(frame: Any) -> Any:
     if not frame.schema.fields:
         return frame.limit(0)
     rows = functions.array().cast(types.ArrayType(frame.schema))
-    return frame.sparkSession.range(1).select(functions.inline(rows))
+    return frame.sparkSession.range(0, 1, 1, 1).select(functions.inline(rows))
 
 
 def _families(kinds: list[tuple[str, str]]) -> Schema:
@@ -301,8 +307,8 @@ def _spark_column(family: Family, values: tuple[Any, ...]) -> tuple[Any, Sequenc
 
 
 @contextmanager
-def _reported() -> Iterator[None]:
-    """A failure of Spark, its Java or the way there in our words, which do not depend on the data."""
+def _reported(address: str | None) -> Iterator[None]:
+    """A failure of Spark, its Java or the way to its address in our words, which do not depend on the data."""
     from pyspark.errors import AnalysisException, ArithmeticException, ParseException
 
     try:
@@ -311,6 +317,8 @@ def _reported() -> Iterator[None]:
     except RangeboundError:
         raise
     except Exception as reason:
+        if address is not None:
+            _answering(address)  # which says so where no server answers any more
         own = isinstance(reason, (AnalysisException, ArithmeticException, ParseException))
         kind = Unrunnable if own or "java.lang.StackOverflowError" in str(reason) else EngineError
         raise kind("statement: Spark could not run it; its own logs say why") from None

@@ -28,13 +28,12 @@ def try_statements(engine: Engine, asked: Iterable[tuple[str, str, str]]) -> Non
 
     Guarantee: no row is read, so what it refuses reveals nothing about any. What passes is the text that will be run.
     """
-    with engine.without_rows() as tried:
-        for field, name, text in asked:
-            try:
-                tried(text)
-            except Unrunnable:
-                rule = f"the engine cannot run the statement for {name!r}, whatever the table holds; nothing is charged"
-                way = "make expressions shorter, and lists, bins and the digits of numbers fewer"
-                raise PlanError(f"{field}: {rule}; {way}", field=field) from None
-            except EngineError as reason:
-                raise EngineError(f"{reason}; nothing is charged") from None
+    for field, name, text in asked:
+        try:
+            engine.rehearse(text)
+        except Unrunnable:
+            rule = f"the engine cannot run the statement for {name!r}, whatever the table holds; this costs nothing"
+            way = "make expressions shorter, and lists, bins and the digits of numbers fewer"
+            raise PlanError(f"{field}: {rule}; {way}", field=field) from None
+        except EngineError as reason:
+            raise EngineError(f"{reason}; this costs nothing", away=reason.away) from None

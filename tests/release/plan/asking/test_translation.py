@@ -253,7 +253,10 @@ REFUSED = [
     ("SELECT COUNT(*) FROM '/etc/passwd'", "1:22", "files and functions are not read"),
     ("SELECT COUNT(*) FROM 'visits'", "1:22", "files and functions are not read"),
     ("SELECT COUNT(*) FROM main.'visits'", "1:", "files and functions are not read"),
-    ('SELECT COUNT(*) FROM "/etc/passwd"', "1:22", "the name of a file, which is not read"),
+    *(
+        (f"SELECT COUNT(*) FROM {each}", "1:22", "the name of a file, which is not read")
+        for each in ('"/etc/passwd"', '"y.csv"', "y.parquet", '"a\\b"')
+    ),
     ("SELECT COUNT(*) FROM visits JOIN 'y.csv' y ON visits.a = y.b", "1:34", "files and functions are not read"),
     ("WITH p AS (SELECT person FROM 'visits' GROUP BY person) SELECT COUNT(*) FROM p", "1:31", "files and functions"),
     ("WITH p AS (SELECT person FROM visits GROUP BY person) SELECT COUNT(*) FROM 'p'", "1:76", "files and functions"),
@@ -345,6 +348,10 @@ def test_the_table_is_the_one_of_the_base():
         assert asked(f"SELECT COUNT(*) FROM {good}", {**BASE, "source": source}).plan.source.path
         with pytest.raises(PlanError, match=f"is not the table of the base plan; write FROM {good}"):
             asked("SELECT COUNT(*) FROM patients", {**BASE, "source": source})
+    base = {**BASE, "source": {"postgres": "postgresql://host/clinic", "table": "public.stays"}}
+    assert [asked(f"SELECT COUNT(*) FROM {each}", base).plan.source.table for each in ("stays", "PUBLIC.stays")]
+    with pytest.raises(PlanError, match=r"is not the table of the base plan; write FROM public\.stays"):
+        asked("SELECT COUNT(*) FROM hr.stays", base)
 
 
 def test_a_fault_of_the_base_is_one_of_the_base():

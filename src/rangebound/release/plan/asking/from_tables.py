@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -13,6 +14,8 @@ from rangebound.release.plan.asking.column_names import Names
 from rangebound.release.plan.asking.refusal import refused
 from rangebound.release.plan.asking.row_expression import RowExpressions, bare
 from rangebound.release.plan.asking.statement import only
+
+_FILE = re.compile(r"[/\\]|\.(csv|tsv|txt|parquet|pq|jsonl?|ndjson|xlsx|db|duckdb|arrow|gz|zst)\Z")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +61,9 @@ class TableReader:
             only(self.text, alias, this="")
 
     def _check_table(self, table: exp.Table) -> None:
-        source = self.data.get("source")
+        source, called = self.data.get("source"), ".".join(part.name for part in table.parts).casefold()
         if source is None:
-            if set(table.name) & {"/", "\\"}:
+            if _FILE.search(called):
                 raise refused(self.text, table, "is the name of a file, which is not read; write FROM t, or any name")
             return
         fields = source if isinstance(source, Mapping) else vars(source)
@@ -68,8 +71,8 @@ class TableReader:
         names = {str(own).casefold(), str(own).rpartition(".")[2].casefold()} if own else set()
         if path and not own:
             names |= {PurePath(str(path)).name.casefold(), PurePath(str(path)).stem.casefold()}
-        called = ".".join(part.name for part in table.parts).casefold()
-        if called not in names and table.name.casefold() not in names:
+        loose = len(table.parts) == 1 or "." not in str(own)  # else the schema is stated in both
+        if called not in names and not (loose and table.name.casefold() in names):
             guess = str(own) if own else PurePath(str(path)).stem
             raise refused(self.text, table, f"is not the table of the base plan; write FROM {guess}")
 
