@@ -55,13 +55,8 @@ class Server:
     It writes its log only when it must: what was not flushed is lost.
     """
 
-    SETTINGS = (
-        "wal_writer_delay = '10s'",
-        "listen_addresses = ''",
-        "checkpoint_timeout = '1h'",
-        "autovacuum = off",
-        "max_prepared_transactions = 2",
-    )
+    SETTINGS = ("wal_writer_delay = '10s'", "listen_addresses = ''", "checkpoint_timeout = '1h'", "autovacuum = off")
+    SETTINGS += ("max_prepared_transactions = 2",)
 
     def __init__(self, folder: str | None = None) -> None:
         import psycopg

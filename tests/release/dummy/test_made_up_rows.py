@@ -158,12 +158,8 @@ def test_rows_have_the_keys_and_ranges_of_the_plan_and_some_values_beyond():
 
 def test_a_key_with_a_line_break_is_read_back_from_the_file():
     keys = ["a\rb", "c\nd", 'e,"f"']
-    made = made_up(
-        make_plan(
-            {"budget": {"epsilon": 1.0}, "keys": {"g": keys}, "query": [{"name": "n", "kind": "count", "by": ["g"]}]}
-        ),
-        200,
-    ).table
+    count = {"name": "n", "kind": "count", "by": ["g"]}
+    made = made_up(make_plan({"budget": {"epsilon": 1.0}, "keys": {"g": keys}, "query": [count]}), 200).table
     rows = list(csv.DictReader(io.StringIO(made.to_csv(), newline="")))
     assert [row["g"] for row in rows] == [row["g"] or "" for row in made.rows]
     assert set(keys) < {row["g"] for row in rows}

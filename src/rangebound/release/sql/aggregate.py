@@ -19,13 +19,8 @@ from rangebound.release.sql.statements import UNITS, Statement, statements
 from rangebound.release.sql.view import view
 from rangebound.sampling.entropy import secure_bits
 
-
-@dataclass(frozen=True, kw_only=True)
-class Compiled:
-    """A statement, and its text as an engine will run it."""
-
-    statement: Statement
-    text: str
+Compiled = tuple[Statement, str]
+"""A statement, and its text as an engine will run it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,15 +61,15 @@ def compiled(plan: Plan, engine: Engine, salt: Salt, also: Sequence[Block] = ())
     seen = view(plan, engine)
     with not_too_deep():
         found = statements(plan, seen.schema, salt, source=seen.source(salt), dialect=engine.dialect, also=also)
-        return tuple(Compiled(statement=each, text=engine.written(each.tree)) for each in found)
+        return tuple((each, engine.written(each.tree)) for each in found)
 
 
 def rehearse_statements(plan: Plan, engine: Engine, found: Sequence[Compiled]) -> None:
     """Refuse a plan with a statement that its engine cannot run, whatever the table holds; reads no private data."""
     asked = []
-    for each in found:
-        index = next(at for at in (*each.statement.columns, *each.statement.block.questions) if at >= 0)
-        asked.append((f"query[{index}]", plan.query[index].name, each.text))
+    for statement, text in found:
+        index = next(at for at in (*statement.columns, *statement.block.questions) if at >= 0)
+        asked.append((f"query[{index}]", plan.query[index].name, text))
     try_statements(engine, asked)
 
 
@@ -95,7 +90,7 @@ def aggregate(plan: Plan, engine: Engine, salt: Salt, also: Sequence[Block] = ()
 
 def aggregated(plan: Plan, engine: Engine, found: Sequence[Compiled]) -> tuple[Aggregate, ...]:
     """The same, of statements that were compiled before."""
-    results = [(each.statement, engine.run(each.text)) for each in found]
+    results = [(statement, engine.run(text)) for statement, text in found]
     return tuple(_gather(plan, block, results) for block in dict.fromkeys(each.block for each, _ in results))
 
 
