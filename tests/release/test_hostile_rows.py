@@ -20,10 +20,12 @@ from rangebound.release.engine.postgres import Postgres
 from rangebound.release.engine.spark import Spark
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_schema import check_schema
-from rangebound.release.sql import contribution_bound, expression
+from rangebound.release.sql import contribution_bound, expression, group_order
+from rangebound.release.sql.aggregate import compiled
 from rangebound.release.sql.contribution_bound import LONGEST_KEY
 from rangebound.release.sql.view import view
 from tests.release.engine.test_engines import found
+from tests.release.plans import SALT
 from tests.release.postgres_tables import database
 from tests.release.test_one_row import BASE, QUESTIONS, moved
 
@@ -31,7 +33,7 @@ NUMBERS = ("c + 1", "c * c", "c * 1e-300", "1 / c", "c % 3", "3 % c", "c // 7", 
 NUMBERS += ("bin(c, 0.1)", "coalesce(c, 1) * 3", "case(c > 1, c, c / 0)", "number(c)", "number(text(c))")
 DATES = ("year(c)", "week(c)", "weekday(c)", "hour(c)", "c - date('2025-01-01')", "year(c + 1e9)", "day(c - 800000)")
 DATES += ("year(date(text(c)))", "year(date(c))")
-TRUTHS = ("c == 1", "c", "missing(c)", "starts(text(c), 'a')", "contains(text(c), '1')", "ends(text(c), '1')")
+TRUTHS = ("c == 1", "c == true", "missing(c)", "starts(text(c), 'a')", "contains(text(c), '1')", "ends(text(c), '1')")
 MADE = (*NUMBERS, *DATES, *(f"number({each})" for each in TRUTHS))
 PER_UNIT = ("min(c)", "max(c)", "distinct(c)", "first(t, c)", "last(c, d)", "sum(clip(c, 0, 9))", "count(missing(c))")
 DAY = datetime.date(2025, 1, 1)
@@ -53,7 +55,7 @@ PERIOD = {"column": "c", "each": "month", "range": [DAY, datetime.date(2025, 3, 
 def one_by_one():
     """Ways to use the column `c`, those of a list in one plan: what a section of it makes of the column, a question."""
     summed, there = {"kind": "sum", "range": [0, 1]}, {"is": "present"}
-    yield [(None, "", each) for each in QUESTIONS]
+    yield [(None, "", each) for each in (*QUESTIONS, {"kind": "count", "where": "c"})]
     yield [("columns", each, lambda name: {**summed, "column": name}) for each in MADE]
     yield [
         ("per_unit", each, lambda name: {"kind": "count", "where": [{**there, "column": name}]}) for each in PER_UNIT
@@ -114,7 +116,7 @@ def check(good, bad, hostile):
 LONG = 200_000
 TEXTS = ["", " ", "9" * 1000, "9" * 1001, "9" * LONG + "x", " " * LONG + "true", "2025-01-01" + " " * LONG]
 TEXTS += ["1e999", "1e-999", "0000-01-01", "2023-02-29", "10000-01-01", "2023-01-01T25:00", "infinity", "NaN", "1d"]
-TEXTS += ["0x1F", "epoch", "now", "\uff11", "\x01", "'", "\\", "a" * (LONGEST_KEY + 1)]
+TEXTS += ["0x1F", "epoch", "now", "\uff11", "\x01", "'", "\\", "a" * (LONGEST_KEY + 1), "31.01.2025" + "0" * LONG]
 GOOD = ["1", "a", "2025-01-01"]
 
 
@@ -128,10 +130,13 @@ def in_memory(values):
     return DuckDB(table(values), threads=1)
 
 
-def in_a_file(values, path):
+FORMS = ({"decimal": ",", "thousands": ".", "date_format": "%d.%m.%Y"}, {"thousands": "'", "date_format": "%Y%m%d"})
+
+
+def in_a_file(values, path, form=0):
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([table(values).column_names, *zip(*table(values).to_pydict().values(), strict=True)])
-    return DuckDB(Source(path=str(path)), threads=1)
+    return DuckDB(Source(path=str(path), **FORMS[form]), threads=1)
 
 
 @pytest.mark.claim("answer")
@@ -140,6 +145,29 @@ def test_texts_on_duckdb(source, tmp_path):
     made = in_memory if source == "arrow" else lambda values: in_a_file(values, tmp_path / f"{len(values)}.csv")
     with made(GOOD) as good, made([*GOOD, *TEXTS]) as bad:
         check(good, bad, len(TEXTS))
+
+
+def unguarded(tree):
+    """The patterns that are not in a branch of a choice whose first one asks for the length of the same column."""
+    for pattern in tree.find_all(exp.RegexpLike):
+        node, names = pattern, {each.name for each in pattern.find_all(exp.Column)}
+        while node is not None:
+            above = node.parent
+            first = above.args["ifs"][0] if isinstance(above, exp.Case) else node
+            asked = {each.name for each in first.find_all(exp.Column)}
+            if first is not node and isinstance(first.this.this, exp.Length) and asked == names:
+                break
+            node = above
+        else:
+            yield pattern
+
+
+@pytest.mark.parametrize("form", [None, 0, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_pattern_is_compared_before_the_length_is_known(form, tmp_path):
+    with in_memory(GOOD) if form is None else in_a_file(GOOD, tmp_path / "t.csv", form) as engine:
+        trees = [each.statement.tree for plan in served(engine) for each in compiled(plan, engine, SALT)]
+    assert sum(1 for tree in trees for _ in tree.find_all(exp.RegexpLike)) > 30
+    assert not [each.sql() for tree in trees for each in unguarded(tree)]
 
 
 def test_a_private_key_has_room_in_a_result():

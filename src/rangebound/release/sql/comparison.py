@@ -16,13 +16,12 @@ from rangebound.release.sql.expression import (
     Tree,
     as_key,
     as_number,
-    choice,
     column,
     double,
     every,
     finite,
     integer,
-    spelled_truth,
+    read_truth,
     text,
 )
 
@@ -79,7 +78,7 @@ def _compared(condition: Condition, schema: Schema) -> tuple[Tree, bool]:
     kind = kind_of(condition.values[0]) if condition.values else None
     numeric = family not in (Family.TEXT, Family.UNTYPED) if kind is None else kind not in (str, bool)
     if kind is bool and family is not Family.BOOLEAN:  # a text that is no truth value is missing, and not unequal
-        return choice(*spelled_truth(column(name))), False
+        return read_truth(column(name), text("true"), text("false")), False
     if not numeric:
         return as_key(name, schema), False
     return as_number(name, schema, dated=kind is datetime.date), True

@@ -285,9 +285,13 @@ def as_key(name: str, schema: Schema, *, kind: type = str) -> Tree:
     return exp.cast(this, "TEXT")
 
 
-def spelled_truth(this: Tree, form: TextFormat = PLAIN) -> list[tuple[Tree, Tree]]:
-    """The cases of a text that is a truth value, each with its key."""
-    return [(_matches(_text(this), _YES), text("true")), (_matches(_text(this), _NO), text("false"))]
+def read_truth(this: Tree, yes: Tree, no: Tree) -> Tree:
+    """The one or the other value, by the truth value that a text spells; NULL where it spells none."""
+    return _spelled(this, *_truths(this, yes, no))
+
+
+def _truths(this: Tree, yes: Tree, no: Tree) -> list[tuple[Tree, Tree]]:
+    return [(_matches(_text(this), _YES), yes), (_matches(_text(this), _NO), no)]
 
 
 def _spelled_whole(this: Tree, form: TextFormat) -> list[tuple[Tree, Tree]]:
@@ -306,7 +310,7 @@ def _spelled_day(this: Tree, form: TextFormat) -> list[tuple[Tree, Tree]]:
 
 
 _SPELLED: dict[type, Callable[[Tree, TextFormat], list[tuple[Tree, Tree]]]] = {
-    bool: spelled_truth,
+    bool: lambda this, _: _truths(this, text("true"), text("false")),
     int: _spelled_whole,
     datetime.date: _spelled_day,
 }

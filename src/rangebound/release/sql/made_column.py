@@ -38,8 +38,8 @@ from rangebound.release.sql.expression import (
     read_day,
     read_hour,
     read_number,
+    read_truth,
     source_name,
-    spelled_truth,
     text,
 )
 
@@ -200,8 +200,7 @@ def _is_number(tree: Tree) -> bool:
 def _truth_column(name: str, schema: Schema) -> Tree:
     if schema[name] is Family.BOOLEAN:
         return column(name)
-    (yes, _), (no, _) = spelled_truth(column(name))
-    return choice((yes, exp.true()), (no, exp.false()))
+    return read_truth(column(name), exp.true(), exp.false())
 
 
 _READ: Mapping[ValueType, Callable[[str, Schema], Tree]] = {
