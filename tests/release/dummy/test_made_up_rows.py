@@ -16,6 +16,7 @@ from rangebound.release.dummy.made_up_rows import made_up
 from rangebound.release.engine.open_engine import opened
 from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.sql.view import view
+from tests.release.engine.test_engines import found
 
 ROOT = Path(__file__).resolve().parents[3]
 JOBS = sorted(path.parent.name for path in ROOT.glob("examples/*/plan.toml"))
@@ -156,13 +157,18 @@ def test_rows_have_the_keys_and_ranges_of_the_plan_and_some_values_beyond():
     assert len(set(names)) == len(names) >= 1  # a public table has each key once
 
 
-def test_a_key_with_a_line_break_is_read_back_from_the_file():
+def test_a_key_with_a_line_break_is_read_back_from_the_file(tmp_path):
     keys = ["a\rb", "c\nd", 'e,"f"']
-    count = {"name": "n", "kind": "count", "by": ["g"]}
-    made = made_up(make_plan({"budget": {"epsilon": 1.0}, "keys": {"g": keys}, "query": [count]}), 200).table
+    query = [{"name": "n", "kind": "count", "by": ["g"]}]
+    whole = made_up(make_plan({"budget": {"epsilon": 1.0}, "keys": {"g": keys}, "query": query}), 200)
+    made = whole.table
     rows = list(csv.DictReader(io.StringIO(made.to_csv(), newline="")))
     assert [row["g"] for row in rows] == [row["g"] or "" for row in made.rows]
     assert set(keys) < {row["g"] for row in rows}
+    plan = read_plan(whole.write(tmp_path / "t.csv")[-1])
+    with opened(plan.source, folder=tmp_path) as engine:
+        counts = found(plan, engine)[0][0]
+    assert counts == {(each,): (sum(row["g"] == each for row in made.rows),) for each in keys}
 
 
 def test_rows_are_the_same_whenever_they_are_made_and_follow_from_the_plan_alone(tmp_path, monkeypatch):

@@ -101,7 +101,7 @@ def test_whatever_bytes_there_are_every_line_is_one_row_of_all_columns(place, da
 
 @given(st.lists(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=2, max_size=2)), st.data())
 def test_what_a_csv_writer_wrote_is_read_as_it_was(place, table, data):
-    table = [[each.replace("\r\n", "\n").rstrip("\r") for each in row] for row in table]
+    table = [[each.rstrip("\r") for each in row] for row in table]
     multiline = data.draw(st.booleans())
     if not multiline:
         table = [[each.replace("\n", " ") for each in row] for row in table]
@@ -119,6 +119,12 @@ def test_a_value_goes_on_in_the_next_line_where_the_plan_says_so(place):
     assert rows(place, data, TextFormat(multiline=True)) == [["a\nb", "1"], ["c", None]]
 
 
+@pytest.mark.parametrize("long", ["x" * 3 * LONGEST_LINE, '""' * LONGEST_LINE, '"",' * LONGEST_LINE])
+def test_a_long_value_ends_at_its_quotation_mark_where_rows_may_have_several_lines(place, long):
+    data = f'who,wait\n"a","{long}\n{long}"\n"b",2\n'.encode()
+    assert rows(place, data, TextFormat(multiline=True)) == [["a", None], ["b", "2"]]
+
+
 def test_lines_are_the_same_wherever_blocks_of_the_file_end(place, monkeypatch):
     chance = random.Random(5)
     lines = [chance.choice(["a,1", '"b,""",2', '"c', "d\r,4", "", "e" * 40]) for _ in range(300)]
@@ -133,11 +139,23 @@ def test_lines_are_the_same_wherever_blocks_of_the_file_end(place, monkeypatch):
 
 HEADERS = {
     b"who;wait\n": 'state the delimiter, such as delimiter = ";"',
+    b'"who,when";"wait"\n': 'state the delimiter, such as delimiter = ";"',
     b"m\xe4nner,wait\n": 'not .utf-8.; state the encoding of the file, such as encoding = "cp1252"',
+    "who,wait\n".encode("utf-16"): 'such as encoding = "utf-16"',
+    "who,wait\n".encode("utf-16-be"): 'such as encoding = "utf-16"',
     b"who,wait\r1,2\r": "carriage return alone",
-    b"who,who\n": "must name every column, each differently",
-    b"who,\n": "must name every column",
-    b'who,"wait\n': "must name every column",
+    **dict.fromkeys(
+        (
+            b"\n",
+            b"who,who\n",
+            b"who,WHO\n",
+            b"who,\n",
+            b'who,"wait\n',
+            b'"who" x,wait\n',
+            b"who," + b"w" * LONGEST_LINE,
+        ),
+        "must name every column, each differently",
+    ),
 }
 
 
@@ -148,9 +166,17 @@ def test_a_header_that_is_written_otherwise_is_refused_with_the_way_out(place, l
         header(place / "h.csv", PLAIN)
 
 
+def test_a_mark_is_no_part_of_the_first_name(place):
+    for encoding in ("utf-8", "utf-16", "utf-16-le", "utf-16-be"):
+        codec = "utf-16-le" if encoding == "utf-16" else encoding
+        (place / "h.csv").write_bytes("\ufeffwho,wait\n".encode(codec))
+        assert header(place / "h.csv", TextFormat(encoding=encoding)) == ["who", "wait"]
+
+
 PROPOSED = {
     b"who,wait\n": {},
     b"who;wait,min;age\n": {"delimiter": ";"},
+    b'"who,when";"wait,min"\n': {"delimiter": ";"},
     "größe\twait\n".encode("cp1252"): {"encoding": "cp1252", "delimiter": "\t"},
     "who;wait\n".encode("utf-16"): {"encoding": "utf-16", "delimiter": ";"},
     "größe|wait\n".encode(): {"delimiter": "|"},

@@ -94,7 +94,7 @@ def test_what_is_proposed_for_a_column_of_a_csv_file_follows_from_its_name(kind,
         ("rows", "count", ()),
         ("rows by city", "count", ("city",)),
         *([own] if own else []),
-        *([(f"{column} that is no {read}", "share", ())] if read else []),
+        *([(f"{column} that is not a {read}", "share", ())] if read else []),
     ]
     grouped = {"city", *([column] if kind == "count" else [])}
     assert {*unread_columns(parse_plan(filled(text)), TypedSchema(schema, types={}))} == grouped

@@ -47,7 +47,7 @@ def test_keys_that_a_column_can_have_are_accepted(column, keys):
 
 @pytest.mark.parametrize(("column", "keys"), [(name, each) for name, some in MISFITS.items() for each in some], ids=str)
 def test_keys_that_no_row_can_have_are_refused_with_the_way_out(column, keys):
-    words = rf"keys\.{column}: .* is no value of a column of type .*; write {WAYS[column]}"
+    words = rf"keys\.{column}: .* is not a value of a column of type .*; write {WAYS[column]}"
     for rule in (keys, {"fold": {"some": keys}, "other": "rest"}):
         with pytest.raises(PlanError, match=words):
             check_schema(by_keys(column, rule), SCHEMA)
@@ -57,11 +57,11 @@ def test_keys_of_combinations_and_rankings_are_looked_at_too():
     together = {"columns": ["whole", "word"], "keys": [[True, "a"]]}
     query = [{"name": "n", "kind": "count", "by": ["whole", "word"]}]
     plan = make_plan({"budget": {"epsilon": 1.0}, "combinations": [together], "query": query})
-    with pytest.raises(PlanError, match="True is no value of a column of type integer"):
+    with pytest.raises(PlanError, match="True is not a value of a column of type integer"):
         check_schema(plan, SCHEMA)
     ranked = {"budget": {"epsilon": 1.0}, "keys": {"truth": [1, 0]}, "unit": {"column": "whole"}}
     ranked["query"] = [{"name": "m", "kind": "mode", "column": "truth"}]
-    with pytest.raises(PlanError, match="1 is no value of a column of type boolean"):
+    with pytest.raises(PlanError, match="1 is not a value of a column of type boolean"):
         check_schema(make_plan(ranked), SCHEMA)
 
 
@@ -72,10 +72,10 @@ def where(condition):
 @pytest.mark.parametrize(
     ("condition", "words"),
     [
-        ("whole == 'a'", "'a' is no value of a column of type integer"),
-        ("whole in ['1', 'a']", "'a' is no value of a column of type integer"),
-        ("day != '1.2.2025'", "'1.2.2025' is no value of a column of type date"),
-        ("whole == 'a' or truth", "'a' is no value of a column of type integer"),
+        ("whole == 'a'", "'a' is not a value of a column of type integer"),
+        ("whole in ['1', 'a']", "'a' is not a value of a column of type integer"),
+        ("day != '1.2.2025'", "'1.2.2025' is not a value of a column of type date"),
+        ("whole == 'a' or truth", "'a' is not a value of a column of type integer"),
         (
             "whole",
             r"type integer, which does not serve for this condition; .* \(compare it with 1 or 0, as in x == 1\)",
@@ -116,6 +116,8 @@ def test_columns_whose_unreadable_values_nobody_counts_are_named():
     found = make_plan(data)
     assert set(unread_columns(found, texts)) == {"a", "b", "c", "d", "e"}
     assert unread_columns(found, dict.fromkeys(texts, Family.INTEGER)) == ()
+    read_otherwise = {"z": "case(missing(number(a)), 0, number(a))"}  # which says nothing of their number
+    assert "a" in unread_columns(make_plan({**data, "columns": read_otherwise}), texts)
     for column, read in {"a": "number(a)", "b": "b == true", "c": "date(c)", "d": "number(d)", "e": "e"}.items():
         asked = {"name": "u", "kind": "share", "of": f"missing({read}) and (1 > 0 or missing({column}))", "weight": 0.1}
         assert column not in unread_columns(make_plan({**data, "query": [*query, asked]}), texts)

@@ -43,13 +43,13 @@ def test_what_no_file_is_written_as_is_refused(fields, words):
 def test_tables_with_types_have_no_format(path):
     place = {"path": path} if path else {"postgres": "service=a", "table": "t"}
     for name, value in STATED.items():
-        with pytest.raises(PlanError, match=f"{name}: is of a text file"):
+        with pytest.raises(PlanError, match=f"{name}: applies to .csv, .tsv"):
             Source(**place, **{name: value})
 
 
 def test_a_workbook_states_how_its_texts_spell_numbers_and_dates():
     Source(path="t.xlsx", table="Sheet 1", decimal=",", thousands=".", date_format="%d.%m.%Y")
-    with pytest.raises(PlanError, match="encoding: is of a text file"):
+    with pytest.raises(PlanError, match=r"encoding: applies to .csv, .tsv files only"):
         Source(path="t.xlsx", encoding="latin-1")
 
 

@@ -111,14 +111,21 @@ class MadeUp:
         for file, table in zip(files, (self.table, *self.joined), strict=False):
             table.write(file)
         changed = tuple(
-            each.model_copy(update={**dict.fromkeys(each.text_fields), "path": other.name, "table": None})
-            for each, other in zip(joins, others, strict=True)
+            each.model_copy(update={**dict.fromkeys(each.text_fields), **_read_by(other, table), "table": None})
+            for each, other, table in zip(joins, others, self.joined, strict=True)
         )
-        update: dict[str, object] = {"source": Source(path=path.name), "join": changed or None}
+        update: dict[str, object] = {"source": Source(**_read_by(path, self.table)), "join": changed or None}
         update |= {"budget": self.plan.budget.model_copy(update={"ledger": None})}
         with files[-1].open("x", encoding="utf-8", newline="") as text:
             text.write(self.plan.model_copy(update=update).to_toml())
         return files
+
+
+def _read_by(path: Path, table: MadeUpTable) -> dict[str, Any]:
+    """How a plan reads the file of a table, of which a key may have line breaks."""
+    texts = (each for row in table.rows for each in row.values() if isinstance(each, str))
+    broken = path.suffix.lower() == ".csv" and any("\n" in each for each in texts)
+    return {"path": path.name, **({"multiline": True} if broken else {})}
 
 
 def made_up(plan: Plan, rows: int = 1000) -> MadeUp:

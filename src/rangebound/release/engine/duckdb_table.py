@@ -40,20 +40,8 @@ _UNCHECKED = {**_SEEN, "BLOB": "CAST(hex({}) AS UUID)"}  # of 16 bytes: the seco
 _INSTANT = "TIMESTAMP WITH TIME ZONE"
 _LAZY = ("read_next_batch", "to_table", "collect")  # readers, datasets and scanners of Arrow, lazy frames of Polars
 _FAMILIES = {
-    **dict.fromkeys(
-        (
-            "TINYINT",
-            "SMALLINT",
-            "INTEGER",
-            "BIGINT",
-            "HUGEINT",
-            "UTINYINT",
-            "USMALLINT",
-            "UINTEGER",
-            "UBIGINT",
-        ),
-        Family.INTEGER,
-    ),
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), Family.INTEGER),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"), Family.INTEGER),
     **dict.fromkeys(("FLOAT", "DOUBLE"), Family.NUMBER),
     "DECIMAL": Family.DECIMAL,
     **dict.fromkeys(("VARCHAR", "ENUM", "UUID"), Family.TEXT),
@@ -93,7 +81,7 @@ class SeenTable:
         try:
             self._show_all(data)
         except (duckdb.Error, TypeError):
-            if isinstance(data, Source) and data.table is not None and not data.untyped:
+            if isinstance(data, Source) and data.table is not None:
                 rule = f"DuckDB finds no such table in {data.path!r}, or cannot read that file"
                 raise EngineError(f"{field}.table={data.table!r}: {rule}") from None
             file = "; a file is Source(path=...)" if isinstance(data, str | Path) else ""

@@ -55,34 +55,54 @@ def header(path: Path, form: TextFormat, field: str = "source") -> list[str]:
     """
     with _opened(path, form) as file:
         first = file.readline(LONGEST_LINE)
-    line = first.rstrip("\r\n")
+    line = first.rstrip("\r\n").removeprefix("\ufeff")  # which utf-16-le and others take for a letter
     delimiter = delimiter_of(path, form)
 
     def refused(rule: str) -> ArgumentError:
         return ArgumentError(f"{field}.path={str(path)!r}: {rule}")
 
-    if _DAMAGED in line:
-        stated = repr(form.encoding or "utf-8")
-        raise refused(f'the first line is not {stated}; state the encoding of the file, such as encoding = "cp1252"')
+    if _DAMAGED in line or "\0" in line:
+        stated, other = form.encoding or "utf-8", "utf-16" if "\0" in line else _other_encoding(path)
+        raise refused(f'the first line is not {stated!r}; state the encoding of the file, such as encoding = "{other}"')
     if first.endswith("\r"):
         raise refused("the first line ends with a carriage return alone; write the file with line feeds")
-    other = next((each for each in _GUESSES if each != delimiter and each in line), None)
-    if other is not None and delimiter not in line and form.delimiter is None:
-        raise refused(
-            f'the first line has no {delimiter!r}; state the delimiter, such as delimiter = "{_shown(other)}"'
-        )
+    other = _delimiter_in(line, delimiter)
+    if form.delimiter is None and other != delimiter and delimiter not in _unquoted(line):
+        shown = "\\t" if other == "\t" else other
+        raise refused(f'the first line has no {delimiter!r}; state the delimiter, such as delimiter = "{shown}"')
     quoting: Literal[0, 3] = csv.QUOTE_NONE if form.quote == "" else csv.QUOTE_MINIMAL
     try:  # an open quotation mark must not draw in the lines below
         names = next(csv.reader([line], delimiter=delimiter, quotechar=quote_of(form), quoting=quoting, strict=True))
     except (csv.Error, StopIteration):
         names = []
-    if len(first) == LONGEST_LINE or not names or len(set(names)) < len(names) or not all(names):
-        raise refused("the first line must name every column, each differently")
+    if len(first) == LONGEST_LINE or not distinct(names):
+        raise refused("the first line must name every column, each differently (cases are not distinguished)")
     return names
 
 
-def _shown(delimiter: str) -> str:
-    return "\\t" if delimiter == "\t" else delimiter
+def distinct(names: Sequence[str | None]) -> bool:
+    """Whether there are columns and each has a name of its own; engines do not distinguish cases of ASCII letters."""
+    return bool(names) and all(names) and len({each.encode().lower() for each in names if each}) == len(names)
+
+
+def _unquoted(line: str) -> str:
+    return re.sub('"[^"]*"', "", line)
+
+
+def _delimiter_in(line: str, usual: str) -> str:
+    """What stands most often between the names of a first line, the usual delimiter where nothing else does more."""
+    return max((usual, *_GUESSES), key=_unquoted(line).count)
+
+
+def _is_utf16(path: Path) -> bool:
+    """Whether a file begins with the mark of UTF-16."""
+    with path.open("rb") as file:
+        return file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def _other_encoding(path: Path) -> str:
+    """That of a file whose first line is not UTF-8: by its mark, or else that of Windows in Western Europe."""
+    return "utf-16" if _is_utf16(path) else "cp1252"
 
 
 def proposed_format(path: Path) -> TextFormat:
@@ -91,25 +111,23 @@ def proposed_format(path: Path) -> TextFormat:
     Its encoding where it is not UTF-8 (by its mark, or else that of Windows in Western Europe), and the delimiter that
     stands there most often, where it is not the usual one.
     """
-    with path.open("rb") as file:
-        marked = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-    form = TextFormat(encoding="utf-16") if marked else PLAIN
+    form = PLAIN
     with _opened(path, form) as text:
         line = text.readline(LONGEST_LINE)
     if _DAMAGED in line:
-        form = TextFormat(encoding="cp1252")
-    best = max(_GUESSES, key=line.count)
-    if line.count(best) and best != delimiter_of(path, PLAIN):
-        form = form.model_copy(update={"delimiter": best})
-    return form
+        form = TextFormat(encoding=_other_encoding(path))
+        with _opened(path, form) as text:
+            line = text.readline(LONGEST_LINE)
+    usual = delimiter_of(path, PLAIN)
+    found = _delimiter_in(line, usual)
+    return form if found == usual else form.model_copy(update={"delimiter": found})
 
 
 def _opened(path: Path, form: TextFormat) -> TextIO:
     """A file as text, in which bytes that are no character are marked; nothing in it raises an error."""
     name = codec(form.encoding or "utf-8")
-    if name == "utf-16":
-        with path.open("rb") as file:
-            name = "utf-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-16-le"
+    if name == "utf-16" and not _is_utf16(path):
+        name = "utf-16-le"
     return path.open(encoding="utf-8-sig" if name == "utf-8" else name, errors=_HANDLER, newline="")
 
 
@@ -128,9 +146,10 @@ def copy_clean(path: Path, form: TextFormat, names: Sequence[str], copy: Path) -
         file.readline(LONGEST_LINE)
         row: list[str] = []  # the lines of one that goes on
         length = 0
-        for block in _blocks(file):
-            if not row and lines.all_clean(block):
-                out.write(block)
+        for block in _blocks(file, whole=bool(form.multiline)):
+            plain = block.replace("\r\n", "\n")
+            if not row and lines.all_clean(plain):
+                out.write(plain)
                 continue
             for line in block.split("\n")[:-1]:
                 goes_on = form.multiline and lines.goes_on(line, inside=bool(row))
@@ -151,18 +170,21 @@ def write_rows(rows: Iterable[Sequence[str | None]], names: Sequence[str], copy:
         out.writelines(map(lines.written, rows))
 
 
-def _blocks(file: TextIO) -> Iterator[str]:
-    """The text of a file in blocks of whole lines, each of which ends with a line feed alone."""
+def _blocks(file: TextIO, *, whole: bool) -> Iterator[str]:
+    """The text of a file in blocks of lines, each of which ends with a line feed.
+
+    A line that is too long is `whole` only where a quotation mark behind its limit may say in which line the row ends.
+    """
     left = ""
     while piece := file.read(_BLOCK):
         head, end, tail = piece.rpartition("\n")
         if end:
-            yield (left + head + end).replace("\r\n", "\n")
+            yield left + head + end
             left = tail
-        elif len(left) <= LONGEST_LINE:  # what is behind is not read
+        elif whole or len(left) <= LONGEST_LINE:
             left += piece
     if left:
-        yield left.rstrip("\r") + "\n"
+        yield left + "\n"
 
 
 class _Lines:

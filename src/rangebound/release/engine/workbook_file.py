@@ -11,6 +11,7 @@ from typing import Any
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.extras import need
+from rangebound.release.engine.text_file import distinct
 from rangebound.release.plan.text_format import TextFormat
 
 # What a cell shows whose formula has no value.
@@ -24,12 +25,10 @@ def sheet_header(path: Path, sheet: str | None, form: TextFormat, field: str = "
         found = [cell_text(each, form) for each in next(rows, ())]
     while found and not found[-1]:
         found.pop()
-    names = [each for each in found if each]
-    if not names or len(names) < len(found) or len(set(names)) < len(names):
-        raise ArgumentError(
-            f"{field}.path={str(path)!r}: the first row of the sheet must name every column, each differently"
-        )
-    return names
+    if not distinct(found):
+        rule = "the first row of the sheet must name every column, each differently (cases are not distinguished)"
+        raise ArgumentError(f"{field}.path={str(path)!r}: {rule}")
+    return [each for each in found if each]
 
 
 def sheet_rows(path: Path, sheet: str | None, form: TextFormat, width: int) -> Iterator[list[str | None]]:

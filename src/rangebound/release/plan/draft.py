@@ -144,7 +144,7 @@ def _unread(name: str, kind: str) -> str:
     column, read = Named(name), "number" if kind == "mean" else "date"
     return f"""
 # [[query]]
-# name = {quoted(f"{name} that is no {read}")}
+# name = {quoted(f"{name} that is not a {read}")}
 # kind = "share"      # of all rows; without it, nobody knows how many values were missing because they were unreadable
 # of = {quoted(f"missing({read}({column})) and not missing({column})")}
 # weight = 0.1        # beside 1 for each of the others

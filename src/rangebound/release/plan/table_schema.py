@@ -236,7 +236,7 @@ def _check_values(schema: Schema, column: str, values: Iterable[object], field: 
     kind = _TYPES[schema[column]]
     for each in values:
         if not (_spells(each, kind) if isinstance(each, str) else type(each) is kind):
-            rule = f"is no value of a column of type {type_name(schema, column)}, so no row can have it"
+            rule = f"is not a value of a column of type {type_name(schema, column)}, so no row can have it"
             raise PlanError(f"{field}: {arguments.shown(each)} {rule}; write {_WAYS[kind]}", field=field)
 
 
@@ -301,9 +301,9 @@ def cautions(plan: Plan, schema: Schema, before_units: Schema | None = None) -> 
 def unread_columns(plan: Plan, schema: Schema, before_units: Schema | None = None) -> tuple[str, ...]:
     """Columns of a text file that a plan reads, and does not ask how many of their values cannot be read so.
 
-    It asks by an expression with `missing(number(x))`, `missing(date(x))` or `missing(x == true)`, and of texts, which
-    cannot be read where they have bytes that are no character, with `missing(x)`, by such a condition, or by a group of
-    what is missing.
+    It asks by a count or share of rows, or a column of a unit, with `missing(number(x))`, `missing(date(x))` or
+    `missing(x == true)`, and of texts, which cannot be read where they have invalid bytes, with
+    `missing(x)`, by such a condition, or by a group of what is missing.
 
     Guarantee: made of the plan and the names and types of the columns.
     """
@@ -318,8 +318,13 @@ def unread_columns(plan: Plan, schema: Schema, before_units: Schema | None = Non
         if use in _FUNCTIONS
     ]
     found = dict.fromkeys((column, kind) for seen, column, kind in reads if seen.get(column) is Family.UNTYPED)
-    texts = [str(one.value) for _, made in steps for one in made]
-    texts += [f"missing({Named(each.column)})" for one in plan.query for each in one.conditions if not each.values]
+    counts = [one for one in plan.query if one.kind in ("count", "count of units", "share")]
+    counted = {
+        *(each.column for one in counts for each in one.conditions),
+        *(name for one in counts for name in one.by),
+    }
+    texts = [str(one.value) for one in plan.early] + [str(one.value) for one in plan.made if one.name in counted]
+    texts += [f"missing({Named(each.column)})" for one in counts for each in one.conditions if not each.values]
     grouped = {column: plan.rule(column) for one in plan.query for column in (*one.by, *one.keyed)}
     texts += [f"missing({Named(name)})" for name, rule in grouped.items() if rule is not None and rule.missing]
     open_ = [

@@ -51,7 +51,9 @@ def _encoding(value: str) -> str:
 
 def _separator(value: str) -> str:
     if len(value) != 1 or not value.isascii() or value.isalnum() or value in "\"'\\+-.\r\n\x00":
-        raise ValueError('must be one character that is no letter or digit, such as ";", "|" or "\\t"')
+        raise ValueError(
+            'must be one character, and not a letter, a digit or a sign of numbers, such as ";", "|" or "\\t"'
+        )
     return value
 
 
@@ -72,7 +74,7 @@ _MARKS = (",", ".", "'", "\u2019", "_", " ", "\u00a0", "\u202f")
 
 def _thousands(value: str) -> str:
     if value not in _MARKS:
-        raise ValueError('must be one of "," "." "\'" "\u2019" "_" and a space, also one that breaks no line')
+        raise ValueError('must be one of "," "." "\'" "\u2019" "_" and a space, also a no-break space')
     return value
 
 
@@ -117,13 +119,12 @@ class TextFormat(Part):
     @property
     def misfit_of_format(self) -> str:
         """Why the file cannot be written so; empty if it can."""
-        ending, stated = PurePath(self.path or "").suffix.lower(), list(self.text_fields)
-        if ending in WORKBOOKS:
-            stated = [name for name in stated if name in _OF_TEXT_FILES]
-        if stated and ending not in TEXT_FILES:
-            return f"{stated[0]}: is of a text file ({', '.join(TEXT_FILES)}), and other tables have no such thing"
-        marks = {"delimiter": self.delimiter, "quote": self.quote or None}
-        if len({*marks.values()} - {None}) < sum(each is not None for each in marks.values()):
+        ending = PurePath(self.path or "").suffix.lower()
+        for name in self.text_fields:
+            endings = TEXT_FILES if name in _OF_TEXT_FILES else (*TEXT_FILES, *WORKBOOKS)
+            if ending not in endings:
+                return f"{name}: applies to {', '.join(endings)} files only"
+        if self.quote and self.quote == self.delimiter:
             return "quote: must not be the delimiter"
         if self.thousands is not None and self.thousands == (self.decimal or "."):
             return f"thousands: must not be the decimal sign, {self.thousands!r}"
