@@ -213,15 +213,19 @@ def as_days(texts, form):
     )
 
 
+def word(text):
+    return None if text is None or len(text) > 1000 else text.strip(" ").lower()
+
+
 def truth(text):
-    word = None if text is None or len(text) > 1000 else text.strip(" ").lower()
-    return True if word in YES else False if word in NO else None
+    return True if word(text) in YES else False if word(text) in NO else None
 
 
 def expected(data, form):
     """What the plan finds, by query: counts by key, and for the mean the number of values and their sum."""
     table = pandas.DataFrame([values_of(each, form) for each in lines_of(data, form)], columns=NAMES, dtype="object")
-    numbers, days = as_numbers(table.wait, form), as_days(table.day, form)
+    words = table.wait.map(word).map({"true": 1.0, "false": 0.0}).astype(float)  # which are numbers too
+    numbers, days = as_numbers(table.wait, form).fillna(words), as_days(table.day, form)
     wait = numbers.clip(0, 5000)
     floors, well = as_numbers(table.floor, form), table.well.map(truth)
     months = days.dt.strftime("%Y-%m-01").where(days.dt.year == 2025)
