@@ -276,19 +276,35 @@ def test_a_transposed_factor_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     assert difference(module, x, y, Elementwise(clip=50.0)) > 1e3
 
 
-@pytest.mark.parametrize("options", [{}, {"reduction": "sum"}, {"label_smoothing": 0.2}, {"ignore_index": 1}], ids=str)
-def test_the_loss_of_each_example_is_that_of_one(options: dict[str, Any]) -> None:
-    output = torch.randn(7, 4, dtype=torch.float64, requires_grad=True)
-    y = torch.tensor([0, 1, 2, 3, 1, 0, 2])
-    judge = nn.CrossEntropyLoss(**options)
-    losses = example_losses(judge, output, y)
-    alone = torch.stack([judge(output[i : i + 1], y[i : i + 1]) for i in range(7)])
-    torch.testing.assert_close(losses, alone, equal_nan=True, rtol=0.0, atol=1e-14)
-    if "ignore_index" not in options:
-        (ours,), (theirs,) = (torch.autograd.grad(each.sum(), output) for each in (losses, alone))
-        torch.testing.assert_close(ours, theirs, rtol=0.0, atol=1e-14)
-    else:
-        assert losses.isnan().tolist() == (y == 1).tolist()
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)], ids=str)
+@pytest.mark.parametrize(
+    "judge",
+    [
+        nn.CrossEntropyLoss(), nn.CrossEntropyLoss(reduction="sum"), nn.CrossEntropyLoss(label_smoothing=0.2),
+        nn.CrossEntropyLoss(ignore_index=1), nn.NLLLoss(), nn.NLLLoss(ignore_index=0, reduction="sum"),
+    ],
+    ids=lambda judge: f"{type(judge).__name__} {judge.reduction} {judge.ignore_index}",
+)  # fmt: skip
+def test_the_loss_of_each_example_is_that_of_one(judge: nn.Module, shape: tuple[int, ...]) -> None:
+    """Of one label, and of those of a sequence or an image; a label of no class is nobody else's concern."""
+    output = torch.randn(7, 4, *shape, dtype=torch.float64, requires_grad=True)
+    y = torch.randint(0, 4, (7, *shape), generator=torch.Generator().manual_seed(3))
+    y[0], y[1] = 0, 1  # of which one may be ignored
+    y[5].view(-1)[-1:] = 9
+
+    def flattened(o: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        return judge(o.movedim(1, -1).reshape(-1, 4), t.reshape(-1))  # type: ignore[no-any-return]
+
+    singles = [judge(output[i : i + 1], y[i : i + 1]) for i in range(7) if i != 5]
+    alone = torch.stack([*singles[:5], torch.tensor(torch.nan, dtype=torch.float64), *singles[5:]])
+    for each in (judge, flattened):
+        losses = example_losses(each, output, y)
+        torch.testing.assert_close(losses, alone, equal_nan=True, rtol=0.0, atol=1e-13)
+        good = ~losses.isnan()
+        slopes = [torch.autograd.grad(found[good].sum(), output, retain_graph=True)[0] for found in (losses, alone)]
+        torch.testing.assert_close(*slopes, rtol=0.0, atol=1e-13)
+    with pytest.raises(IndexError):  # the control: torch itself
+        judge(output, y)
 
 
 def test_a_criterion_that_uses_a_parameter_is_seen() -> None:
