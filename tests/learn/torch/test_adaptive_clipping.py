@@ -12,7 +12,8 @@ from torch import nn
 import rangebound as rb
 from rangebound.learn.torch import Adaptive, Euclidean, SecureNoise
 from rangebound.learn.torch.adaptive_clipping import ClipController, split_multiplier, tallied_sum
-from rangebound.learn.torch.gradients.per_example import clipped_sum, example_gradients, learned
+from rangebound.learn.torch.gradients.per_example import clipped_sum, learned
+from rangebound.learn.torch.gradients.whole_module import example_gradients
 from tests.learn.torch.models import CRITERION, SHAPES, data, linear, simple, train
 
 Refused = rb.errors.ArgumentError

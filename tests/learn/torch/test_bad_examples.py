@@ -162,14 +162,39 @@ def test_a_wrong_call_is_an_error_that_shows_no_data(kind: Any) -> None:
     assert all(f"target {k}" not in str(wrong.value.__context__) for k in (5, 6, 7))
 
 
-def test_what_fails_on_zeros_is_an_error_whatever_the_examples_are() -> None:
-    """Else it would be one from the first example on that fails, and say that this one is there."""
+def test_zeros_alone_decide_nothing() -> None:
+    """A module may refuse a matrix of zeros, and a criterion the label 0, while true examples have neither."""
     module = Built(lambda m, x: m.inner(torch.linalg.inv(x.reshape(-1, 2, 2)).flatten(1)), inner=nn.Linear(4, 3))
     x, y = data((4,), count=4)
-    for kept in (1.0, 0.0):
-        x[2] *= kept
-        with pytest.raises(RuntimeError, match="singular"):
-            clipped_sum(module, CRITERION, x, y, Euclidean(clip=1.0), MEMORY)
+    x[2], y = x[2] * 0.0, y + 1
+
+    def picky(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        if int(target) == 0:
+            raise ValueError
+        return CRITERION(output, target - 1)
+
+    for criterion in (picky, lambda output, target: CRITERION(output, target - 1)):
+        for chunk in (None, 6):
+            _, losses = clipped_sum(module, criterion, x, y, Euclidean(clip=1.0), MEMORY, chunk)
+            assert losses.isnan().tolist() == [False, False, True, False]
+
+
+def test_parameters_that_let_made_up_examples_fail_let_no_true_one_end_a_step() -> None:
+    """Whether the call is right was seen at the first step; later, an error would say that the example is there."""
+
+    def picky(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        if float(output.detach().max()) > 5.0:
+            raise ValueError("an output that is nobody's business")
+        return CRITERION(output, target)
+
+    module, (x, y) = Built(lambda m, x: m.inner(x), inner=linear()), data((6,), count=4)
+    x[:, 0] = torch.tensor([-1.0, -1.0, 1.0, -1.0])
+    with torch.no_grad():
+        module.inner.weight.zero_()[:, 0] = 10.0
+    for bias in (0.0, 8.0):
+        nn.init.constant_(module.inner.bias, bias)
+        _, losses = clipped_sum(module, picky, x, y, Euclidean(clip=1.0), MEMORY)
+        assert losses.isnan().tolist() == [False, False, True, False]
 
 
 def test_bad_examples_are_counted_in_private() -> None:

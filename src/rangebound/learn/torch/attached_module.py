@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -20,8 +21,10 @@ import torch
 import torch.nn.functional as F
 
 from rangebound.errors import ArgumentError
+from rangebound.learn.torch.gradients.module_state import discarded_state
 from rangebound.learn.torch.gradients.one_pass import example_losses, example_outputs
-from rangebound.learn.torch.optimizer import CalledCriterion, ForwardPass, Precision, PrivateOptimizer, check_weights
+from rangebound.learn.torch.gradients.stand_ins import tried
+from rangebound.learn.torch.optimizer import CalledCriterion, ForwardPass, PrivateOptimizer
 
 _LOSSES = frozenset({
     F.binary_cross_entropy, F.binary_cross_entropy_with_logits, F.cross_entropy, F.hinge_embedding_loss, F.huber_loss,
@@ -46,6 +49,7 @@ class Outputs(torch.Tensor):
 
     net: AttachedModule
     asked: ForwardPass
+    passed: list[str]  # names of the functions that a loss may have been made with
 
     @classmethod
     def __torch_function__(
@@ -60,23 +64,29 @@ class Outputs(torch.Tensor):
                 return output.net._judged(output, target, func, {"reduction": "mean", **settings})
         with torch._C.DisableTorchFunctionSubclass():
             found = func(*args, **named)
-        if func in _CONVERSIONS and found is not args[0] and found.is_floating_point():
-            return _outputs(found, args[0].net, args[0].asked)
+        first = args[0] if args else None
+        if isinstance(found, torch.Tensor) and found is not first and isinstance(first, Outputs):
+            if func in _CONVERSIONS and found.is_floating_point():
+                return _outputs(found, first.net, first.asked)
+            if found.requires_grad:
+                first.passed.append(getattr(func, "__name__", str(func)))
         return found
 
 
 def _outputs(values: torch.Tensor, net: AttachedModule, asked: ForwardPass) -> Outputs:
     found: Any = values.detach().as_subclass(Outputs).requires_grad_()
-    found.net, found.asked = net, asked
-    found.register_hook(_refuse)
+    found.net, found.asked, found.passed = net, asked, []
+    found.register_hook(partial(_refuse, found.passed))
     return found  # type: ignore[no-any-return]
 
 
-def _refuse(slopes: torch.Tensor) -> None:
+def _refuse(passed: list[str], slopes: torch.Tensor) -> None:
+    names = ", ".join(dict.fromkeys(passed)) or "a function"
     raise ArgumentError(
-        "loss: must be one of torch's losses of the outputs as they are, criterion(net(x), y), or "
-        "net.criterion(net(x), y), which takes the criterion that make_private was given; what another function of the "
-        "outputs does with the batch cannot be known, and may put the data of one example into the gradients of others"
+        f"loss: the outputs passed {names}, which may put the data of one example into the gradients of others; either "
+        "take one of torch's losses of the outputs as they are, criterion(net(x), y), where y may have any shape; or "
+        "let the criterion be the whole loss, make_private(criterion=lambda output, y: ...), which is called with one "
+        "example at a time, and write net.criterion(net(x), y)"
     )
 
 
@@ -89,7 +99,7 @@ class AttachedModule(torch.nn.Module):
 
     Guarantee: as for `PrivateOptimizer.backward`, which a step runs with these examples, targets and criterion; what
     the loop computes is not used.
-    Assumes: an example's target and the settings of the loss are computed from nothing of other examples.
+    Assumes: an example, its target and the settings of the loss are computed from nothing of other examples.
     Edge cases: an example for which module or criterion raise an error counts as in `PrivateOptimizer`, and not in the
     loss that is seen. Any other function of the outputs is for the eyes alone: `backward()` through it is refused, and
     so are a loss that was multiplied or divided before, a loss with other settings than that of the first step, and
@@ -109,20 +119,34 @@ class AttachedModule(torch.nn.Module):
         self.module = module
         self._run = [forward]  # in a list, or a compiled module would be registered as a second part
         self._optimizer, self._reduction = [optimizer], reduction
-        self._taken: list[CalledCriterion] = []
+        self._blanks: dict[object, torch.Tensor] = {}
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The outputs of a batch, which has a first axis for the examples."""
         if not (self.training and torch.is_grad_enabled()):
             plain: torch.Tensor = self._run[0](x)
             return plain
+        asked = self._optimizer[0].asked(x)
         with torch.no_grad():
-            found = example_outputs(self.module, self._run[0], x)
-        if len(found) != len(x):
-            raise ArgumentError("module: must give a tensor with a first axis for the examples")
+            found = example_outputs(self.module, self._run[0], x, self._blank(asked))
         # a loss in half precision would be rounded more than the outputs are
-        wide = found.float() if found.dtype == torch.float16 else found
-        return _outputs(wide, self, self._optimizer[0].asked(x))
+        return _outputs(found.float() if found.dtype == torch.float16 else found, self, asked)
+
+    def _blank(self, asked: ForwardPass) -> torch.Tensor:
+        """NaN in the shape of the output of one example like these, found with made-up ones."""
+        x = asked.x
+        kind = x.shape[1:], x.dtype, x.device, asked.precision
+        if kind not in self._blanks:
+            with discarded_state(self.module):
+                found: object = tried(self.module, x)
+            if not isinstance(found, torch.Tensor) or found.shape[:1] != (1,) or not found.is_floating_point():
+                raise ArgumentError(
+                    f"module: gives {_described(found)} for one example; the ordinary loop needs one tensor of "
+                    "floats with a first axis for the examples; join several outputs in one, or call "
+                    "optimizer.backward(x, y), whose criterion takes whatever the module gives"
+                )
+            self._blanks[kind] = torch.full_like(found, math.nan)
+        return self._blanks[kind]
 
     def criterion(self, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """The loss of a batch by the criterion that `make_private` was given; the criterion itself of other outputs."""
@@ -137,16 +161,9 @@ class AttachedModule(torch.nn.Module):
         if not isinstance(y, torch.Tensor) or y.dim() < 1 or len(y) != len(output) or y.requires_grad:
             raise ArgumentError("y: must be a tensor with one target for each example, without a gradient of its own")
         _check_settings(settings, optimizer.criterion)
-        check_weights(criterion, settings, y)
-        called = CalledCriterion(
-            criterion,
-            scale=optimizer.loss_scale,
-            settings=settings,
-            precision=Precision.present(output.device),
-            dtype=output.dtype,
-        )
+        called = optimizer.called(criterion, settings, output.asked, output, y)
         with torch.no_grad():
-            losses = example_losses(called, output.detach(), y) / called.scale
+            losses = example_losses(called, output.detach(), y, known=True) / called.scale
             shown = losses.nansum()
             if settings.get("reduction", self._reduction.value) != Reduction.SUM.value:
                 shown = shown / (~losses.isnan()).sum().clamp(min=1)
@@ -159,23 +176,15 @@ class AttachedModule(torch.nn.Module):
         if bool((slope != 1.0).any()):
             raise ArgumentError(
                 "loss: was multiplied, divided or passed on to another function before backward(); such a factor may "
-                "depend on the batch, and then on every example in it; a part of a batch needs none; put a fixed one "
-                "into the criterion that make_private is given, and use loss_scale=... there in place of a GradScaler"
+                "depend on the batch, and then on every example in it; a part of a batch needs none, since a step "
+                "divides by the expected batch size; put a fixed one into the criterion that make_private is given, "
+                "and use loss_scale=... there in place of a GradScaler"
             )
-        self._optimizer[0].add_loss(asked, y, self._first_like(called))
+        self._optimizer[0].add_loss(asked, y, called)
 
-    def _first_like(self, called: CalledCriterion) -> CalledCriterion:
-        """The same object for the same criterion, by which passes captured in graphs are known."""
-        if any(not each.is_like(called) for each in self._taken):
-            raise ArgumentError(
-                "loss: is another one than before, or has other settings, which may depend on the batch; for one that "
-                "changes by itself, let the criterion that make_private is given do so, and call net.criterion"
-            )
-        for each in self._taken:
-            if (each.precision, each.dtype) == (called.precision, called.dtype):
-                return each
-        self._taken.append(called)
-        return called
+
+def _described(value: object) -> str:
+    return f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
 
 
 def _check_settings(settings: dict[str, object], criterion: object) -> None:

@@ -115,6 +115,8 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self._memory, self._chunk, self._seen, self._keep = memory, chunk, seen, keep_batches
         self._captured = CapturedPasses() if cuda_graphs else None
         self._parameters = learned(module)
+        self._called: list[CalledCriterion] = []
+        self._used: CalledCriterion | None = None
         self._drawn = loader.drawn
         self._bad: int | torch.Tensor = 0
         self._lost: int | torch.Tensor = 0
@@ -214,13 +216,46 @@ class PrivateOptimizer(torch.optim.Optimizer):
         precision = Precision.present(x.device)
         return ForwardPass(x=given, precision=precision, version=given._version, drawn=self._loader.drawn)
 
-    def add_loss(self, asked: ForwardPass, y: torch.Tensor, criterion: Criterion) -> None:
+    def called(
+        self,
+        criterion: Callable[..., torch.Tensor],
+        settings: Mapping[str, object],
+        asked: ForwardPass,
+        output: torch.Tensor,
+        y: torch.Tensor,
+    ) -> CalledCriterion:
+        """A criterion as a step calls it with these examples, outputs and targets; called by `AttachedModule`.
+
+        Guarantee: the same object for the same call, by which routes, and passes captured in graphs, are known. A wrong
+        call is an error of made-up examples, whatever the true ones are.
+        """
+        check_weights(criterion, settings, y)
+        precision = Precision.present(output.device)
+        found = CalledCriterion(
+            criterion, scale=self._scale, settings=settings, precision=precision, dtype=output.dtype
+        )
+        for each in self._called:
+            if each.is_like(found) and (each.precision, each.dtype) == (precision, output.dtype):
+                found = each
+        if found not in self._called:
+            self._called.append(found)
+        with torch.enable_grad(), asked.precision.again():
+            survey(self._module, self._parameters, found, asked.x, y)
+        return found
+
+    def add_loss(self, asked: ForwardPass, y: torch.Tensor, criterion: CalledCriterion) -> None:
         """Keep the examples of a forward pass, their targets and the criterion until the step, which adds them.
 
-        Called by `AttachedModule`. Edge cases: refused for examples that have a loss already in this step, and for
-        those of an earlier batch.
+        Called by `AttachedModule`. Edge cases: refused for examples that have a loss already in this step, for those of
+        an earlier batch, and for another criterion than that of earlier steps.
         """
         self._check_batch()
+        if self._used is not None and not self._used.is_like(criterion):
+            raise ArgumentError(
+                "loss: is another one than before, or has other settings, which may depend on the batch; for one that "
+                "changes by itself, let the criterion that make_private is given do so, and call net.criterion"
+            )
+        self._used = criterion
         if asked.drawn != self._loader.drawn:
             raise ArgumentError(
                 "loss: is of an earlier batch, whose examples are not those of this step; call backward() before the "

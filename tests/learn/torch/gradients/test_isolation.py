@@ -165,6 +165,7 @@ HOSTILE: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "one output twice": (two(lambda m, x: (lambda h: h * h + h.sin() + m.b(h) + m.b(h))(m.a(x))), (6,)),
     "slices in place": (two(sliced), (6,)),
     "an input that is written over": (two(lambda m, x: m.a(x.mul_(2.0))), (6,)),
+    "the same, one example at a time": (two(lambda m, x: m.a(x.mul_(2.0)) if x.sum() < 99.0 else m.b(x)), (6,)),
     "checkpoints": (two(lambda m, x: checkpoint(lambda z: m.b(m.a(z).tanh()), x, use_reentrant=False)), (6,)),
     "a product of its own": (two(lambda m, x: Product.apply(m.a(x), m.w), w=lambda: own(4, 6)), (6,)),
     "a rule of its own for vmap": (two(lambda m, x: Meddling.apply(m.a(x))), (6,)),
@@ -321,6 +322,6 @@ def test_an_attached_module_runs_each_example_by_itself() -> None:
     torch.testing.assert_close(found, torch.cat([module(x[i : i + 1]) for i in range(COUNT)]).detach())
     assert not torch.allclose(found, module(x))  # the control
     module = HOSTILE["a mean that it remembers"][0]()
-    example_outputs(module, module, x)
+    example_outputs(module, module, x, torch.zeros(1, 6))
     assert not module.mean.any()
-    assert example_outputs(module, module, x[:0]).shape == (0, 6)
+    assert example_outputs(module, module, x[:0], torch.zeros(1, 6)).shape == (0, 6)

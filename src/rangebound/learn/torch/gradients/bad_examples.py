@@ -2,8 +2,8 @@
 
 **An example whose gradient is not finite silently counts with gradient zero.** Its numbers are set to zero before
 anything is summed, so that no NaN reaches the others. The same holds for an example for which the module or the
-criterion raises an error, unless they also raise one for zeros: then the call itself is wrong, and the error is that of
-the zeros.
+criterion raises an error, unless they raise one for made-up examples, too (`stand_ins`): then the call itself is wrong,
+and the error is that of zeros.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import TypeVar
 
 import torch
 
+from rangebound.errors import ArgumentError
 from rangebound.learn.torch.gradients.fixed_work import known_all
+from rangebound.learn.torch.gradients.stand_ins import stand_ins, tried
 
 R = TypeVar("R")
 # What torch, or a module's or criterion's own code, raises for numbers that it does not take.
@@ -55,30 +57,41 @@ def spared(
     lost: Callable[[torch.Tensor, torch.Tensor], R],
     x: torch.Tensor,
     y: torch.Tensor,
+    *,
+    known: bool = False,
 ) -> list[R]:
     """The results of a function for blocks of examples, in order; `lost` where it raises an error.
 
     `together` takes several examples at once, `alone` one at a time. Which of them is used, and whether an error is due
-    to the call and not to an example, is determined with zeros in place of the examples, so it does not depend on the
-    data.
+    to the call and not to an example, is determined with made-up examples, so it does not depend on the data. With
+    `known`, the call was tried before and is right: parameters that make it fail for made-up examples by now do not let
+    a true one end the step.
     """
     try:
         return [together(x, y)] if len(x) else []
-    except torch.OutOfMemoryError:
+    except (ArgumentError, torch.OutOfMemoryError):
         raise
     except ERRORS:
-        zeros = torch.zeros_like(x[:1]), torch.zeros_like(y[:1])
-    try:
-        together(*zeros)
-    except ERRORS:  # not a function for several at once
-        alone(*zeros)
-        pairs = [(x[i : i + 1], y[i : i + 1]) for i in range(len(x))]
-        return [_one(alone, lost, *pair) for pair in pairs]
+        pass
+    if not any(_runs(together, *given) for given in stand_ins(1, x, y)):  # not a function for several at once
+        if not known:
+            tried(alone, x, y)
+        return [_one(alone, lost, x[i : i + 1], y[i : i + 1]) for i in range(len(x))]
     if len(x) == 1:
         return [lost(x, y)]
     half = len(x) // 2
     parts = [(x[:half], y[:half]), (x[half:], y[half:])]
-    return [result for a, b in parts for result in spared(together, alone, lost, a, b)]
+    return [result for a, b in parts for result in spared(together, alone, lost, a, b, known=known)]
+
+
+def _runs(function: Callable[..., object], *given: torch.Tensor) -> bool:
+    try:
+        function(*given)
+    except (ArgumentError, torch.OutOfMemoryError):
+        raise
+    except ERRORS:
+        return False
+    return True
 
 
 def _one(

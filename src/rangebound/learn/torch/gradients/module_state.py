@@ -7,9 +7,11 @@ released model.
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -63,3 +65,13 @@ def _restore(container: object, before: object) -> None:
     elif isinstance(container, (list, deque)) and isinstance(before, (list, deque)):
         container.clear()
         container.extend(before)
+
+
+def fresh_copy(*parts: object) -> tuple[Any, ...]:
+    """Copies of the parts, with which all that they keep is discarded.
+
+    Generators of torch are shared: those of copies would give every example the same numbers, in every step.
+    """
+    holders = [each for part in parts for each in (part.modules() if isinstance(part, torch.nn.Module) else (part,))]
+    values = [each for part in holders for each in getattr(part, "__dict__", {}).values()]
+    return copy.deepcopy(parts, {id(each): each for each in values if isinstance(each, torch.Generator)})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from rangebound.learn.torch.gradients import doubles, example_rows
 from rangebound.learn.torch.gradients.bad_examples import spared
 from rangebound.learn.torch.gradients.chain_of_layers import is_chain
 from rangebound.learn.torch.gradients.example_rows import ExampleRows
-from rangebound.learn.torch.gradients.module_state import discarded_state
+from rangebound.learn.torch.gradients.module_state import discarded_state, fresh_copy
 from rangebound.learn.torch.gradients.outer_products import OuterProducts, outer
 from rangebound.learn.torch.gradients.rules import RULES
 from rangebound.learn.torch.gradients.tape import Gradients, Interception, Tape
@@ -159,10 +158,11 @@ def _view_for_each(parameter: torch.Tensor, count: int) -> torch.Tensor:
     return parameter.detach()[None].expand(count, *parameter.shape).requires_grad_()
 
 
-def example_losses(criterion: Criterion, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def example_losses(criterion: Criterion, output: torch.Tensor, y: torch.Tensor, *, known: bool = False) -> torch.Tensor:
     """The criterion of each example separately, whatever its reduction; one that vmap cannot run keeps no state.
 
-    Edge cases: NaN, of which no gradient is finite, for an example for which the criterion raises an error.
+    `known` is as in `spared`. Edge cases: NaN, of which no gradient is finite, for an example for which the criterion
+    raises an error.
     """
 
     def together(o: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
@@ -179,24 +179,27 @@ def example_losses(criterion: Criterion, output: torch.Tensor, y: torch.Tensor) 
         return losses
 
     def alone(o: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-        losses: torch.Tensor = copy.deepcopy(criterion)(o, t).sum()
+        (judge,) = fresh_copy(criterion)
+        losses: torch.Tensor = judge(o, t).sum()
         return losses[None]
 
-    return torch.cat([torch.zeros_like(output.flatten()[:0]), *spared(together, alone, _lost, output, y)])
+    return torch.cat([torch.zeros_like(output.flatten()[:0]), *spared(together, alone, _lost, output, y, known=known)])
 
 
 def example_outputs(
-    module: torch.nn.Module, forward: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
+    module: torch.nn.Module, forward: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, blank: torch.Tensor
 ) -> torch.Tensor:
     """The outputs of a module (by `forward`, the module itself or a compiled one), of each example by itself.
 
-    Guarantee: no example affects the output of another, and the module keeps nothing, as in `one_pass`.
-    Edge cases: NaN for an example for which the module raises an error.
+    Guarantee: no example affects the output of another, and the module keeps nothing and leaves the examples as they
+    are, as in `one_pass`.
+    Edge cases: `blank`, the output of one example, for an example for which the module raises an error, or gives an
+    output of another shape.
     """
 
     def together(some: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         if is_chain(module):
-            return forward(some)
+            return forward(some.clone())
         tape = Tape({}, separate=True)
 
         def output(one: torch.Tensor) -> torch.Tensor:
@@ -210,15 +213,11 @@ def example_outputs(
         return found
 
     def alone(one: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = copy.deepcopy(module)(one)
-        return found
+        (fresh,) = fresh_copy(module)
+        found: torch.Tensor = fresh(one.clone())
+        return found if found.shape == blank.shape else blank
 
-    def lost(one: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return torch.full_like(spared(together, alone, lost, torch.zeros_like(one), y)[0], math.nan)
-
-    if not len(x):
-        return forward(x)
-    return torch.cat(spared(together, alone, lost, x, x))
+    return torch.cat([blank[:0], *spared(together, alone, lambda one, y: blank, x, x, known=True)])
 
 
 def _lost(output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -12,15 +12,12 @@ zero (`rangebound.learn.torch.gradients.bad_examples`).
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import torch
-from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.utils.spectral_norm import SpectralNorm
 
 from rangebound import arguments
@@ -31,12 +28,13 @@ from rangebound.learn.torch.gradients.bad_examples import all_finite, spared, wi
 from rangebound.learn.torch.gradients.captured_pass import CapturedPasses
 from rangebound.learn.torch.gradients.example_rows import ExampleRows
 from rangebound.learn.torch.gradients.fixed_work import known_all
-from rangebound.learn.torch.gradients.module_state import discarded_state
 from rangebound.learn.torch.gradients.one_pass import Criterion as Criterion
-from rangebound.learn.torch.gradients.one_pass import Loose, check_hooks, one_pass
+from rangebound.learn.torch.gradients.one_pass import Loose, one_pass
 from rangebound.learn.torch.gradients.steady_chunks import Made, computed_as, steady_chunk
 from rangebound.learn.torch.gradients.survey import Route, SteadyChunk, survey
-from rangebound.learn.torch.gradients.tape import Gradients, Interception, Tape
+from rangebound.learn.torch.gradients.tape import Gradients
+from rangebound.learn.torch.gradients.whole_module import example_gradients, filled
+from rangebound.learn.torch.gradients.whole_module import learned as learned
 
 Tensors = dict[str, torch.Tensor]
 Sums = tuple[Tensors, torch.Tensor]
@@ -44,7 +42,6 @@ Measured = tuple[Tensors, torch.Tensor, torch.Tensor]
 """Sums and losses of a block, and with Euclidean clipping the squared norms of its gradients."""
 
 _COPIES = 4  # about so many copies of the gradients of a block exist at once
-_ALIGNED = 512  # where tensors begin that torch makes on a GPU; arithmetic may depend on it
 _SMALL = 1 << 14  # rows up to this width are joined, so that one operation serves many small parameters
 
 
@@ -87,11 +84,6 @@ def check_module(module: torch.nn.Module) -> torch.nn.Module:
 
 def _has_hooks(parameter: torch.Tensor) -> bool:
     return bool(parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None))
-
-
-def learned(module: torch.nn.Module) -> Tensors:
-    """The trainable parameters by name, each once."""
-    return {name: each for name, each in module.named_parameters() if each.requires_grad}
 
 
 def clipped_sum(
@@ -194,7 +186,7 @@ def _maker(route: Route, names: Collection[str], criterion: Criterion, module: t
 
     def made(x: torch.Tensor, y: torch.Tensor) -> dict[str, Gradients]:
         if route.refused:
-            rows, _ = example_gradients(module, parameters, criterion, x, y)
+            rows, _ = example_gradients(module, parameters, criterion, x, y, known=True)
             return {name: example_rows.of(each) for name, each in rows.items()}
         options = {"loose": route.loose.keys(), "separate": route.separate}
         return one_pass(module, parameters, criterion, x, y, **options).gradients  # type: ignore[arg-type]
@@ -214,11 +206,11 @@ def _block(
     captured: CapturedPasses | None,
 ) -> list[Measured]:
     def one_by_one(some: torch.Tensor, targets: torch.Tensor) -> Measured:
-        gradients, losses = example_gradients(module, parameters, criterion, some, targets, full)
-        filled = dict(zip(gradients, _filled(full, *gradients.values()), strict=True))  # norms see one shape, too
-        rows: dict[str, Gradients] = {name: example_rows.of(each) for name, each in filled.items()}
+        gradients, losses = example_gradients(module, parameters, criterion, some, targets, full, known=True)
+        padded = dict(zip(gradients, filled(full, *gradients.values()), strict=True))  # norms see one shape, too
+        rows: dict[str, Gradients] = {name: example_rows.of(each) for name, each in padded.items()}
         watched = [each.rows(0, full or len(some)) for each in rows.values()]
-        (losses,) = _filled(full, losses)
+        (losses,) = filled(full, losses)
         return _clipped(rows, losses, watched, clip, len(some))
 
     def passed(some: torch.Tensor, targets: torch.Tensor, counted: int | torch.Tensor) -> Measured:
@@ -227,7 +219,7 @@ def _block(
         return _clipped(found.gradients, found.losses, found.watched, clip, counted)
 
     def together(some: torch.Tensor, targets: torch.Tensor) -> Measured:
-        inputs, goals = _filled(full, some, targets)
+        inputs, goals = filled(full, some, targets)
         if captured is not None and some.device.type == "cuda":
             setting = clip, id(criterion), route.separate, tuple(route.loose)
             return captured.run(passed, module, setting, inputs, goals, len(some))
@@ -237,14 +229,7 @@ def _block(
         none = torch.zeros(len(some), dtype=torch.float64, device=some.device)
         return {}, torch.full((len(some),), math.nan, device=some.device), none
 
-    return [one_by_one(x, y)] if route.refused else spared(together, one_by_one, lost, x, y)
-
-
-def _filled(full: int, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The tensors with zeros after their examples, so that there are `full` of them; all begin alike in memory."""
-    if not full or all(len(each) == full and each.data_ptr() % _ALIGNED == 0 for each in tensors):
-        return tensors
-    return tuple(torch.cat([each, each.new_zeros(full - len(each), *each.shape[1:])]) for each in tensors)
+    return [one_by_one(x, y)] if route.refused else spared(together, one_by_one, lost, x, y, known=True)
 
 
 def _clipped(
@@ -313,54 +298,3 @@ def _packed(gradients: dict[str, Gradients]) -> tuple[dict[str, Gradients], dict
 def shrink(squares: torch.Tensor, clip: Euclidean) -> torch.Tensor:
     """The factor that scales each example's gradient of this squared norm to at most the clipping norm."""
     return (clip.target / squares.sqrt()).clamp(max=1.0)
-
-
-def example_gradients(
-    module: torch.nn.Module,
-    parameters: Tensors,
-    criterion: Criterion,
-    x: torch.Tensor,
-    y: torch.Tensor,
-    full: int = 0,
-) -> tuple[Tensors, torch.Tensor]:
-    """The gradient of each example, along a first axis, and the losses; `full` examples at once, filled with zeros."""
-
-    def loss(values: Tensors, one: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        output = functional_call(module, values, (one[None],))
-        return criterion(output, target[None]).sum()
-
-    values = {name: each.detach() for name, each in parameters.items()}
-    each: Any = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
-
-    def together(some: torch.Tensor, targets: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
-        mode = Interception(Tape({}, separate=True), {})
-        with discarded_state(module, criterion), mode:
-            check_hooks(module)
-            gradients, losses = each(values, *_filled(full or len(some), some, targets))
-        mode.check_nothing_is_kept()
-        return {name: rows[: len(some)] for name, rows in gradients.items()}, losses.detach()[: len(some)]
-
-    def lost(one: torch.Tensor, target: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
-        none = {name: torch.full_like(value[None], math.nan) for name, value in values.items()}
-        return none, torch.full((1,), math.nan, device=one.device)
-
-    names = list(parameters)
-    found = spared(together, lambda a, b: _alone(module, names, criterion, a, b), lost, x, y)
-    if len(found) == 1:
-        return found[0]
-    gradients = {name: torch.cat([part[name] for part, _ in found]) for name in names}
-    return gradients, torch.cat([losses for _, losses in found])
-
-
-def _alone(
-    module: torch.nn.Module, names: list[str], criterion: Criterion, x: torch.Tensor, y: torch.Tensor
-) -> tuple[Tensors, torch.Tensor]:
-    """The same for one example, slowly: state that the module or the criterion keeps is discarded with the copy.
-
-    Assumes: neither keeps anything outside itself.
-    """
-    fresh, judge = copy.deepcopy((module, criterion))
-    with torch.enable_grad():
-        loss = judge(fresh(x), y).sum()
-        row = torch.autograd.grad(loss, [*learned(fresh).values()], allow_unused=True, materialize_grads=True)
-    return {name: each[None] for name, each in zip(names, row, strict=True)}, loss.detach()[None]

@@ -26,6 +26,7 @@ from rangebound.learn.torch.gradients import doubles
 from rangebound.learn.torch.gradients.example_rows import ExampleRows
 from rangebound.learn.torch.gradients.float_precision import float_precision, full_precision
 from rangebound.learn.torch.gradients.one_pass import Loose
+from rangebound.learn.torch.gradients.stand_ins import numbers
 from rangebound.learn.torch.gradients.survey import Route, SteadyChunk
 from rangebound.learn.torch.gradients.tape import Gradients
 
@@ -34,7 +35,6 @@ Made = Callable[[torch.Tensor, torch.Tensor], dict[str, Gradients]]
 _MULTIPLE = 16
 _THREADS = (8, 1)
 _MORE_PARTS = 3  # into which a chunk is cut on a GPU
-_SURD = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 def steady_chunk(
@@ -68,7 +68,7 @@ def _without_zeros(module: torch.nn.Module) -> torch.nn.Module:
     try:
         zero = [each for each in module.parameters() if not each.any()]
         for each in zero:
-            made_up = _numbers(each, -1.0) / math.sqrt(each.shape[-1] if each.dim() else 1)
+            made_up = numbers(each, -1.0) / math.sqrt(each.shape[-1] if each.dim() else 1)
             shared[id(each)] = torch.nn.Parameter(made_up.to(each), requires_grad=each.requires_grad)
         return copy.deepcopy(module, shared) if zero else module
     except Exception:
@@ -158,16 +158,10 @@ def _made_up(like: torch.Tensor, lower: float, *, ones: bool) -> torch.Tensor:
     """One example of that shape; in whole numbers, which are classes or words, zeros or both ones and zeros."""
     zeros = like.new_zeros(1, *like.shape[1:])
     if like.is_floating_point():
-        return _numbers(zeros, lower)
+        return numbers(zeros, lower)
     if ones:
         zeros.view(-1)[::2] = 1
     return zeros
-
-
-def _numbers(like: torch.Tensor, lower: float) -> torch.Tensor:
-    """Made-up numbers between `lower` and 1, the same in each call: the fractions of the multiples of a surd."""
-    places = torch.arange(1, like.numel() + 1, dtype=torch.float64)
-    return (lower + (1.0 - lower) * (places * _SURD).frac()).reshape(like.shape).to(like)
 
 
 def _marks(made: Made, given: list[torch.Tensor], clip: Clipping) -> torch.Tensor:

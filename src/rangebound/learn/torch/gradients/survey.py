@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.gradients.bad_examples import ERRORS
 from rangebound.learn.torch.gradients.chain_of_layers import is_chain
-from rangebound.learn.torch.gradients.module_state import discarded_state
-from rangebound.learn.torch.gradients.one_pass import Criterion, Loose, Tensors, one_pass
+from rangebound.learn.torch.gradients.one_pass import Criterion, Loose, Pass, Tensors, one_pass
+from rangebound.learn.torch.gradients.stand_ins import stand_ins
+from rangebound.learn.torch.gradients.whole_module import example_gradients
 
 _TENSORS = 3  # of the size of each that is noted exist at once, about
 
@@ -44,6 +46,7 @@ class Route:
     noted: int = 0
     refused: str = ""
     chunks: dict[object, SteadyChunk] = field(default_factory=dict)  # that were tried
+    judge: Callable[[], object] = lambda: None  # the criterion, if it is still there
 
     def room(self, *, rows: bool) -> int:
         """The bytes that an example takes in a pass, with or without the rows that are held for its norm."""
@@ -68,14 +71,17 @@ class Route:
 def survey(
     module: torch.nn.Module, parameters: Tensors, criterion: Criterion, x: torch.Tensor, y: torch.Tensor
 ) -> Route:
-    """The route for examples of this shape, which does not depend on their values: zeros stand in for them."""
+    """The route for examples of this shape, which does not depend on their values: made-up ones stand in for them.
+
+    Raises the error of the module or the criterion where they fail for all of these, whatever the examples are.
+    """
     device = x.device.type
     kind = (
-        x.shape[1:], x.dtype, y.shape[1:], y.dtype, x.device, module.training, tuple(parameters), is_chain(module),
-        torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device),
+        id(criterion), x.shape[1:], x.dtype, y.shape[1:], y.dtype, x.device, module.training, tuple(parameters),
+        is_chain(module), torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device),
     )  # fmt: skip
     known = _KNOWN.setdefault(module, {})
-    if kind not in known:
+    if kind not in known or known[kind].judge() is not criterion:
         known[kind] = _surveyed(module, parameters, criterion, x, y)
     return known[kind]
 
@@ -83,24 +89,37 @@ def survey(
 def _surveyed(
     module: torch.nn.Module, parameters: Tensors, criterion: Criterion, x: torch.Tensor, y: torch.Tensor
 ) -> Route:
-    route = Route(separate=not is_chain(module))
-    zeros = x.new_zeros(2, *x.shape[1:]), y.new_zeros(2, *y.shape[1:])
-    while True:
+    route = Route(judge=_reference(criterion), separate=not is_chain(module))
+    for given in stand_ins(2, x, y):
         try:
-            found = one_pass(module, parameters, criterion, *zeros, loose=route.loose.keys(), separate=route.separate)
-        except Loose as more:
-            route.separate = True
-            route.loose |= more.names
-            continue
+            found = _passed(route, module, parameters, criterion, *given)
         except (ArgumentError, torch.OutOfMemoryError):
             raise
         except ERRORS as error:
-            route.refused = str(error).partition("\n")[0] or type(error).__name__
-            # what fails on zeros is an error now, whatever the examples are, and not at the first of them that fails
-            with discarded_state(module, criterion), torch.enable_grad():
-                criterion(module(zeros[0][:1]), zeros[1][:1])
-            return route
-        route.layers = found.layers
+            route.refused = route.refused or str(error).partition("\n")[0] or type(error).__name__
+            continue
+        route.layers, route.refused = found.layers, ""
         route.stored = sum(each.stored for each in found.gradients.values())
         route.noted = sum(each.numel() * each.element_size() for each in found.watched) // 2
         return route
+    example_gradients(module, parameters, criterion, *next(stand_ins(1, x, y)))  # an error if the call is wrong
+    return route
+
+
+def _passed(
+    route: Route, module: torch.nn.Module, parameters: Tensors, criterion: Criterion, x: torch.Tensor, y: torch.Tensor
+) -> Pass:
+    while True:
+        try:
+            return one_pass(module, parameters, criterion, x, y, loose=route.loose.keys(), separate=route.separate)
+        except Loose as more:
+            route.separate = True
+            route.loose |= more.names
+
+
+def _reference(criterion: Criterion) -> Callable[[], object]:
+    """A weak reference, where there can be one: a criterion may hold the module, which then would live for ever."""
+    try:
+        return ref(criterion)
+    except TypeError:
+        return lambda: criterion
