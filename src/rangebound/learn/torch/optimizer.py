@@ -324,7 +324,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         if not self._given and len(self._loader.members):  # an empty batch may be skipped
             raise ArgumentError(
                 "step: has no gradients to release; call optimizer.backward(x, y) instead of loss.backward(), or take "
-                "the outputs from engine.attach(module)"
+                "the outputs from engine.attach(module), in training mode"
             )
         self._check_gradients()
         tallies = [] if self._control is None else [self._location.new_tensor([self._tally * self._scale])]
@@ -482,7 +482,8 @@ class CalledCriterion(torch.nn.Module):
     def forward(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """The loss of these outputs, times the factor: gradients in half precision do not vanish then."""
         with nullcontext() if self.precision is None else self.precision.again():
-            return self.criterion(output.to(self.dtype or output.dtype), target, **self.settings) * self.scale
+            given = output if self.dtype is None else output.to(self.dtype)
+            return self.criterion(given, target, **self.settings) * self.scale
 
     def is_like(self, other: CalledCriterion) -> bool:
         """Whether both call the same criterion with the same settings."""
