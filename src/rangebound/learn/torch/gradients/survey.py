@@ -102,7 +102,8 @@ def _surveyed(
         route.stored = sum(each.stored for each in found.gradients.values())
         route.noted = sum(each.numel() * each.element_size() for each in found.watched) // 2
         return route
-    example_gradients(module, parameters, criterion, *next(stand_ins(1, x, y)))  # an error if the call is wrong
+    zeros = next(stand_ins(1, x, y))
+    example_gradients(module, parameters, criterion, zeros[0], zeros[1])  # an error if the call is wrong
     return route
 
 
