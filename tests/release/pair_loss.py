@@ -400,19 +400,11 @@ def nearest(inputs, value):
 
 
 def group_loss(publisher, share, x, y):
-    if isinstance(publisher, QuantilePublisher | RangePublisher):
-        found = [coins(*each) for each in zip(weights_of(publisher, x), weights_of(publisher, y), strict=True)]
+    if not isinstance(publisher, MechanismPublisher):
+        found = [coins(*map(np.array, each)) for each in group_law(publisher, share, x, y).pairs]
+        if isinstance(publisher, DiscreteLaplacePublisher | TablePublisher):
+            return pure_loss(found[0][0])
         return PairLoss(epsilon=sum(epsilon for epsilon, _ in found), square=sum(mu**2 for _, mu in found))
-    if isinstance(publisher, SelectionPublisher):
-        one, two = (law_of(lambda each=each: tuple(publisher.draw([each], None)[0])) for each in (x, y))
-        epsilon, mu = coins(*(np.array([float(law[key]) for key in one]) for law in (one, two)))
-        return PairLoss(epsilon=epsilon, square=mu**2)
-    if isinstance(publisher, DiscreteLaplacePublisher):
-        return pure_loss(float(abs(x[0] - y[0])) / publisher.mechanism.scale)
-    if isinstance(publisher, TablePublisher):
-        one, two = (publisher.table.weights[nearest(publisher.table.inputs, each[0])] / 2.0**62 for each in (x, y))
-        return pure_loss(coins(one, two)[0])
-    assert isinstance(publisher, MechanismPublisher)
     noise = publisher.mechanism.noise
     far = np.array([publisher.exact(a) - publisher.exact(b) for a, b in zip(x, y, strict=True)])
     if share.mu:
