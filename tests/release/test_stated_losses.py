@@ -18,6 +18,7 @@ import pytest
 
 from rangebound.gdp import delta_of_mu
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, RenyiFilter
+from rangebound.numeric import root_down
 from rangebound.release.noise.joint_loss import added_up
 from rangebound.release.noise.moment_intervals import ALPHA, BETA, GAMMA
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
@@ -99,7 +100,7 @@ def moved_law(plan, index, share, publisher):
     found = question.sensitivity(unit, plan.groups(question.counted_by))
     if not found.cell:
         return PairLaw()
-    width = len(question.coordinates({}, unit))
+    width, groups = len(question.coordinates({}, unit)), found.groups // (2 if found.twice else 1)
     base, far = [Fraction(3)] * width, found.cell
     here, there = list(base), list(base)
     here[0] += far
@@ -113,9 +114,10 @@ def moved_law(plan, index, share, publisher):
         there = there if unit.replaced else base
     elif found.twice and width > 1:
         there[-1] += far
-    elif found.twice:
-        there[0] -= far
-    groups = found.groups // 2 if found.twice else found.groups
+    elif found.twice:  # two steps in one group, as far as the Euclidean length allows
+        there[0] -= min(far, Fraction(root_down(found.square / groups)) - far)
+    if share.mu:  # in a few of its groups a replaced unit must have been before
+        groups = min(groups, int(found.square / sum((a - b) ** 2 for a, b in zip(here, there, strict=True))))
     law = group_law(publisher, share, tuple(here), tuple(there))
     return PairLaw(pairs=law.pairs * groups, square=law.square * groups)
 
