@@ -260,6 +260,6 @@ def test_verify_names_tables_that_were_charged_too_little(path, tmp_path, ledger
     assert "warning: entry 6 (account 'gaussian', request 'june'): was charged mu " in out
     assert "version 0.2 charged crosstabs, hierarchies and series too little" in out
     (found,) = json.loads(ledger("verify", path, "--json"))["charges"]
-    assert float(found["paid"]["mu_squared"]) < 0.5 * float(found["due"]["mu_squared"])
+    assert float(found["paid"]["mu_squared"]) < 0.6 * float(found["due"]["mu_squared"])
     ledger("export", path, "--output", tmp_path / "history")
     assert "charges were not compared" in ledger("verify", "--export", tmp_path / "history", "--key", f"{path}.key")

@@ -75,7 +75,7 @@ def test_tables_that_were_charged_too_little_are_named_and_no_others(ledger):
     for each in found:
         plan = plan_of(each.account)
         assert each.due == least_due(RULES[each.account], charges(prepare(plan)), each.paid)
-        assert each.paid.units[0] < 0.5 * each.due.units[0]
+        assert each.paid.units[0] < 0.6 * each.due.units[0]
         assert "version 0.2 charged" in str(each)
         assert each.to_dict()["due"] == each.due.to_dict()
     ledger.verify()

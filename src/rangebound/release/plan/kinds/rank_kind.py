@@ -48,7 +48,7 @@ def roundest(low: Fraction, high: Fraction, near: Fraction, *, closed: bool = Fa
     """
     if low >= high:
         return near
-    largest = max(abs(low), abs(high), 5e-324)  # a double that is not 0
+    largest = max(float(max(abs(low), abs(high))), 5e-324)  # not 0, by rounding
     unit = Fraction(10) ** math.ceil(math.log10(largest) + 1)
     while True:
         first, last = math.ceil(low / unit), math.floor(high / unit) if closed else math.ceil(high / unit) - 1
