@@ -182,17 +182,6 @@ def test_points_nearer_to_each_other_than_losses_are_known_count(mu):
     assert min(float(side(0.0).mid()) for side in (found.forth, found.back)) >= 0.282 * mu
 
 
-@pytest.mark.slow
-def test_more_batches_leak_less():
-    """The mean of more numbers is less spread in convex order: an independent reason for the order of the bounds."""
-    for mu, epsilons in ((0.5, (0.0, 0.05)), (2.5, (0.0, 0.5, 4.0))):
-        found = [AllocationProfile(mu, count) for count in (2, 3, 7, 8, 50, 51, 1000)]
-        for epsilon in epsilons:
-            for side in ("forth", "back"):
-                bounds = [float(getattr(each, side)(epsilon).mid()) for each in found]
-                assert sorted(bounds, reverse=True) == bounds
-
-
 def epoch_pair(mu, steps, bins=2**16):
     """The laws with and without the person of a whole number that is made of the numbers of an epoch: post-processing.
 

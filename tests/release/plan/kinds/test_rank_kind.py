@@ -84,6 +84,8 @@ def test_the_roundest_number_of_a_cell():
         assert roundest(Fraction(low), Fraction(high), Fraction(near)) == Fraction(found)
     assert roundest(Fraction("1.21"), Fraction("1.3"), Fraction("1.3"), closed=True) == Fraction("1.3")
     assert roundest(Fraction(2), Fraction(2), Fraction(2)) == 2
+    tiny = Fraction(1, 10**400)  # less than any double
+    assert roundest(tiny, 2 * tiny, 3 * tiny / 2) == tiny
 
 
 def rank_distance(values, point, rank):
