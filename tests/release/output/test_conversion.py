@@ -92,13 +92,6 @@ def test_a_delta_that_no_mechanism_uses_is_not_charged(question, used):
     assert plan_risk(ready.plan).posterior(0.5) == (1.0 if used else pytest.approx(1 / (1 + math.exp(-1))))
 
 
-def test_what_is_charged_of_a_delta_is_the_part_that_is_used():
-    both = asked(UNUSED[2][0], UNUSED[3][0], delta=1e-6)
-    ready = prepared(both, allocations(both)[0])
-    assert float(charges(ready)[1].delta) == pytest.approx(0.5e-6, rel=1e-5)
-    assert float(charges(ready)[0].delta) == pytest.approx(0.5e-6, rel=1e-5)
-
-
 def test_a_table_of_other_shares_has_none():
     this = plan()
     made = released(this, TABLE)
