@@ -117,7 +117,7 @@ MISTAKES = {
     "plan check by.toml": "query[0].by: 'whu' has no keys; did you mean 'who'?",
     "plan check unit.toml": "unit.column='whu': the table has no such column; did you mean 'who'?",
     "plan check no_table.toml": "no_table.toml:3: source.path='visit.csv': there is no such file",
-    "plan check excel.toml": "excel.toml:3: source.path='bytes': must end in .csv, .tsv or .parquet",
+    "plan check excel.toml": "excel.toml:3: source.path='bytes': must end in .csv, .tsv, .xlsx or .parquet",
     "release plan.toml --request 1 --threads 0": "equal to 1. See rangebound release --help.",
     "release plan.toml --request 1 -o table.xls": "must end in .csv, .parquet, .xlsx, .json or .html",
     "release plan.toml --request 1 -o none/table.csv": "in an existing folder",

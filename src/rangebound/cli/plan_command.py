@@ -46,7 +46,7 @@ def new(
         typer.Option("--output", "-o", help="The file to write; default: standard output.", show_default=False),
     ] = None,
 ) -> None:
-    """Write a first plan for a table; read no data but the first line of a text file."""
+    """Write a first plan for a table; read no data but a header."""
     from rangebound.release import draft, make_plan
     from rangebound.release.engine.open_engine import opened
     from rangebound.release.engine.text_file import proposed_format
@@ -83,7 +83,7 @@ def new(
 
 @app.command()
 def check(plan: File, json: Json = False) -> None:
-    """Check a plan, its table's columns, and that the engine can run its statements; read no data."""
+    """Check a plan, its columns and its statements; read no data."""
     from rangebound.arguments import counted
     from rangebound.cli import printing
     from rangebound.release import explain as words
