@@ -48,7 +48,7 @@ def folder(tmp_path_factory):
         "text": PLAN.replace("[0, 100]", '"0-100"'),
         "typo": PLAN.replace("[budget]", "[budgets]"),
         "word": PLAN.replace("0.5", '"half"'),
-        "delta": PLAN.replace("0.5", "0.5\ndelta = 1e-6"),
+        "delta": PLAN.replace("0.5", "0.5\ndelta = 1e-6") + 'by = ["who"]\n[unit]\ncolumn = "who"',
         "sql": PLAN + 'where = "age > 18"',
         "sqls": PLAN + 'where = ["age > 18"]',
         "operator": PLAN + 'where = [{column = "wait", op = ">", value = 18}]',

@@ -90,7 +90,9 @@ def test_a_request_that_is_being_answered_keeps_its_connection(server, connect):
     token = server.token()
     head = f"POST /v1/accounts/people/dry-runs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
     first = connect()
-    first.sendall((head + "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n").encode())
+    head += "Content-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+    first.sendall(head.encode())
+    assert first.recv(1000).startswith(b"HTTP/1.1 100 ")  # it has been read
     idle = [connect() for _ in range(70)]  # more than one address may have
     first.sendall(b"{}")
     assert first.recv(1000).startswith(b"HTTP/1.1 400 ")
