@@ -42,37 +42,24 @@ def stored(path, columns, rows):
 PLACES = ["north", "North", "NORTH", "nORTH", "Nörth"]
 COLLATED = "person VARCHAR COLLATE NOCASE, clinic VARCHAR COLLATE NOCASE.NOACCENT, wait DOUBLE, age INT"
 ROWS = [(who, where, 10.0 * at, 30) for at, who in enumerate(["ann", "Ann", "ANN"]) for where in PLACES]
+SIGNS = [("==", "north"), ("in", ["NORTH", "nORTH"]), ("!=", "north")]
+MET = [{"kind": "count", "where": [{"column": "clinic", "is": sign, "value": each}]} for sign, each in SIGNS]
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("keys", [{}, {"clinic": PLACES}], ids=["private", "public"])
 @pytest.mark.parametrize("unit", [{}, {"column": "person", "rows": 2, "groups": 2}], ids=["rows", "people"])
-def test_texts_that_a_column_takes_for_one_are_different_owners_and_keys(tmp_path, unit, keys):
-    plan = make_plan(plan_data(["clinic"], KINDS[: 4 if unit else 1], unit=unit, keys=keys))
+def test_texts_that_a_column_takes_for_one_are_different_owners_keys_and_values(tmp_path, unit, keys):
+    asked = [*KINDS[: 4 if unit else 1], *MET]
+    plan = make_plan(plan_data(["clinic"], asked, unit=unit, keys=keys))
     names = ["person", "clinic", "wait", "age"]
     with DuckDB(pa.table({name: [row[at] for row in ROWS] for at, name in enumerate(names)})) as engine:
         expected = found(plan, engine)
     with stored(tmp_path / "t.duckdb", COLLATED, ROWS) as engine:
         assert found(plan, engine) == expected
-
-
-def test_one_row_counts_in_one_public_group_however_its_column_orders_texts(tmp_path):
-    plan = make_plan(plan_data(["clinic"], KINDS[:1], keys={"clinic": PLACES}))
-    with stored(tmp_path / "t.duckdb", COLLATED, ROWS[:1]) as engine:
-        assert [count for (count,) in found(plan, engine)[0][0].values()] == [1, 0, 0, 0, 0]
     with duckdb.connect(str(tmp_path / "t.duckdb")) as base:  # control: to the column itself they are all one
-        assert len(base.sql("SELECT * FROM t JOIN (VALUES ('north'), ('NORTH')) v(k) ON clinic = k").fetchall()) == 2
-
-
-def test_conditions_tell_texts_apart_that_a_column_takes_for_one(tmp_path):
-    asked = [("==", "north"), ("in", ["NORTH", "nORTH"]), ("!=", "north")]
-    plan = make_plan(
-        plan_data(
-            [], [{"kind": "count", "where": [{"column": "clinic", "is": sign, "value": each}]} for sign, each in asked]
-        )
-    )
-    with stored(tmp_path / "t.duckdb", COLLATED, ROWS) as engine:
-        assert [float(each[()][0]) for each in found(plan, engine)[0].values()] == [3, 6, 12]
+        same = base.sql("SELECT * FROM t JOIN (VALUES ('north'), ('NORTH')) v(k) ON clinic = k").fetchall()
+    assert len(same) == 2 * len(ROWS)
 
 
 def test_unique_ids_have_one_spelling(tmp_path):
@@ -252,29 +239,11 @@ PLAN = make_plan(plan_data([], [{"kind": "count"}, {"kind": "sum", "column": "wa
 GOOD = b"wait,who\n" + b"".join(b"%d,p%d\n" % (at % 9, at) for at in range(30))
 
 
-def sums(path, data, *, multiline=None, **options):
+def sums(path, data, **options):
     path.write_bytes(data)
-    with DuckDB(Source(path=str(path), multiline=multiline), **options) as engine:
+    with DuckDB(Source(path=str(path)), **options) as engine:
         answers, _ = found(PLAN, engine)
     return [float(answers[index][()][0]) for index in (0, 1)]
-
-
-@pytest.mark.few(4)
-@pytest.mark.parametrize(
-    "data",
-    [
-        GOOD,
-        GOOD.replace(b"\n", b"\r\n"),
-        GOOD.replace(b"\n", b"\r\n", 5),
-        b"\xef\xbb\xbf" + GOOD,
-        GOOD.replace(b"p3\n", b'"p\n3"\n'),
-        GOOD.replace(b"p3\n", b'"p, ""3"""\n'),
-        GOOD[:-1],
-    ],
-    ids=["plain", "other line ends", "mixed line ends", "mark", "line break", "quotes", "no last end"],
-)
-def test_well_formed_files_are_read_whole(tmp_path, data):
-    assert sums(tmp_path / "t.csv", data, multiline=True) == pytest.approx([30.0, 111.0], abs=1e-6)
 
 
 @written_once()
@@ -289,11 +258,6 @@ def test_no_bytes_below_the_header_make_an_error_and_threads_change_nothing(tmp_
         one = sums(tmp_path / "t.csv", bytes(data), threads=1)
         assert one == sums(tmp_path / "t.csv", bytes(data), threads=4)
         assert 0.0 <= one[0] <= 40.0
-
-
-def test_a_file_without_a_line_is_refused(tmp_path):
-    with pytest.raises(ArgumentError, match="first line"):
-        sums(tmp_path / "t.csv", b"")
 
 
 SPELLINGS = ["7", " 7 ", "7.5", "1e1", "5.", ".5", "0x1F", "12d", "nan", "inf", "1_0", "7\n", "", "-3", "+4.25", "٣"]

@@ -9,14 +9,13 @@ import numpy as np
 import pandas
 import pyarrow
 import pytest
-from sqlglot import exp
 
 from rangebound.errors import PlanError
 from rangebound.release import Source, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.sql.view import view
-from tests.release.plans import SALT
+from tests.release.sql.test_joined import rows_of
 
 DAYS = [datetime.date(2025, 1, 1) + datetime.timedelta(days=each) for each in range(5)]
 COLUMNS = {"cost": {"range": [-10, 90]}, "dear": "cost > 40", "ratio": "spent / visits"}
@@ -61,11 +60,8 @@ def some_rows(chance, count):
 
 def seen(plan, engine):
     """The rows that the questions see, by name."""
-    found = view(plan, engine)
-    names = list(found.schema)
-    columns = [exp.column(exp.to_identifier(name, quoted=True)) for name in names]
-    tree = exp.select(*columns).from_(found.source(SALT).subquery("s"))
-    return [dict(zip(names, row, strict=True)) for row in sorted(engine.run(tree), key=repr)]
+    names = list(view(plan, engine).schema)
+    return [dict(zip(names, row, strict=True)) for row in rows_of(plan, engine, *names)]
 
 
 def by_hand(rows):

@@ -175,13 +175,6 @@ def test_two_kinds_have_two_names():
         define(surplus_members(), "count")
 
 
-def test_every_kind_of_the_folder_is_listed_under_its_own_name():
-    assert len(KINDS) == 25
-    for name, kind in KINDS.items():
-        assert kind.model_fields["kind"].default == name
-    assert {name for name, each in KINDS.items() if each.made} == {"share dropped", "share clipped"}
-
-
 X, Y = {"column": "x", "range": [-2.0, 10.0]}, {"column": "y", "range": [0.0, 3.0]}
 CODES = {"kind": "distinct count", "column": "code"}
 CORRELATION, LINE = ({"kind": kind, "x": X, "y": Y} for kind in ("correlation", "line"))
