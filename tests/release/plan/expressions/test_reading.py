@@ -65,13 +65,8 @@ def trees(draw, depth=4):
     if name in ("in", "not in"):
         listed = draw(st.lists(st.booleans().map(constant), min_size=1, max_size=2))
         return call(name, draw(trees(depth=depth - 1)), *listed)
-    count = (
-        1
-        if name in ("-x", "not")
-        else 2
-        if not name.isidentifier() or name in ("and", "or")
-        else draw(st.integers(1, 3))
-    )
+    two = not name.isidentifier() or name in ("and", "or")
+    count = 1 if name in ("-x", "not") else 2 if two else draw(st.integers(1, 3))
     found = call(name, *(draw(trees(depth=depth - 1)) for _ in range(count)))
     lone = isinstance(found, Call) and name == "date" and len(found.arguments) == 1
     return Named("a") if lone and isinstance(found.arguments[0], Constant) else found

@@ -14,7 +14,6 @@ from fractions import Fraction
 
 import pytest
 
-from rangebound.release.noise.allocation import Sensitivity
 from rangebound.release.plan import measure as m
 from rangebound.release.plan.kinds.dropped import Dropped
 from rangebound.release.plan.kinds.kind import KINDS
@@ -233,10 +232,6 @@ def test_no_unit_moves_coordinates_by_more_and_some_unit_by_as_much(question, un
 def test_where_the_number_of_rows_is_public(question):
     question = question.model_copy(update={"missing": 0.0})
     assert check(question, SIZE_KNOWN, 1, question.sensitivity(SIZE_KNOWN, 1)) == []
-
-
-def test_a_count_of_a_known_number_of_rows_cannot_move():
-    assert ask("count").sensitivity(SIZE_KNOWN, 1) == Sensitivity(cell=Fraction(0), groups=1, square=Fraction(0))
 
 
 def test_every_kind_is_here():
