@@ -133,6 +133,7 @@ def test_lines_are_the_same_wherever_blocks_of_the_file_end(place, monkeypatch):
         monkeypatch.undo()
 
 
+UNNAMED = [b"\n", b"who,WHO\n", b"who,\n", b'who,"wait\n', b'"who" x,wait\n', b"who," + b"w" * LONGEST_LINE]
 HEADERS = {
     b"who;wait\n": 'state the delimiter, such as delimiter = ";"',
     b'"who,when";"wait"\n': 'state the delimiter, such as delimiter = ";"',
@@ -140,18 +141,7 @@ HEADERS = {
     "who,wait\n".encode("utf-16"): 'such as encoding = "utf-16"',
     "who,wait\n".encode("utf-16-be"): 'such as encoding = "utf-16"',
     b"who,wait\r1,2\r": "carriage return alone",
-    **dict.fromkeys(
-        (
-            b"\n",
-            b"who,who\n",
-            b"who,WHO\n",
-            b"who,\n",
-            b'who,"wait\n',
-            b'"who" x,wait\n',
-            b"who," + b"w" * LONGEST_LINE,
-        ),
-        "must name every column, each differently",
-    ),
+    **dict.fromkeys(UNNAMED, "must name every column, each differently"),
 }
 
 

@@ -76,10 +76,7 @@ def where(condition):
         ("whole in ['1', 'a']", "'a' is not a value of a column of type integer"),
         ("day != '1.2.2025'", "'1.2.2025' is not a value of a column of type date"),
         ("whole == 'a' or truth", "'a' is not a value of a column of type integer"),
-        (
-            "whole",
-            r"type integer, which does not serve for this condition; .* \(compare it with 1 or 0, as in x == 1\)",
-        ),
+        ("whole", r"which does not serve for this condition; .* \(compare it with 1 or 0, as in x == 1\)"),
         ("whole == true", "type integer, which does not serve for this condition"),
         ("whole or truth", "type integer, which does not serve for truth values; whole == 1 compares it"),
         ("truth == 'yes'", "type boolean, which does not serve for this condition"),

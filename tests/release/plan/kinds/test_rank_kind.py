@@ -122,9 +122,7 @@ def test_quantiles_of_columns_of_whole_numbers_are_whole():
     for cell in found.cells:
         assert cell.lower <= cell.value <= cell.upper
         assert cell.question or cell.value.is_integer()
-    assert any(
-        not cell.value.is_integer() for cell in found.cells if cell.question
-    )  # control: of these nothing is known
+    assert not all(cell.value.is_integer() for cell in found.cells if cell.question)  # control: nothing is known
     assert check_certificate(found.certificate, found.to_bytes()).numbers == 9
     assert release(plan, pa.table({"x": pa.array(rows, pa.float64())}), ledger=None).whole == ()
     for names in ([], ["r"], ["q", "q"], ["q", "s"]):

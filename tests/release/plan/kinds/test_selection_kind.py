@@ -276,17 +276,6 @@ def test_bounds_hold_most_values_and_are_not_absurd(unit, by):
         assert lower["rank_error"] == upper["rank_error"] > 0
 
 
-@pytest.mark.parametrize("share", [0.5, 0.9, 0.99])
-def test_a_central_range_is_the_pair_of_quantiles_that_numpy_finds(share):
-    chance = random.Random(5)
-    values = [min(chance.expovariate(1 / 20), 130.0) for _ in range(4000)]
-    lower, upper = ranged(table(values), epsilon=90.0, **CENTRAL, share=share).rows()
-    assert [lower["part"], upper["part"]] == ["lower", "upper"]
-    for row, level in ((lower, (1 - share) / 2), (upper, (1 + share) / 2)):
-        assert row["value"] == pytest.approx(np.quantile(np.clip(values, 0, 100), level), abs=1.0)
-        assert row["lower"] <= row["value"] <= row["upper"]
-
-
 @pytest.mark.claim("range")
 @pytest.mark.few(2)
 @pytest.mark.parametrize("asked", [{}, CENTRAL])
