@@ -149,13 +149,9 @@ def test_a_column_that_sounds_like_text_is_named_before_the_charge(tmp_path):
         with pytest.warns(UserWarning, match="sounds like text") as told:
             release(made, engine, ledger=None)
     assert [str(each.message) for each in told] == said
-    places = [
-        "query[0].column='firstName'",
-        "query[3].where='note'",
-        "columns.a='firstName'",
-        "columns.b='note'",
-    ]
-    assert sorted(each.partition(":")[0] for each in said) == sorted([*places, "query[2].where='firstName'"])
+    named = {"firstName": ["query[0].column", "query[2].where", "columns.a"], "note": ["query[3].where", "columns.b"]}
+    places = [f"{place}={name!r}" for name, own in named.items() for place in own]
+    assert sorted(each.partition(":")[0] for each in said) == sorted(places)
     assert list(cautions(made, dict.fromkeys(("firstName", "note", "x"), Family.NUMBER))) == []  # control: types tell
 
 

@@ -64,14 +64,6 @@ def test_without_noise_the_numbers_are_those_of_numpy():
         assert row["lower"] <= exact(row["query"]) <= row["upper"], row
 
 
-def test_groups_have_one_table():
-    before = table_publisher.solved.cache_info().misses
-    found = drawn({"kind": "count", "support": [0, 25], "by": ["k"]}, keys={"k": ["a", "b", "c"]}, epsilon=0.8)
-    assert table_publisher.solved.cache_info().misses == before + 1
-    assert len(found.tables) == 1
-    assert len({row["epsilon"] for row in found.rows()}) == 1
-
-
 def test_selected_keys_and_a_gaussian_account_take_tables_as_pure_parts():
     asked = [{"kind": "count", "support": [0, 25], "by": ["k"]}, {"kind": "mean", **X, "mechanism": None}]
     found = drawn(*asked, epsilon=3.0, delta=0.01)
