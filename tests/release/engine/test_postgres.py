@@ -269,13 +269,9 @@ def role(base, address, name, rights):
 def test_the_right_to_read_the_table_is_enough_and_needed(postgres):
     rows = arrow(make_rows(50))
     table, other = made(postgres, rows), made(postgres, pa.table({"code": ["a"], "region": ["north"]}))
-    plan = make_plan(
-        {
-            **PLANS["people, public keys"],
-            "join": [{"table": other, "public": True, "on": {"name": "code"}, "columns": ["region"]}],
-            "columns": {"double": {"value": "wait * 2"}},
-        }
-    )
+    join = {"table": other, "public": True, "on": {"name": "code"}, "columns": ["region"]}
+    more = {"join": [join], "columns": {"double": {"value": "wait * 2"}}}
+    plan = make_plan({**PLANS["people, public keys"], **more})
     with database(postgres) as base:
         reader = role(base, postgres, "reader", [f"SELECT ON {table}", f"SELECT ON {other}"])
         some = role(base, postgres, "partly", [f"SELECT (person, wait) ON {table}"])
