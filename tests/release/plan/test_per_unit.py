@@ -28,7 +28,6 @@ def plan_with(per_unit, **parts):
         ("summ(cost)", "did you mean 'sum'"),
         ("median(cost)", r"there are count\(...\), any"),
         ("__import__('os').system('x')", "one function of all rows"),
-        ("sum(cost, cost)", "is written sum"),
         ("sum()", "is written sum"),
         ("first(clinic)", r"is written first\(x, date\)"),
         ("sum(exec('x'))", "not in the language"),
