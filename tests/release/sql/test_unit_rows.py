@@ -95,12 +95,7 @@ def by_hand(rows):
 
 
 def same(found, expected):
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            assert found[name] is None, name
-        else:
-            assert found[name] == value, name
+    assert found == {name: None if pandas.isna(value) else value for name, value in expected.items()}
 
 
 def expected_rows(data):
