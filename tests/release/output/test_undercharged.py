@@ -100,10 +100,8 @@ def test_a_certificate_whose_table_was_charged_too_little_is_refused_by_name(led
     checked = check_certificate(made.certificate, made.to_bytes())
     check_entry(checked, made.to_bytes(), ledger)
     published = paid_before(ledger, plan, "before")
-    other = release(plan, ROWS, ledger=None)
     stated = made.certificate.replace('"now"', '"before"').replace(sha(made.to_bytes()), sha(published))
     stated = stated.replace(checked.entry.head, ledger.head)
-    assert other.plan == made.plan
     again = check_certificate(stated, published)
     if rule == "sum":
         check_entry(again, published, ledger)
