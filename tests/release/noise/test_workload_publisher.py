@@ -29,7 +29,6 @@ from tests.release.noise.refusals import refusal
 from tests.release.noise.strategies.neighbours import moves
 from tests.release.output.asked import asked
 from tests.release.output.test_certificate_fields import refuses
-from tests.thinning import crossed
 
 DAYS = [datetime.date(2025, 1, 25) + datetime.timedelta(days=at) for at in range(12)]
 KEYS = {"sex": ["f", "m"], "age": [1, 2, 3], "city": ["a", "b", "c", "d"], "day": DAYS}
@@ -152,7 +151,8 @@ def test_measurements_that_stand_elsewhere_are_refused():
     assert refuses(made, damaged)
 
 
-@crossed({"bounds": [(1, 1), (2, 2), (1, 3)], "replaced": [False, True]})
+@pytest.mark.parametrize("bounds", [(1, 1), (2, 2), (1, 3)])
+@pytest.mark.parametrize("replaced", [False, True])
 def test_no_unit_costs_more_than_a_pure_crosstab_says(bounds, replaced):
     contributions = Contributions(rows=bounds[0], cells=bounds[1], replaced=replaced)
     wanted = margins(("a", "b"), (2, 3), every=True)
@@ -162,7 +162,7 @@ def test_no_unit_costs_more_than_a_pure_crosstab_says(bounds, replaced):
     costs = []
     for move in moves(6, contributions):
         tables = found.margins.tables(move.astype(object))
-        parts = [np.abs(each).sum() / scale for each, scale in zip(tables, found.scales, strict=True) if scale]
+        parts = [np.sum(np.abs(each)) / scale for each, scale in zip(tables, found.scales, strict=True) if scale]
         costs.append(sum(parts))
     assert max(costs) <= float(found.cost) * (1 + 1e-9)
     assert found.cost <= 1

@@ -1,7 +1,6 @@
 """Tables that version 0.2 charged too little are named, and what was charged enough stays as it is."""
 
 import datetime
-import hashlib
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -14,6 +13,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, PlainSum, RenyiFilter
 from rangebound.release import check_certificate, check_entry, make_plan, release
 from rangebound.release.output.ledger_entry import charge_text, charges, least_due
+from rangebound.release.output.table import sha256
 from rangebound.release.output.undercharged import undercharged
 from rangebound.release.prepare import prepare
 
@@ -100,7 +100,7 @@ def test_a_certificate_whose_table_was_charged_too_little_is_refused_by_name(led
     checked = check_certificate(made.certificate, made.to_bytes())
     check_entry(checked, made.to_bytes(), ledger)
     published = paid_before(ledger, plan, "before")
-    stated = made.certificate.replace('"now"', '"before"').replace(sha(made.to_bytes()), sha(published))
+    stated = made.certificate.replace('"now"', '"before"').replace(sha256(made.to_bytes()), sha256(published))
     stated = stated.replace(checked.entry.head, ledger.head)
     again = check_certificate(stated, published)
     if rule == "sum":
@@ -108,10 +108,6 @@ def test_a_certificate_whose_table_was_charged_too_little_is_refused_by_name(led
         return
     with pytest.raises(CertificateInvalid, match=r"where .* is due; version 0\.2 charged"):
         check_entry(again, published, ledger)
-
-
-def sha(data):
-    return hashlib.sha256(data).hexdigest()
 
 
 @pytest.mark.parametrize("rule", RULES)
