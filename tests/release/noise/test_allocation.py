@@ -11,12 +11,7 @@ from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.ledger.amount import promised
 from rangebound.ledger.rule import Cost
 from rangebound.numeric import rounded_down
-from rangebound.release.noise.allocation import (
-    LossForm,
-    Request,
-    is_within,
-    split_gaussian,
-)
+from rangebound.release.noise.allocation import LossForm, Request, is_within, split_gaussian
 from rangebound.release.noise.joint_loss import added_up
 from rangebound.release.prepare import allocations
 from rangebound.support import Interval

@@ -211,8 +211,6 @@ def test_a_plan_that_cannot_be_is_refused(text):
 
 def test_too_many_numbers_are_refused():
     query = {"kind": "crosstab", "by": ["a", "b", "c"]}
-    with pytest.raises(PlanError, match="over"):
-        asked(query, keys={name: list(range(60)) for name in "abc"})
     keys = {name: list(range(30)) for name in "abc"}  # whole numbers that add up would take minutes
     with pytest.raises(PlanError, match="over 10000 numbers, with all margins"):
         asked(query, keys=keys)

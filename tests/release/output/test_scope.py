@@ -11,8 +11,6 @@ from rangebound.release.output.scope import scope, scope_lines, scopes
 from tests.release.output.asked import asked, forms, released
 
 KEYS = {"place": ["a", "b", "c"]}
-
-
 WHO = {"column": "who"}
 COUNT, X = {"kind": "count"}, {"column": "x", "range": [0, 20]}
 BY, GAPS = {**COUNT, "by": ["place"]}, [[0, 5], [10, 20]]
