@@ -114,9 +114,8 @@ def test_control_shares_that_are_a_little_larger_are_not_within_the_budget():
             for index, share in each.questions.items():
                 more = replace(share, epsilon=share.epsilon * (1 + 1e-6), mu=share.mu * (1 + 1e-6))
                 changed = replace(each, questions={**each.questions, index: more})
-                heavy = (
-                    share.epsilon * share.groups * share.parts > 1e-3 * plan.budget.epsilon or share.mu > 1e-2 * each.mu
-                )
+                own = share.epsilon * share.groups * share.parts
+                heavy = own > 1e-3 * plan.budget.epsilon or share.mu > 1e-2 * each.mu
                 if heavy and not (each.mu and share.loss is not LossForm.GAUSSIAN):
                     seen += 1
                     assert not within(changed, plan.budget)

@@ -11,11 +11,12 @@ import pytest
 from rangebound.errors import CertificateInvalid, RequestConflict
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, PlainSum, RenyiFilter
-from rangebound.release import check_certificate, check_entry, make_plan, release
+from rangebound.release import check_certificate, check_entry, release
 from rangebound.release.output.ledger_entry import charge_text, charges, least_due
 from rangebound.release.output.table import sha256
 from rangebound.release.output.undercharged import undercharged
 from rangebound.release.prepare import prepare
+from tests.release.output.asked import asked
 
 RULES = {"sum": PlainSum(), "gaussian": GaussianFilter(), "renyi": RenyiFilter(order=16)}
 DAYS = [datetime.date(2025, 1, 1) + datetime.timedelta(days=at) for at in range(30)]
@@ -25,14 +26,8 @@ COUNT = {"name": "visits", "kind": "count", "by": ["day"]}
 
 
 def plan_of(account, question=SERIES, **budget):
-    return make_plan(
-        {
-            "unit": {"column": "person", "groups": 25},
-            "budget": {"epsilon": 0.5, "account": account, **budget},
-            **({"keys": {"day": DAYS}} if "by" in question else {}),
-            "query": [question],
-        }
-    )
+    keys, unit = {"day": DAYS} if "by" in question else {}, {"column": "person", "groups": 25}
+    return asked(question, unit=unit, budget={"epsilon": 0.5, "account": account, **budget}, keys=keys)
 
 
 def cost_before(plan):
