@@ -52,9 +52,8 @@ def laws(question, counts, asked, rate, shift):
     mirrored = [question.steps - at for at in reversed(places)]
     folded = quantile_interval.folded(counts, places), quantile_interval.folded(counts[::-1], mirrored)
     found = []
-    for side, level, ends in zip(
-        folded, (Fraction(asked), 1 - Fraction(asked)), quantile_interval.interval_ends(question.grid), strict=True
-    ):
+    levels = (Fraction(asked), 1 - Fraction(asked))
+    for side, level, ends in zip(folded, levels, quantile_interval.interval_ends(question.grid), strict=True):
         weights = exponential.weights(quantile_interval.shifted_scores(side, level, shift), rate)
         found.append([(value, Fraction(weight, sum(weights))) for value, weight in zip(ends, weights, strict=True)])
     return found
@@ -115,9 +114,8 @@ def test_the_laws_of_the_ends_are_private_for_every_unit_that_comes_or_goes(ques
             more = list(counts)
             for _ in range(3):
                 more[chance.choice([0, 100, chance.randrange(101)])] += 1
-            for one, other in zip(
-                laws(question, counts, asked, rate, shift), laws(question, more, asked, rate, shift), strict=True
-            ):
+            sides = [laws(question, each, asked, rate, shift) for each in (counts, more)]
+            for one, other in zip(*sides, strict=True):
                 worst = max(worst, *(float(max(p / q, q / p)) for (_, p), (_, q) in zip(one, other, strict=True)))
     assert 1.1 < worst <= np.exp(epsilon)
     rate, one = exponential.rate(0.5, Fraction(3), epsilon), [Fraction(50)] * 101
