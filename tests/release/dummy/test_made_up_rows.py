@@ -20,6 +20,7 @@ from tests.release.engine.test_engines import found
 
 ROOT = Path(__file__).resolve().parents[3]
 JOBS = sorted(path.parent.name for path in ROOT.glob("examples/*/plan.toml"))
+LONG = [pytest.param(each, marks=pytest.mark.long) for each in JOBS if each not in ("penguins", "films")]
 PAGES = sorted(
     path for path in (*ROOT.glob("docs/**/*.md"), ROOT / "README.md") if "[[query]]" in path.read_text(encoding="utf-8")
 )
@@ -90,14 +91,7 @@ def test_the_plans_of_the_examples_can_be_asked_of_their_made_up_rows(tmp_path, 
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(
-    "job",
-    [
-        "penguins",
-        pytest.param("films"),
-        *[pytest.param(each, marks=pytest.mark.long) for each in JOBS if each not in ("penguins", "films")],
-    ],
-)
+@pytest.mark.parametrize("job", ["penguins", "films", *LONG])
 def test_the_made_up_rows_of_an_example_are_released(tmp_path, jobs, job):
     *_, written = made_up(read_plan(jobs / job / "plan.toml"), 200).write(tmp_path / "rows.csv")
     plan = read_plan(written)

@@ -5,24 +5,18 @@ import random
 from dataclasses import replace
 from fractions import Fraction
 
-import mpmath
 import pytest
-from scipy.stats import norm
 
 from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.ledger.amount import promised
 from rangebound.ledger.rule import Cost
 from rangebound.numeric import rounded_down
-from rangebound.release.noise.allocation import (
-    LossForm,
-    Request,
-    is_within,
-    split_gaussian,
-)
+from rangebound.release.noise.allocation import LossForm, Request, is_within, split_gaussian
 from rangebound.release.noise.joint_loss import added_up
 from rangebound.release.prepare import allocations
 from rangebound.support import Interval
 from tests.release.output.asked import asked
+from tests.release.pair_loss import of_pure, profile
 from tests.release.plans import SUPPORTED
 
 EPSILONS = [k / 1000 for k in range(1, 1000)]
@@ -97,10 +91,7 @@ def test_the_shares_of_a_plan_add_up_to_at_most_its_charge(plans):
 
 
 def gaussian_total(allocation, epsilon):
-    """The delta of a Gaussian account by another route: each part's mu by SciPy, pure ones as coins of two sides.
-
-    The coins are tossed one by one, in floats: after each, the probabilities of all losses so far.
-    """
+    """The delta of a Gaussian account by another route: each part's mu by SciPy, pure ones as coins of two sides."""
     squares, coins = 0.0, []
     for each in shares_of(allocation):
         times = each.groups * each.parts * (2 if each.twice else 1)
@@ -109,31 +100,11 @@ def gaussian_total(allocation, epsilon):
         elif each.loss is LossForm.PURE:
             coins += [2 * each.epsilon] * (times // 4) if each.twice else [each.epsilon] * times
         else:
-            ends = (each.drawn, each.end, each.end)
-            squares += times * sum((2 * norm.ppf(1 / (1 + math.exp(-own / 2)))) ** 2 for own in ends)
-    losses = {0.0: 1.0}
-    for own in coins:
-        after = {}
-        for loss, chance in losses.items():
-            for other, part in ((own, 1 / (1 + math.exp(-own))), (-own, 1 / (1 + math.exp(own)))):
-                place = round(loss + other, 12)
-                after[place] = after.get(place, 0.0) + chance * part
-        losses = after
+            squares += times * sum(of_pure(own / 2) for own in (each.drawn, each.end, each.end))
     added = sum(each.delta * each.groups * each.parts for each in shares_of(allocation))
-    with mpmath.workdps(40):
-        gone, mu = mpmath.mpf(0), mpmath.sqrt(squares)
-        for loss, chance in losses.items():
-            e = mpmath.mpf(epsilon) - loss
-            one = (
-                mpmath.ncdf(mu / 2 - e / mu) - mpmath.exp(e) * mpmath.ncdf(-mu / 2 - e / mu)
-                if mu
-                else 1 - mpmath.exp(e)
-            )
-            gone += chance * max(one, 0)
-        return Fraction(float(gone * (1 - mpmath.mpf("1e-9")))) + Fraction(added) * (1 - Fraction(1, 10**9))
+    return (Fraction(profile(squares, coins, epsilon)) + Fraction(added)) * (1 - Fraction(1, 10**9))
 
 
-@pytest.mark.claim("charge")
 @pytest.mark.claim("charge")
 def test_control_shares_that_are_a_little_larger_are_not_within_the_budget():
     chance, seen = random.Random(21), 0
@@ -143,9 +114,8 @@ def test_control_shares_that_are_a_little_larger_are_not_within_the_budget():
             for index, share in each.questions.items():
                 more = replace(share, epsilon=share.epsilon * (1 + 1e-6), mu=share.mu * (1 + 1e-6))
                 changed = replace(each, questions={**each.questions, index: more})
-                heavy = (
-                    share.epsilon * share.groups * share.parts > 1e-3 * plan.budget.epsilon or share.mu > 1e-2 * each.mu
-                )
+                own = share.epsilon * share.groups * share.parts
+                heavy = own > 1e-3 * plan.budget.epsilon or share.mu > 1e-2 * each.mu
                 if heavy and not (each.mu and share.loss is not LossForm.GAUSSIAN):
                     seen += 1
                     assert not within(changed, plan.budget)

@@ -11,9 +11,8 @@ from rangebound.release.noise import exponential_mechanism as exponential
 
 
 def law(counts, level, sensitivity, epsilon):
-    found = exponential.weights(
-        exponential.scores(counts, level), exponential.rate(level, Fraction(sensitivity), epsilon)
-    )
+    rate = exponential.rate(level, Fraction(sensitivity), epsilon)
+    found = exponential.weights(exponential.scores(counts, level), rate)
     return [Fraction(each, sum(found)) for each in found]
 
 
@@ -50,17 +49,13 @@ def test_the_rank_error_holds_as_often_as_it_says():
     counts = [Fraction(40)] * 11
     rate = exponential.rate(0.5, Fraction(1), 0.1)
     limit = exponential.rank_error(11, rate, 0.95)
-    outside = sum(
-        p for p, score in zip(law(counts, 0.5, 1, 0.1), exponential.scores(counts, 0.5), strict=True) if score > limit
-    )
-    assert outside <= Fraction(1, 20)
+    scored = zip(law(counts, 0.5, 1, 0.1), exponential.scores(counts, 0.5), strict=True)
+    assert sum(p for p, score in scored if score > limit) <= Fraction(1, 20)
 
 
 def test_no_weight_is_so_small_that_rounding_it_matters():
     """The stated loss of a draw rests on weights of 2^129 or more: those below e^-88 count as that."""
     deep = exponential.weights([Fraction(87), Fraction(88), Fraction(89), Fraction(10**9)], Fraction(1))
     assert deep[0] > deep[1] == deep[2] == deep[3] >= 2**129
-    assert all(
-        abs(each / 2**256 - math.exp(-depth)) <= 1e-12 * math.exp(-depth)
-        for each, depth in zip(deep[:2], (87, 88), strict=True)
-    )
+    for each, depth in zip(deep[:2], (87, 88), strict=True):
+        assert abs(each / 2**256 - math.exp(-depth)) <= 1e-12 * math.exp(-depth)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from rangebound.release.noise.strategies.contributions import Contributions, Noi
 from rangebound.release.noise.strategies.layer_loss import HALF_PI, layer_loss
 from rangebound.release.noise.strategies.tree import Tree
 from rangebound.release.noise.strategies.tree_strategy import TreeStrategy
+from tests.release.noise.strategies.test_tree_design import incidence
 from tests.release.pair_loss import profile
 
 
@@ -95,16 +97,13 @@ def test_a_tree_loses_as_much_as_any_leaves_of_a_unit(name, replaced, cells):
     parents, scales = TREES[name]
     tree, bounds = Tree(parents=parents), Contributions(rows=1, cells=cells, replaced=replaced)
     strategy = TreeStrategy(tree=tree, account=NoiseAccount.PURE, contributions=bounds, scales=scales)
-    loss, leaves = strategy.loss, tree.leaves.tolist()
+    loss, held = strategy.loss, list(combinations(range(len(tree.leaves)), cells))
     assert loss.epsilon == strategy.cost
-    above = np.zeros((len(leaves), len(parents)))
-    for at, leaf in enumerate(leaves):
-        while leaf >= 0:
-            above[at, leaf], leaf = 1.0, parents[leaf]
+    above = incidence(tree).T
     rates = np.array([1.0 / each if each else 0.0 for each in scales])
     attained = 0.0
-    for own in _subsets(len(leaves), cells):
-        for other in _subsets(len(leaves), cells)[::3] if replaced else [()]:
+    for own in held:
+        for other in held[::3] if replaced else [()]:
             moved = np.abs(above[list(own)].sum(axis=0) - above[list(other)].sum(axis=0)) * rates
             coins = moved[moved > 0.0].tolist()
             for epsilon in (0.0, 0.3 * sum(coins), 0.7 * sum(coins)):
@@ -112,10 +111,6 @@ def test_a_tree_loses_as_much_as_any_leaves_of_a_unit(name, replaced, cells):
                 assert exact <= said * (1 + 1e-7) + 1e-12
                 attained = max(attained, exact / said)
     assert attained > 0.5
-
-
-def _subsets(count, size):
-    return [tuple(at for at in range(count) if mask >> at & 1) for mask in range(2**count) if mask.bit_count() == size]
 
 
 def test_losses_add_up():

@@ -36,11 +36,8 @@ def cases(seed, number):
     for _ in range(number):
         keys = chance.randint(1, 5)
         counts = [chance.choice([0, 0, 1, 2, 5, 1000]) for _ in range(keys)]
-        yield (
-            counts,
-            chance.randint(1, min(keys, 3)),
-            Fraction(chance.choice([1, 10, 300]), chance.choice([1, 9, 1000])),
-        )
+        size = chance.randint(1, min(keys, 3))
+        yield counts, size, Fraction(chance.choice([1, 10, 300]), chance.choice([1, 9, 1000]))
 
 
 def test_what_is_drawn_has_exactly_the_law_of_all_sequences():
@@ -91,9 +88,8 @@ def test_the_range_is_attained_by_every_unit_that_is_added():
 
 def test_control_the_rate_of_a_single_key_is_too_large_for_two():
     rate = joint.rate(1, Fraction(1), 1.0)
-    found = losses(law([1, 2, 2], 2, rate), law([2, 2, 3], 2, rate)) + losses(
-        law([1, 1, 0], 2, rate), law([2, 1, 0], 2, rate)
-    )
+    pairs = (([1, 2, 2], [2, 2, 3]), ([1, 1, 0], [2, 1, 0]))
+    found = [each for one, two in pairs for each in losses(law(one, 2, rate), law(two, 2, rate))]
     assert max(map(abs, found)) > 1.0 or max(found) - min(found) > 1.0
 
 

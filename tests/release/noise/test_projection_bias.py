@@ -147,12 +147,6 @@ def sums_of(measured, counts):
     return leaves_of(len(measured.variances), list(zip(sums.totals.tolist(), parts, strict=True))) @ counts
 
 
-def test_no_bound_is_claimed_where_whole_numbers_may_be_far():
-    publisher = prepare(plan_of("three columns", ACCOUNTS["pure"])).publishers[0]
-    ends = np.zeros(publisher.numbers)
-    assert publisher.bias(ends, ends, None, None, whole=True) is None
-
-
 def test_numbers_that_were_clamped_are_projected_though_they_add_up_when_rounded():
     """Rounded and clamped answers that happen to add up need not be near the projection: the bound is about that."""
     sums = Identities.of([(12, list(range(12)))])

@@ -10,7 +10,7 @@ import pytest
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.finite import TOTAL, Table, cells
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
-from rangebound.release.noise.table_publisher import TablePublisher, best_table
+from rangebound.release.noise.table_publisher import best_table
 from rangebound.sampling.entropy import secure_bits
 from rangebound.support import Interval, Union
 from tests.release.noise.refusals import refusal
@@ -144,14 +144,6 @@ def test_what_is_less_private_or_of_another_design_is_refused():
         (replace(table, weights=weights), 1, own, "less private"),
     ]:
         assert words in refusal(replace(publisher, given=given), sensitivity(cell), stated)
-
-
-def test_one_table_is_computed_for_all_publishers_of_a_design_and_only_when_it_is_needed():
-    other = best(COUNTS, epsilon=0.7, level=0.9)
-    assert isinstance(other, TablePublisher)
-    assert other.mse > 0.0
-    assert "table" not in vars(other)
-    assert other.table is made("counts", 0.7).table
 
 
 def test_a_large_epsilon_has_the_table_of_8():

@@ -109,11 +109,8 @@ def test_counts_of_units_with_many_rows_are_not_forced_to_a_total_of_other_rows(
 def test_counts_by_private_keys_and_shares_of_different_rows_are_not_fitted():
     assert "not all there are" in obstacles(counts(keys={}))[0]
     of = [{"column": "x", "is": ">", "value": 1}]
-    shares = [
-        {"name": "s", "kind": "share", "of": of, "partition": "p"},
-        {"name": "t", "kind": "share", "of": of, "partition": "p", "where": of},
-    ]
-    plan = counts(query=shares, keys={})
+    share = {"kind": "share", "of": of, "partition": "p"}
+    plan = counts(query=[{"name": "s", **share}, {"name": "t", **share, "where": of}], keys={})
     cells = [cell(0, 0.2), cell(1, 0.3)]
     assert consistent(plan, cells) == cells
     assert notes(plan, cells) == ("shares of partition 'p' are not fitted: they are about different rows",)

@@ -98,9 +98,8 @@ def test_what_only_people_know_is_open():
 
 def test_certificate_and_ledger_fill_in_what_they_know(tmp_path):
     account = HOSTILE.replace("\n", " ").replace("\x1b", "").strip("\u2028")
-    plan = asked(
-        {"kind": "count"}, title="Visits", unit={"column": "person"}, budget={"epsilon": 0.5, "account": account}
-    )
+    budget = {"epsilon": 0.5, "account": account}
+    plan = asked({"kind": "count"}, title="Visits", unit={"column": "person"}, budget=budget)
     with Ledger.create(tmp_path / "l.ledger") as ledger:
         ledger.open_account(account, epsilon=1, period="year")
         made = release(plan, pa.table({"person": [1, 2, 3]}), ledger=ledger, request="first")

@@ -16,9 +16,8 @@ NUMBER = st.floats(-1e12, 1e12, allow_subnormal=False).map(lambda x: 0.0 if abs(
 
 
 def read(text):
-    return [
-        float(each.replace(",", "")) for each in re.findall(r"-?[0-9][0-9,]*(?:\.[0-9]+)?", text.replace(", ", " "))
-    ]
+    found = re.findall(r"-?[0-9][0-9,]*(?:\.[0-9]+)?", text.replace(", ", " "))
+    return [float(each.replace(",", "")) for each in found]
 
 
 @given(st.lists(NUMBER, min_size=5, max_size=5).map(sorted), st.booleans())

@@ -1,8 +1,6 @@
 """Results come in the order of the plan: questions, public keys as listed, selected keys sorted, columns as in `by`."""
 
-import csv
 import datetime
-import io
 import itertools
 import random
 
@@ -16,7 +14,7 @@ from rangebound.release.output.report import report
 from rangebound.release.output.table import Release, plan_json
 from rangebound.release.plan.groupings import public_keys
 from rangebound.release.plan.kinds.hierarchy import Level
-from tests.release.output.asked import asked, released
+from tests.release.output.asked import asked, forms, released
 
 ROWS = range(2000)
 TABLE = pa.table(
@@ -41,16 +39,6 @@ MIXED = [
 
 def made(*queries, **parts):
     return released(asked(*queries, epsilon=90.0, delta=1e-3, **parts), TABLE)
-
-
-def forms(found):
-    return [
-        found.rows(),
-        list(csv.DictReader(io.StringIO(found.to_csv()))),
-        found.to_arrow().to_pylist(),
-        found.to_pandas().to_dict("records"),
-        found.to_polars().to_dicts(),
-    ]
 
 
 PLACES = {"place": ["south", "north", "east"]}

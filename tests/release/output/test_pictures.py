@@ -12,8 +12,6 @@ from tests.release.output.asked import asked, released
 
 DAYS = [str(datetime.date(2025, 1, 6) + datetime.timedelta(at)) for at in range(20)]
 CLINICS = ["north", "<b>south</b>"]
-
-
 TREE = {"by": ["clinic"], "levels": [{"name": "region", "members": {"r": CLINICS}}]}
 ROW = {"query": "q", "kind": "count", "g": "", "part": "", "unreliable": False, "date": False}
 QUESTIONS = [

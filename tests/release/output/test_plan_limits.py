@@ -38,9 +38,8 @@ def limit_of(upper, sensitivity, epsilon, *, whole):
 )
 def test_no_mechanism_is_below_the_limit_for_whole_numbers(upper, sensitivity, epsilon):
     least = limit_of(upper, sensitivity, epsilon, whole=True)
-    noise = rb.DiscreteLaplace.calibrated(
-        sensitivity=sensitivity, epsilon=epsilon, support=Interval(0, upper if upper < math.inf else 90_000)
-    )
+    support = Interval(0, min(upper, 90_000))
+    noise = rb.DiscreteLaplace.calibrated(sensitivity=sensitivity, epsilon=epsilon, support=support)
     assert 0.0 < least <= noise.worst_error().mae * (1 + 1e-12)
 
 

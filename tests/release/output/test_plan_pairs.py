@@ -23,19 +23,15 @@ def plan(queries, budget="epsilon = 1.0", rest=""):
 
 
 def parts(given):
-    return [
-        each.mechanism
-        for each in attained(given, prepare(given).allocation).event.events
-        if isinstance(each, MechanismEvent)
-    ]
+    events = attained(given, prepare(given).allocation).event.events
+    return [each.mechanism for each in events if isinstance(each, MechanismEvent)]
 
 
 def test_a_count_is_enclosed_to_the_last_bits():
     found = plan_risk(plan([COUNT])).enclosed
     assert found.advantage().lower <= math.tanh(0.5) <= found.advantage().upper
-    assert (
-        max(each.width for each in (found.advantage(), found.tradeoff(0.01), found.posterior(0.5), found.gdp())) < 1e-6
-    )
+    risks = (found.advantage(), found.tradeoff(0.01), found.posterior(0.5), found.gdp())
+    assert max(each.width for each in risks) < 1e-6
 
 
 def test_two_pure_numbers_have_the_risk_of_one_of_them():

@@ -3,7 +3,6 @@
 import math
 
 import pandas
-import pytest
 
 from rangebound.gdp import delta_of_mu
 from rangebound.release import explain, parse_plan
@@ -21,16 +20,6 @@ SUMS = (
 
 def plan(budget, rest=COUNT):
     return parse_plan(f"budget = {{{budget}}}{rest}")
-
-
-def risk(given):
-    return plan_risk(given, prepare(given).allocation)
-
-
-def test_a_count_alone_is_a_coin():
-    found = risk(plan("epsilon = 1.0"))
-    assert found.advantage() == pytest.approx(math.tanh(0.5), rel=1e-9)
-    assert found.posterior(0.5) == pytest.approx(1.0 / (1.0 + math.exp(-1.0)), rel=1e-9)
 
 
 def test_a_gaussian_account_has_the_risk_of_its_mu():

@@ -164,6 +164,7 @@ def test_the_flag_is_in_the_table_and_grey_in_the_report():
 
 
 LINE = {"kind": "line", "x": WAIT, "y": {**WAIT, "column": "y"}}
+ENDS = [0.0, 100.0] * 200
 
 
 @pytest.mark.parametrize(
@@ -176,13 +177,9 @@ LINE = {"kind": "line", "x": WAIT, "y": {**WAIT, "column": "y"}}
         ({"kind": "mean", **WAIT, "support": [40, 60]}, [5.0] * 400, "'q0' reaches an end of its support, 40 to 60"),
         ({"kind": "mean", **WAIT, "support": [40, 60]}, [50.0] * 400, ""),
         ({"kind": "mean", **WAIT, "support": [0, 100]}, [0.0] * 400, ""),
-        (
-            {**LINE, "slopes": [-0.5, 0.5]},
-            [0.0, 100.0] * 200,
-            "'q0', slope, reaches an end of its support, -0.5 to 0.5",
-        ),
-        ({**LINE, "slopes": [0, 9]}, [0.0, 100.0] * 200, ""),
-        (LINE, [0.0, 100.0] * 200, ""),
+        ({**LINE, "slopes": [-0.5, 0.5]}, ENDS, "'q0', slope, reaches an end of its support, -0.5 to 0.5"),
+        ({**LINE, "slopes": [0, 9]}, ENDS, ""),
+        (LINE, ENDS, ""),
     ],
 )
 def test_a_number_at_an_end_of_a_support_that_leaves_out_answers_has_a_note(question, waits, noted):

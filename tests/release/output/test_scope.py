@@ -1,7 +1,5 @@
 """What a number is of: every form of a table says it, and what the words leave out did not happen."""
 
-import csv
-import io
 import json
 
 import pytest
@@ -10,11 +8,9 @@ from rangebound.errors import ArgumentError
 from rangebound.release import Release, explain
 from rangebound.release.output.report import report
 from rangebound.release.output.scope import scope, scope_lines, scopes
-from tests.release.output.asked import asked, released
+from tests.release.output.asked import asked, forms, released
 
 KEYS = {"place": ["a", "b", "c"]}
-
-
 WHO = {"column": "who"}
 COUNT, X = {"kind": "count"}, {"column": "x", "range": [0, 20]}
 BY, GAPS = {**COUNT, "by": ["place"]}, [[0, 5], [10, 20]]
@@ -28,8 +24,7 @@ def test_every_form_of_the_table_says_what_its_numbers_are_of():
     (said,) = scopes(plan)
     cut = "groups per 'who' cut at 2, rows per 'who' and group cut at 10, values clipped to 0 to 500, "
     assert said.startswith(cut)
-    forms = [made.rows(), list(csv.DictReader(io.StringIO(made.to_csv()))), made.to_arrow().to_pylist()]
-    for form in (*forms, made.to_pandas().to_dict("records"), made.to_polars().to_dicts()):
+    for form in forms(made):
         assert {row["scope"] for row in form} == {said}
     assert json.loads(made.to_bytes())["scopes"] == [said]
     assert f"  flights: {said}" in str(made).splitlines()

@@ -30,9 +30,8 @@ def any_margins(chance):
         {"kind": "histogram", **X, "bins": 3},
         {"kind": "count of units"},
     ]
-    query = [
-        {**chance.choice(kinds), "margin": chance.choice([20, 90.5, 400])} for _ in range(chance.choice([1, 3, 12]))
-    ]
+    number = chance.choice([1, 3, 12])
+    query = [{**chance.choice(kinds), "margin": chance.choice([20, 90.5, 400])} for _ in range(number)]
     return asked(*query, delta=chance.choice([0.0, 1e-9, 1e-5]), unit={"column": "u", "rows": chance.choice([1, 2])})
 
 

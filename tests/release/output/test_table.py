@@ -14,7 +14,7 @@ from rangebound.release import explain
 from rangebound.release.output.rendering import FACTS, shown
 from rangebound.release.output.report import report
 from rangebound.serial import spreadsheet_cell
-from tests.release.output.asked import asked, released
+from tests.release.output.asked import asked, forms, released
 
 
 def counted(column, keys, **parts):
@@ -26,13 +26,7 @@ def counted(column, keys, **parts):
 @pytest.mark.parametrize("column", sorted(FACTS))
 def test_a_grouping_column_named_like_one_of_the_table_s_own_keeps_its_keys(column):
     found = counted(column, ["north", "south"])
-    forms = [
-        list(csv.DictReader(io.StringIO(found.to_csv()))),
-        found.to_arrow().to_pylist(),
-        found.to_pandas().to_dict("records"),
-        found.to_polars().to_dicts(),
-    ]
-    for rows in forms:
+    for rows in forms(found):
         assert [row[f"{column}_"] for row in rows] == ["north", "south"]
         assert [float(row["value"]) for row in rows] == [cell.value for cell in found.cells]
         assert [row["query"] for row in rows] == ["q0", "q0"]

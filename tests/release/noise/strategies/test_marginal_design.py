@@ -10,11 +10,12 @@ import pytest
 from rangebound.release.noise.strategies.contributions import Contributions
 from rangebound.release.noise.strategies.marginal_design import design_marginals
 from tests.release.noise.strategies.dense_optimum import optimum
+from tests.release.noise.strategies.test_marginal_strategy import marginal
 
 
-def root_mean_square(strategy):
+def total_variance(strategy, weights=None):
     cells = [math.prod(strategy.sizes[i] for i in each) for each in strategy.wanted]
-    return math.sqrt(sum(v * n for v, n in zip(strategy.variances(), cells, strict=True)) / sum(cells))
+    return np.multiply(cells, strategy.variances()) @ (weights or np.ones(len(cells)))
 
 
 @pytest.mark.parametrize(
@@ -25,18 +26,12 @@ def test_total_variance_is_the_optimum_over_all_gram_matrices(sizes, wanted):
     weights = [1.0 + at for at in range(len(wanted))]
     square = np.zeros((math.prod(sizes),) * 2)
     for weight, attributes in zip(weights, wanted, strict=True):
-        rows = np.ones((1, 1))
-        for i, n in enumerate(sizes):
-            rows = np.kron(rows, np.eye(n) if i in attributes else np.ones((1, n)))
+        rows = marginal(sizes, attributes)
         square += weight * rows.T @ rows
     least = optimum(square)
-    strategy = design_marginals(sizes, wanted, budget=1.0, weights=weights)
-    cells = [math.prod(sizes[i] for i in each) for each in wanted]
-    total = sum(w * n * v for w, n, v in zip(weights, cells, strategy.variances(), strict=True))
-    assert least * (1 - 1e-6) <= total <= least * (1 + 1e-5)
-    plain = design_marginals(sizes, wanted, budget=1.0, weights=weights[::-1])  # the control: for other weights
-    other = sum(w * n * v for w, n, v in zip(weights, cells, plain.variances(), strict=True))
-    assert other > least * (1 + 1e-4)
+    strategy, plain = (design_marginals(sizes, wanted, budget=1.0, weights=own) for own in (weights, weights[::-1]))
+    assert least * (1 - 1e-6) <= total_variance(strategy, weights) <= least * (1 + 1e-5)
+    assert total_variance(plain, weights) > least * (1 + 1e-4)  # the control: for other weights
 
 
 @pytest.mark.parametrize("bounds", [Contributions(cells=3), Contributions(cells=2, replaced=True)])
@@ -46,8 +41,7 @@ def test_scales_for_many_contributions_are_a_minimum(bounds):
 
     def total(scales):
         changed = type(best)(sizes=sizes, wanted=tuple(wanted), contributions=bounds, scales=tuple(scales))
-        cells = [math.prod(sizes[i] for i in each) for each in wanted]
-        return float(changed.cost) * sum(v * n for v, n in zip(changed.variances(), cells, strict=True))
+        return float(changed.cost) * total_variance(changed)
 
     best = design_marginals(sizes, wanted, budget=1.0, contributions=bounds)
     least = total(best.scales)
@@ -69,4 +63,4 @@ def test_very_many_attributes_need_no_table_of_all_their_sets(bounds):
     assert 1 - 1e-8 <= strategy.cost <= 1
     one = design_marginals((4,) * 30, wanted, budget=1.0)
     far = bounds.cells * (1 + bounds.replaced)  # what group privacy would say
-    assert root_mean_square(strategy) <= 1.001 * far * root_mean_square(one)
+    assert total_variance(strategy) <= (1.001 * far) ** 2 * total_variance(one)

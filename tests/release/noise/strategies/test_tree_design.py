@@ -90,10 +90,9 @@ def test_answers_are_those_of_dense_least_squares(parents, account):
 def test_variances_hold_where_scales_are_very_different():
     """A leaf with 10^7 times the noise of its sibling and its parent: 1 - t / T has few digits left."""
     tree = Tree(parents=(-1, 0, 0, 1, 1))
-    strategy = TreeStrategy(
-        tree=tree, account=GAUSSIAN, contributions=Contributions(), scales=(1.0, 1.0, 1.0, 1e7, 1.0)
-    )
-    rows = incidence(tree) / np.array(strategy.scales)[:, None]
+    scales = (1.0, 1.0, 1.0, 1e7, 1.0)
+    strategy = TreeStrategy(tree=tree, account=GAUSSIAN, contributions=Contributions(), scales=scales)
+    rows = incidence(tree) / np.array(scales)[:, None]
     with_digits = np.linalg.inv(rows.T @ rows)
     exact = np.diag(incidence(tree) @ with_digits @ incidence(tree).T)
     np.testing.assert_allclose(strategy.variances(), exact, rtol=1e-6)
