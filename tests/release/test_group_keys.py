@@ -285,17 +285,6 @@ def test_with_only_listed_keys_a_row_counts_if_all_its_keys_are_listed():
     assert 0 < (ages & pairs).sum() < len(rows)
 
 
-def test_a_series_of_days_counts_the_rows_of_a_column_of_times():
-    rows = make_rows(12)
-    query = [{"name": "n", "kind": "series", "by": ["seen"]}]
-    plan = make_plan({"budget": {"epsilon": 1.0}, "keys": {"seen": {"days": SPAN}}, "query": query})
-    days = frame_of(rows)["seen"].dt.strftime("%Y-%m-%d").value_counts()
-    with in_arrow(rows, TYPES) as engine:
-        found = counted(plan, engine)
-    assert found == {(day,): int(days.get(day, 0)) for day in plan.columns(("seen",))[0]}
-    assert sum(found.values()) > 100
-
-
 def test_a_column_that_a_rule_cannot_read_is_refused_before_any_row_is_read():
     wrong = [
         ("age", {"weeks": SPAN}, "is of type number, which does not serve for days"),

@@ -22,7 +22,6 @@ import pandas
 import pyarrow as pa
 import pytest
 from sqlglot import exp
-from statsmodels.datasets import modechoice
 
 from rangebound.errors import PlanError
 from rangebound.release.engine.duckdb import DuckDB
@@ -629,34 +628,6 @@ def test_keys_are_what_the_plan_means_however_a_text_spells_them(name, source, r
     with SOURCES[source](rows, types, place_of(source, request)) as engine:
         (block,) = aggregate(plan, engine, SALT)
     assert [int(block.answers[0][key][0]) for key in block.keys] == list(meant.values())
-
-
-def test_whole_numbers_that_pandas_wrote_as_floats_are_counted_as_pandas_counts_them(tmp_path):
-    trips = modechoice.load_pandas().data  # mode is 1.0 to 4.0
-    trips.to_csv(tmp_path / "trips.csv", index=False)
-    queries = [
-        {"name": "n", "kind": "count", "by": ["mode"]},
-        {"name": "cost", "kind": "sum", "column": "invc", "range": [0, 200], "by": ["mode"]},
-        {"name": "taken", "kind": "share", "of": [{"column": "choice", "is": "==", "value": 1}], "by": ["mode"]},
-    ]
-    unit = {"column": "individual", "groups": 4}
-    plan = make_plan({"unit": unit, "budget": {"epsilon": 1.0}, "keys": {"mode": [1, 2, 3, 4]}, "query": queries})
-    with DuckDB(Source(path=str(tmp_path / "trips.csv"))) as engine:
-        (block,) = aggregate(plan, engine, SALT)
-    for key, group in trips.groupby("mode"):
-        count, cost, taken = (block.answers[index][f"{key:g}",] for index in range(3))
-        assert count == (len(group),)
-        assert float(cost[0]) == pytest.approx(group["invc"].sum(), abs=1e-4)
-        assert taken == ((group["choice"] != 1).sum(), (group["choice"] == 1).sum())
-
-
-def test_floats_of_a_csv_file_keep_all_their_digits(tmp_path):
-    chance = random.Random(3)
-    values = [chance.random() for _ in range(500)]
-    assert sum(len(repr(each)) > 17 for each in values) > 300
-    (tmp_path / "t.csv").write_text("x\n" + "".join(f"{each!r}\n" for each in values))
-    found = counted_in_bins(DuckDB(Source(path=str(tmp_path / "t.csv"))), {"column": "x", "range": [0, 1], "bins": 10})
-    assert found == np.histogram(values, bins=10, range=(0, 1))[0].tolist()
 
 
 def test_a_grid_has_tidy_points_and_every_value_its_nearest_one():
