@@ -3,6 +3,7 @@
 import datetime
 import hashlib
 import math
+import operator
 from collections import defaultdict
 from fractions import Fraction
 from itertools import product
@@ -11,14 +12,7 @@ from tests.release.row_oracle import read_date, read_number
 
 ONE = 2**30
 PRIME = 2**31 - 1
-SIGNS = {
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
+SIGNS = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 def days(value):
