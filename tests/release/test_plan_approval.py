@@ -81,10 +81,7 @@ def test_another_unit_is_refused_when_it_is_filed(book):
 
 @pytest.mark.slow
 def test_a_suggestion_is_filed_too_and_reads_no_row_before(book, monkeypatch):
-    draft = {
-        "budget": {"epsilon": 0.5, "account": "people"},
-        "query": [{"name": "age", "kind": "mean", "column": "age"}],
-    }
+    draft = {**BASE, "query": [{"name": "age", "kind": "mean", "column": "age"}]}
     with monkeypatch.context() as sealed:
         sealed.setattr(sys.modules["rangebound.release.suggest"], "_found", lambda *_: pytest.fail("a row was read"))
         with pytest.raises(ApprovalNeeded):

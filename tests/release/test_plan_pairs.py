@@ -531,38 +531,22 @@ ODD = [None, float("nan"), float("inf"), -50.0, 0.0, 100.0, 1e9]
 
 def rows_of(chance, world, person, count, extreme, *, spread=False):
     """Rows of one person: ordinary ones, or as many in a cell as it takes, all at one end of the range."""
-    wait, made = chance.choice([-1e3, 0.0, 1e3, 100.0]), []
-    cells = [
-        (
-            chance.choice([*CLINICS, "z", None] if not extreme else CLINICS),
-            chance.choice([*FLOORS, 9, None] if not extreme else FLOORS),
-            chance.choice([*SEXES, None] if not extreme else SEXES),
-            chance.choice([*DAYS, DAYS[0] - datetime.timedelta(days=1), None] if not extreme else DAYS),
-            chance.choice([*TOWNS, None] if not extreme else TOWNS),
-        )
-        for _ in range(3)
-    ]
+    wait, made, before = chance.choice([-1e3, 0.0, 1e3, 100.0]), [], DAYS[0] - datetime.timedelta(days=1)
+    ways = [(CLINICS, "z", None), (FLOORS, 9, None), (SEXES, None), (DAYS, before, None), (TOWNS, None)]
+    cells = [[chance.choice(keys if extreme else [*keys, *odd]) for keys, *odd in ways] for _ in range(3)]
     for at in range(count):
         clinic, floor, sex, day, town = cells[at % 3]
         if spread:  # over all days, so that all periods are full
             day = DAYS[at // 3 % len(DAYS)]
-        made.append(
-            (
-                person,
-                world,
-                None if clinic is None else f"{world}:{clinic}",
-                floor,
-                sex,
-                day,
-                None if town is None else f"{world}:{town}",
-                wait if extreme else chance.choice([*ODD, chance.uniform(0, 100)]),
-                30 if extreme else chance.choice([None, 5, 30, 70]),
-                9.0 if extreme else [None, 0.0, 1.0, float("nan"), -3.0][(person + at) % 5],
-                [0.0, 500.0][(person + world) % 2] if extreme else [None, 20.0, 70.0][(person + at) % 3],
-                1 + at % 3 if extreme else (person * 7 + at) % 5,
-                INSTANTS[30 + at % 3] if extreme else [None, *INSTANTS][(person * 31 + at * 17) % (len(INSTANTS) + 1)],
-            )
-        )
+        if extreme:
+            facts = wait, 30, 9.0, [0.0, 500.0][(person + world) % 2], 1 + at % 3, INSTANTS[30 + at % 3]
+        else:
+            some, age = chance.choice([*ODD, chance.uniform(0, 100)]), chance.choice([None, 5, 30, 70])
+            weight = [None, 0.0, 1.0, float("nan"), -3.0][(person + at) % 5]
+            instant = [None, *INSTANTS][(person * 31 + at * 17) % (len(INSTANTS) + 1)]
+            facts = some, age, weight, [None, 20.0, 70.0][(person + at) % 3], (person * 7 + at) % 5, instant
+        place, home = clinic and f"{world}:{clinic}", town and f"{world}:{town}"
+        made.append((person, world, place, floor, sex, day, home, *facts))
     return made
 
 

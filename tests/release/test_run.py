@@ -11,6 +11,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.release import demo, explain, make_plan, release
 from rangebound.release.output.table import sha256
 from rangebound.release.prepare import prepare
+from tests.release.output.asked import asked
 from tests.release.plans import KINDS, plan_data
 from tests.release.test_range import PEOPLE, table
 
@@ -60,26 +61,18 @@ def test_nothing_is_charged_for_a_plan_that_does_not_fit(ledger):
 @pytest.mark.few(2)
 @pytest.mark.claim("charge")
 @pytest.mark.parametrize(
-    ("change", "field"),
+    ("budget", "counts", "field"),
     [
-        ({"budget": {"epsilon": 5e-324, "account": "people"}}, "query[0].weight"),
-        ({"budget": {"epsilon": 1e-31, "account": "people"}}, "query[0].weight"),
-        (
-            {"query": [{"name": "a", "kind": "count"}, {"name": "b", "kind": "count", "weight": 1e-40}]},
-            "query[1].weight",
-        ),
-        (
-            {
-                "budget": {"epsilon": 1e-12, "delta": 1e-9, "account": "people"},
-                "query": [{"name": "a", "kind": "count", "by": ["clinic"]}],
-            },
-            "selection",
-        ),
+        ({"epsilon": 5e-324}, [{}], "query[0].weight"),
+        ({"epsilon": 1e-31}, [{}], "query[0].weight"),
+        ({"epsilon": 1.0}, [{}, {"weight": 1e-40}], "query[1].weight"),
+        ({"epsilon": 1e-12, "delta": 1e-9}, [{"by": ["clinic"]}], "selection"),
     ],
 )
-def test_shares_that_are_too_small_are_refused_before_the_charge(ledger, change, field):
+def test_shares_that_are_too_small_are_refused_before_the_charge(ledger, budget, counts, field):
+    plan = asked(*({"kind": "count", **each} for each in counts), budget={**budget, "account": "people"})
     with pytest.raises(PlanError) as caught:
-        release(make_plan({**CHARGED, **change}), table(5), ledger=ledger, request="one")
+        release(plan, table(5), ledger=ledger, request="one")
     assert caught.value.field == field
     assert str(ledger.account("people").remaining) == "epsilon 2"
 
