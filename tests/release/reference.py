@@ -77,11 +77,7 @@ def fixed(question, number):
 
 def unit_number(unit, salt):
     if isinstance(unit, int):
-        return (
-            int(math.fmod(unit, PRIME)) + PRIME
-            if abs(unit) < 2**53
-            else (abs(unit) % PRIME) * (1 if unit > 0 else -1) + PRIME
-        )
+        return (abs(unit) % PRIME) * (1 if unit > 0 else -1) + PRIME
     return int(digest(salt, unit)[:7], 16)
 
 

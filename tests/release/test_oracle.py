@@ -265,18 +265,14 @@ def check(plan, engine, rows):
 def check_column(question, unit, numbers, coordinates, values, weight, place):
     lower, upper = question.bounds.lower, question.bounds.upper
     width, total = upper - lower, weight.sum()
-    inside = [
-        min(max(each, int(lower) if isinstance(each, int) else lower), int(upper) if isinstance(each, int) else upper)
-        for each in values
-    ]
+    inside = [min(max(each, lower), upper) for each in values]
     clipped = np.array([float(each) - lower for each in inside])  # from the lower end, so that large ones lose nothing
     small = width * (2.0**-28 + unit.rows * 2.0**-16 / max(total, 1.0)) + abs(lower) * 2.0**-52
     kind = question.kind
     if kind == "sum":
         true = float((clipped * weight).sum()) + lower * total
-        assert float(coordinates[0]) == pytest.approx(true, abs=width * 2.0**-28 * (total + 1) + abs(true) * 1e-12), (
-            place
-        )
+        rounded = pytest.approx(true, abs=width * 2.0**-28 * (total + 1) + abs(true) * 1e-12)
+        assert float(coordinates[0]) == rounded, place
         scale = unit.rows * max(abs(lower), abs(upper), width) / 500.0
         assert numbers == [pytest.approx(true, abs=60 * scale)], place  # 60 scales of Laplace noise: a chance of e^-60
     elif kind == "histogram":
@@ -298,14 +294,9 @@ def check_column(question, unit, numbers, coordinates, values, weight, place):
     elif kind == "mean":
         assert numbers == [pytest.approx(np.average(clipped, weights=weight) + lower, abs=small)], place
     elif kind in ("variance", "standard deviation"):
-        mean = np.average(clipped, weights=weight)
-        true = max(
-            np.average((clipped - mean) ** 2, weights=weight),
-            question.natural.lower ** (1 if kind == "variance" else 2),
-        )
-        assert [each ** (1 if kind == "variance" else 2) for each in numbers] == [
-            pytest.approx(true, abs=4 * small * width, rel=1e-9)
-        ], place
+        mean, power = np.average(clipped, weights=weight), 1 if kind == "variance" else 2
+        true = max(np.average((clipped - mean) ** 2, weights=weight), question.natural.lower**power)
+        assert [each**power for each in numbers] == [pytest.approx(true, abs=4 * small * width, rel=1e-9)], place
     else:
         half = float(question.exact_step) / 2 * (1 + 1e-9) + abs(lower) * 2.0**-52
         order = np.argsort(clipped, kind="stable")
@@ -398,10 +389,8 @@ HOURS = {"column": "hour", "range": [0, 24], "bins": 24}
     ("lower", "upper", "bins"), [(0.0, 0.7, 7), (-0.3, 0.3, 6), (0.1, 1.3, 12), (-1e-3, 1e-3, 1000)]
 )
 def test_an_edge_and_the_doubles_beside_it_are_told_apart(lower, upper, bins):
-    edges = [
-        float(decimal.Decimal(repr(lower)) + (decimal.Decimal(repr(upper)) - decimal.Decimal(repr(lower))) * at / bins)
-        for at in range(bins + 1)
-    ]
+    first, last = decimal.Decimal(repr(lower)), decimal.Decimal(repr(upper))
+    edges = [float(first + (last - first) * at / bins) for at in range(bins + 1)]
     values = [near for edge in edges for near in (math.nextafter(edge, -9), edge, math.nextafter(edge, 9))]
     true = [3] * bins
     true[0] += 1  # below the range
