@@ -7,6 +7,8 @@ from functools import cache
 from typing import Any
 from unittest import mock
 
+import pyarrow as pa
+
 from rangebound.release.noise.allocation import Allocation, BudgetShare
 from rangebound.release.prepare import prepared
 from rangebound.release.sql import aggregate as aggregation
@@ -54,6 +56,11 @@ def plan_data(by: list[str], kinds: list[dict[str, Any]] | None = None, **parts:
     """A plan that asks every kind of question, as plain data."""
     queries = [{"name": f"{each['kind']} {at}", "by": by, **each} for at, each in enumerate(kinds or KINDS)]
     return {"budget": {"epsilon": 1.0, "delta": 1e-6}, "query": queries, **parts}
+
+
+def table_of(kinds: dict[str, Any], rows: list[Any]) -> Any:
+    """A table of rows that are tuples; `kinds` gives each column its type."""
+    return pa.table({name: pa.array([row[at] for row in rows], kind) for at, (name, kind) in enumerate(kinds.items())})
 
 
 def prepared_with(plan: Any, share: Callable[[Any, Any], dict[str, float]]) -> Any:

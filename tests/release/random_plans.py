@@ -61,9 +61,8 @@ def _question(source: random.Random, at: int, *, owners: bool) -> dict[str, Any]
     by: list[str] = source.choice([[], [], ["clinic"], ["floor"], ["clinic", "floor"]])
     found: dict[str, Any] = {"name": f"q{at}", "kind": kind, "by": by, "weight": source.choice([1.0, 0.25, 3.0])}
     if source.random() < 0.3:
-        found["where"] = [{"column": "x", "is": source.choice([">", "present"])}]
-        if found["where"][0]["is"] == ">":
-            found["where"][0]["value"] = 1.0
+        met = source.choice([{"is": ">", "value": 1.0}, {"is": "present"}])
+        found["where"] = [{"column": "x", **met}]
     if kind in _NUMBERS:
         found |= _column(source, kind)
     if kind == "share":

@@ -3,6 +3,7 @@
 import datetime
 import hashlib
 import math
+import operator
 from collections import defaultdict
 from fractions import Fraction
 from itertools import product
@@ -11,14 +12,7 @@ from tests.release.row_oracle import read_date, read_number
 
 ONE = 2**30
 PRIME = 2**31 - 1
-SIGNS = {
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
+SIGNS = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 def days(value):
@@ -83,11 +77,7 @@ def fixed(question, number):
 
 def unit_number(unit, salt):
     if isinstance(unit, int):
-        return (
-            int(math.fmod(unit, PRIME)) + PRIME
-            if abs(unit) < 2**53
-            else (abs(unit) % PRIME) * (1 if unit > 0 else -1) + PRIME
-        )
+        return (abs(unit) % PRIME) * (1 if unit > 0 else -1) + PRIME
     return int(digest(salt, unit)[:7], 16)
 
 

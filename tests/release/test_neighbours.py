@@ -16,7 +16,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.release import make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.prepare import allocate
-from tests.release.plans import KINDS, SALT, SUPPORTED, plan_data
+from tests.release.plans import KINDS, SALT, SUPPORTED, plan_data, table_of
 
 CLINICS = ["a", "b", "c"]
 ODD = [None, float("nan"), float("inf"), -50.0, 0.0, 100.0, 1e9]
@@ -37,10 +37,6 @@ def pair(chance, replaced):
     rows = rows_of(chance, range(chance.choice([1, 2, 5])))
     left = [row for row in rows if row[0] != rows[0][0]]
     return rows, left + (rows_of(chance, [99]) if replaced else [])
-
-
-def table(rows):
-    return pa.table({name: pa.array([row[at] for row in rows], kind) for at, (name, kind) in enumerate(TYPES.items())})
 
 
 ROOM = Path(run_module.__file__).parent
@@ -90,7 +86,7 @@ class Calls:
 def seen(plan, rows, ledger, request, capsys, caplog):
     """All that a release shows, but for its numbers."""
     steps = []
-    with Watched(table(rows)) as engine, Calls() as calls:
+    with Watched(table_of(TYPES, rows)) as engine, Calls() as calls:
         made = release(plan, engine, ledger=ledger, request=request, progress=steps.append)
     charges = [
         (each.kind, each.account, str(each.cost), each.what) for each in ledger.history() if each.request == request
@@ -125,7 +121,7 @@ def check(pairs, plans, folder, capsys, caplog, seed=7):
     chance = random.Random(seed)
     plans = list(cases(plans))
     for plan in plans:  # once before, since the first release of a plan calibrates and later ones remember
-        release(plan, table([]), ledger=None)
+        release(plan, table_of(TYPES, []), ledger=None)
     for first in range(0, pairs, 200):  # a ledger's history is read whole, so it is kept short
         with Ledger.create(folder / f"{first}.ledger") as ledger:
             for at in range(len(UNITS)):

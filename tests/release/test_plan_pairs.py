@@ -36,6 +36,7 @@ from rangebound.release.plan.toml import make_plan
 from rangebound.release.plan.workloads import hidden_blocks
 from rangebound.release.prepare import allocations, noisy_count, prepared
 from rangebound.release.sql.aggregate import aggregate
+from rangebound.release.sql.contribution_bound import Scan
 from rangebound.release.sql.expression import choice, column, integer, local, text
 from rangebound.release.sql.group_key import key_text
 from rangebound.release.sql.local_time import local_time
@@ -53,7 +54,7 @@ from tests.release.pair_loss import (
     selection_law,
     strategy_of,
 )
-from tests.release.plans import SALT, WAIT, written_once
+from tests.release.plans import SALT, WAIT, table_of, written_once
 from tests.release.reference import meets
 
 CLINICS, FLOORS, SEXES, TOWNS = ["a", "b", "c"], [1, 2], ["f", "m"], ["s", "t", "u"]
@@ -371,12 +372,11 @@ MANY_DAYS = [datetime.date(2025, 1, 1) + datetime.timedelta(days=at) for at in r
 WIDE_KEYS = {**KEYS, "clinic": MANY_CLINICS, "day": MANY_DAYS}
 BY_REGION = {f"r{at}": MANY_CLINICS[at::3] for at in range(3)}
 WIDE_WORKLOADS = [
-    {"kind": "crosstab", "by": ["clinic", "floor"]},
-    {"kind": "crosstab", "by": ["clinic", "floor", "sex"]},
+    *WORKLOADS[:2],
     {"kind": "hierarchy", "by": ["clinic"], "levels": [{"name": "region", "members": BY_REGION}]},
-    {"kind": "series", "by": ["day"]},
+    WORKLOADS[4],
     {"kind": "series", "by": ["floor", "day"]},
-    {"kind": "series", "by": ["day"], "totals": ["running"]},
+    WORKLOADS[5],
 ]
 WIDE_UNITS = [(rows, groups) for rows in (1, 3) for groups in (1, 2, 5, 12, 30, 60, 100)]
 
@@ -531,38 +531,22 @@ ODD = [None, float("nan"), float("inf"), -50.0, 0.0, 100.0, 1e9]
 
 def rows_of(chance, world, person, count, extreme, *, spread=False):
     """Rows of one person: ordinary ones, or as many in a cell as it takes, all at one end of the range."""
-    wait, made = chance.choice([-1e3, 0.0, 1e3, 100.0]), []
-    cells = [
-        (
-            chance.choice([*CLINICS, "z", None] if not extreme else CLINICS),
-            chance.choice([*FLOORS, 9, None] if not extreme else FLOORS),
-            chance.choice([*SEXES, None] if not extreme else SEXES),
-            chance.choice([*DAYS, DAYS[0] - datetime.timedelta(days=1), None] if not extreme else DAYS),
-            chance.choice([*TOWNS, None] if not extreme else TOWNS),
-        )
-        for _ in range(3)
-    ]
+    wait, made, before = chance.choice([-1e3, 0.0, 1e3, 100.0]), [], DAYS[0] - datetime.timedelta(days=1)
+    ways = [(CLINICS, "z", None), (FLOORS, 9, None), (SEXES, None), (DAYS, before, None), (TOWNS, None)]
+    cells = [[chance.choice(keys if extreme else [*keys, *odd]) for keys, *odd in ways] for _ in range(3)]
     for at in range(count):
         clinic, floor, sex, day, town = cells[at % 3]
         if spread:  # over all days, so that all periods are full
             day = DAYS[at // 3 % len(DAYS)]
-        made.append(
-            (
-                person,
-                world,
-                None if clinic is None else f"{world}:{clinic}",
-                floor,
-                sex,
-                day,
-                None if town is None else f"{world}:{town}",
-                wait if extreme else chance.choice([*ODD, chance.uniform(0, 100)]),
-                30 if extreme else chance.choice([None, 5, 30, 70]),
-                9.0 if extreme else [None, 0.0, 1.0, float("nan"), -3.0][(person + at) % 5],
-                [0.0, 500.0][(person + world) % 2] if extreme else [None, 20.0, 70.0][(person + at) % 3],
-                1 + at % 3 if extreme else (person * 7 + at) % 5,
-                INSTANTS[30 + at % 3] if extreme else [None, *INSTANTS][(person * 31 + at * 17) % (len(INSTANTS) + 1)],
-            )
-        )
+        if extreme:
+            facts = wait, 30, 9.0, [0.0, 500.0][(person + world) % 2], 1 + at % 3, INSTANTS[30 + at % 3]
+        else:
+            some, age = chance.choice([*ODD, chance.uniform(0, 100)]), chance.choice([None, 5, 30, 70])
+            weight = [None, 0.0, 1.0, float("nan"), -3.0][(person + at) % 5]
+            instant = [None, *INSTANTS][(person * 31 + at * 17) % (len(INSTANTS) + 1)]
+            facts = some, age, weight, [None, 20.0, 70.0][(person + at) % 3], (person * 7 + at) % 5, instant
+        place, home = clinic and f"{world}:{clinic}", town and f"{world}:{town}"
+        made.append((person, world, place, floor, sex, day, home, *facts))
     return made
 
 
@@ -586,22 +570,15 @@ def pair_of(chance, world, unit, *, periods=False):
     return sides if chance.random() < 0.5 else sides[::-1]
 
 
-def table(rows):
-    return pa.table(
-        {name: pa.array([row[at] for row in rows], kind) for at, (name, kind) in enumerate(COLUMNS.items())}
-    )
-
-
 def found_in(plan, small, rows, worlds):
     """For every question, the coordinates of each world by key, and the units of each key where it is selected."""
     found, units = {}, {}
-    with DuckDB(table(rows), threads=1) as engine:
+    with DuckDB(table_of(COLUMNS, rows), threads=1) as engine:
         for block in aggregate(plan, engine, SALT):
             for index in block.block.questions:
                 own = [{} for _ in range(worlds)]
-                known = small.query[index].known_rows(small.unit_of(small.query[index])) is not None and hasattr(
-                    small.query[index], "_made_of"
-                )
+                question = small.query[index]
+                known = question.known_rows(small.unit_of(question)) is not None and hasattr(question, "_made_of")
                 for key in block.keys:
                     world, rest = world_of(key)
                     values = block.answers[index][key]
@@ -829,27 +806,21 @@ def pairs_of(kinds, names):
     return [(kind, name) for kind in kinds for name in names]
 
 
+TABLES, BOUNDS = ["count", "sum", "distinct count"], pairs_of(["count", "crosstab", "series"], ["L1", "L2"])
 FURTHER_PLANS = {
     "counts as marginals of one table": (MARGINALS[::5], 40, [("marginals", "mu^2")]),
-    "keys by rules": (KEYED[::8], 160, [("count", "L1"), ("histogram", "L1"), ("crosstab", "L1")]),
-    "optimal tables": ([OPTIMAL[5]], 30, pairs_of(["count", "sum", "distinct count"], ["epsilon"])),
+    "keys by rules": (KEYED[::8], 160, pairs_of(["count", "histogram", "crosstab"], ["L1"])),
+    "optimal tables": ([OPTIMAL[5]], 30, pairs_of(TABLES, ["epsilon"])),
     "more optimal tables": (  # row and owner, both neighbours and accounts
         [OPTIMAL[1], OPTIMAL[5], OPTIMAL[11]],
         30,
-        [*pairs_of(["count", "sum", "distinct count"], ["epsilon", "mu^2"]), ("share", "epsilon")],
+        [*pairs_of(TABLES, ["epsilon", "mu^2"]), ("share", "epsilon")],
     ),
-    "more local times": (
-        ZONED[::3],
-        20,
-        pairs_of(["count", "series", "share"], ["L1"]),
-    ),  # all units, zones, neighbours
+    # All units, zones and neighbours.
+    "more local times": (ZONED[::3], 20, pairs_of(["count", "series", "share"], ["L1"])),
     "ranked keys that are selected": (RANKED[::3], 40, pairs_of(["top k"], ["L1", "L2", "mu^2", "epsilon"])),
-    "bounds of their own": ([7000, 7033], 20, pairs_of(["count", "crosstab", "series"], ["L1", "L2"])),
-    "more bounds of their own": (
-        [7000, 7012, 7033, 7041, 7006, 7007],
-        20,
-        pairs_of(["count", "crosstab", "series"], ["L1", "L2"]),
-    ),
+    "bounds of their own": ([7000, 7033], 20, BOUNDS),
+    "more bounds of their own": ([7000, 7012, 7033, 7041, 7006, 7007], 20, BOUNDS),
 }
 
 
@@ -968,18 +939,8 @@ BROKEN = {
     "local times depend on other rows": (ZONED[1], "sql.local_time.local_time", time_by_other_rows, FAR),
     "a made column follows from other rows": (MADES[0], "sql.view.made_columns", column_by_other_rows, "L1|cell"),
     "a key depends on other rows": (KEYED[0], "sql.contribution_bound.key_text", key_by_other_rows, FAR),
-    "rows of a unit are not bounded": (
-        0,
-        "sql.statements.at_most",
-        lambda amount, n, rows, dialect: amount.copy(),
-        FAR,
-    ),
-    "groups are chosen by other units": (
-        0,
-        "sql.contribution_bound.Scan.truncated",
-        lambda self, measures: self.indexed(measures),
-        FAR,
-    ),
+    "rows of a unit are not bounded": (0, "sql.statements.at_most", lambda amount, *_: amount.copy(), FAR),
+    "groups are chosen by other units": (0, "sql.contribution_bound.Scan.truncated", Scan.indexed, FAR),
     "ranked keys count every row": (RANKED[0], "plan.kinds.ranked_counts.Owned", Counted, "top k.*cell"),
     "ranked counts have half their noise": (
         RANKED[0],

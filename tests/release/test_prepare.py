@@ -21,6 +21,7 @@ from rangebound.release.noise.workload_publisher import WorkloadPublisher
 from rangebound.release.plan.groupings import public_keys
 from rangebound.release.prepare import allocations, prepare, prepared, total_error
 from rangebound.support import Interval, Union
+from tests.release.output.asked import asked
 from tests.release.plans import SUPPORTED, plan_data
 from tests.release.test_plan_pairs import FEWER, KEYS, plan_of, with_keys
 
@@ -50,21 +51,11 @@ def test_control_sound_plans_pass():
     assert explain(make_plan(plan_data(["clinic"], SUPPORTED, unit={"column": "person"})))
 
 
-def counts(number, **more):
-    return make_plan(
-        {
-            "budget": {"epsilon": 1.0, "delta": 1e-6},
-            **more,
-            "query": [{"name": f"q{at}", "kind": "count"} for at in range(number)],
-        }
-    )
-
-
 @pytest.mark.few(3)
 @pytest.mark.parametrize(("number", "most"), [(1, 1.36), (8, 11.4), (10, 13.37), (100, 42.25), (1000, 133.61)])
 def test_many_counts_share_one_account(number, most):
     """Plain sums give 1.41 times the number, a Gaussian account 4.22 times its root: see THEORY, 7."""
-    ready = prepare(counts(number))
+    ready = prepare(asked(*[{"kind": "count"}] * number, delta=1e-6))
     assert math.sqrt(ready.publishers[0].mse) <= most
     assert bool(ready.allocation.mu) == (number >= 10)
     if number > 1:
@@ -162,9 +153,8 @@ def test_the_shares_without_weights_are_those_with_the_least_error(asked, delta,
 
 def test_noise_that_is_truncated_to_a_support_with_gaps_is_never_taken_for_gaussian_noise():
     """With a gap it leaks more than Gaussian noise of its scale: twice the delta at epsilon 0.05 here."""
-    gap = {"name": "a", "kind": "count", "mechanism": "truncate Gaussian", "support": [[0, 5], [40, 100]]}
-    others = [{"name": str(at), "kind": "count"} for at in range(30)]
-    plan = make_plan({"budget": {"epsilon": 1.0, "delta": 1e-6}, "query": [gap, *others]})
+    gap = {"kind": "count", "mechanism": "truncate Gaussian", "support": [[0, 5], [40, 100]]}
+    plan = asked(gap, *[{"kind": "count"}] * 30, delta=1e-6)
     found = allocations(plan)[-1]
     share, sensitivity = found.questions[0], found.sensitivities[0]
     assert found.mu

@@ -44,8 +44,7 @@ def in_support(found):
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 5))])
 @pytest.mark.parametrize("times", [9, pytest.param(1000, marks=pytest.mark.long)])
 def test_every_number_is_in_its_support_over_many_releases_of_tiny_tables_at_epsilon_0_01(part, times):
-    data = plan_data([], SUPPORTED[part::5], unit=PEOPLE)
-    plan = make_plan({**data, "budget": {"epsilon": 0.01}})
+    plan = make_plan(plan_data([], SUPPORTED[part::5], unit=PEOPLE, budget={"epsilon": 0.01}))
     engines = [DuckDB(table(count, seed), threads=1) for count in (0, 1, 3) for seed in range(3)]
     for turn in range(times):
         found = release(plan, engines[turn % len(engines)], ledger=None)
@@ -61,9 +60,7 @@ def test_every_number_is_in_its_support_in_many_groups_at_epsilon_0_01(groups):
     rows = [(at, str(at % groups), odd[at % len(odd)], 30) for at in range(2 * groups)]
     data = pa.table({name: [row[at] for row in rows] for at, name in enumerate(("person", "clinic", "wait", "age"))})
     unit = {"column": "person", "rows": 2, "groups": 1}
-    plan = make_plan(
-        {**plan_data(["clinic"], SUPPORTED, unit=unit, keys={"clinic": clinics}), "budget": {"epsilon": 0.01}}
-    )
+    plan = make_plan(plan_data(["clinic"], SUPPORTED, unit=unit, keys={"clinic": clinics}, budget={"epsilon": 0.01}))
     found = release(plan, data, ledger=None)
     assert len({cell.key for cell in found.cells}) == groups
     in_support(found)

@@ -6,6 +6,7 @@ knows nothing of plans. Ranges hold all values, and contribution bounds all rows
 
 import dataclasses
 import datetime
+import itertools
 import math
 import random
 
@@ -280,23 +281,27 @@ SEEDS = pytest.mark.parametrize(
 )
 
 
+def rows_of_both(text, base, seed):
+    """The plan of a query, and the values of our rows and of DuckDB's."""
+    table = make_table(seed)
+    asked, found = answered(text, base, table)
+    return asked.plan, *([list(row.values()) for row in rows] for rows in (found.rows(), oracle(text, table)))
+
+
+def assert_near(text, ours, wanted, **tolerance):
+    assert len(ours) == len(wanted), text
+    for mine, true in zip(itertools.chain(*ours), itertools.chain(*wanted), strict=True):
+        same = mine == plain_key(true) if isinstance(mine, str) else math.isclose(mine, float(true), **tolerance)
+        assert same, (text, ours, wanted)
+
+
 @pytest.mark.few(5)
 @SEEDS
 @pytest.mark.parametrize("text", CHOSEN)
 def test_rows_are_chosen_and_ordered_as_duckdb_does(text, seeds):
     for seed in seeds:
-        table = make_table(seed)
-        rows = [list(row.values()) for row in answered(text, BASE, table)[1].rows()]
-        wanted = [list(row.values()) for row in oracle(text, table)]
-        if "nobody" in str(rows):
-            rows = [row for row in rows if row[0] != "nobody is here"]
-        assert len(rows) == len(wanted)
-        for one, other in zip(rows, wanted, strict=True):
-            for mine, true in zip(one, other, strict=True):
-                same = (
-                    mine == plain_key(true) if isinstance(mine, str) else math.isclose(mine, float(true), abs_tol=1e-3)
-                )
-                assert same, (text, rows, wanted)
+        _, rows, wanted = rows_of_both(text, BASE, seed)
+        assert_near(text, [row for row in rows if row[0] != "nobody is here"], wanted, abs_tol=1e-3)
 
 
 def test_a_value_stays_where_what_it_is_compared_with_is_missing():
@@ -336,13 +341,9 @@ STEPS = [
 def test_one_row_a_unit_first(inner, outer, seeds):
     text = f"WITH p AS (SELECT person, {inner} FROM visits GROUP BY person) SELECT {outer} FROM p"
     for seed in seeds:
-        asked, found = answered(text, {**OWNED, "unit": {"column": "person"}}, make_table(seed))
-        assert "per_unit" in asked.plan.to_toml()
-        ((mine,), (true,)) = (
-            [list(row.values()) for row in rows] for rows in (found.rows(), oracle(text, make_table(seed)))
-        )
-        for one, other in zip(mine, true, strict=True):
-            assert math.isclose(one, float(other), abs_tol=0.05), (text, mine, true)
+        plan, mine, true = rows_of_both(text, {**OWNED, "unit": {"column": "person"}}, seed)
+        assert "per_unit" in plan.to_toml()
+        assert_near(text, mine, true, abs_tol=0.05)
 
 
 AGGREGATES = {
@@ -363,13 +364,10 @@ def test_further_aggregates_are_duckdb_s(text, seeds):
     for seed in seeds:
         where = "WHERE wait IS NOT NULL AND age IS NOT NULL AND high IS NOT NULL"
         whole = f"SELECT wing, {text} AS c0 FROM visits {where} GROUP BY wing ORDER BY wing"
-        asked, found = answered(whole, BASE, make_table(seed))
-        assert asked.plan.query[0].kind == AGGREGATES[text]
-        mine = [row["c0"] for row in found.rows()]
-        true = [float(row["c0"]) for row in oracle(whole, make_table(seed))]
-        assert len(mine) == len(true) == 2
-        for one, other in zip(mine, true, strict=True):
-            assert math.isclose(one, other, rel_tol=1e-3, abs_tol=2e-3), (text, mine, true)
+        plan, mine, true = rows_of_both(whole, BASE, seed)
+        assert plan.query[0].kind == AGGREGATES[text]
+        assert len(mine) == 2
+        assert_near(text, mine, true, rel_tol=1e-3, abs_tol=2e-3)
 
 
 @SEEDS

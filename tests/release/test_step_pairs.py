@@ -22,7 +22,7 @@ from rangebound.release.sql.aggregate import _gather, aggregate
 from rangebound.release.sql.statements import statements
 from rangebound.release.sql.view import view
 from tests.release.pair_loss import CLOSE, PairLaw, check_stated, question_laws, question_losses, strategy_of
-from tests.release.plans import SALT, Written
+from tests.release.plans import SALT, Written, table_of
 from tests.release.test_plan_pairs import check_distances, note
 
 DAYS = [datetime.date(2025, 1, 1) + datetime.timedelta(days=at) for at in range(3)]
@@ -168,17 +168,13 @@ def pair_of(chance, *, owned, replaced):
     return sides
 
 
-def table(kinds, rows):
-    return pa.table({name: pa.array([row[at] for row in rows], kind) for at, (name, kind) in enumerate(kinds.items())})
-
-
 class Reader:
     """One engine for many pairs: the statements of a plan are written once, and the tables below them change."""
 
     def __init__(self, plan, ready, public):
         self.plan, self.ready = plan, ready
-        self.engine = DuckDB(table(VISITS, []), threads=1)
-        self.engine.give({"taken": table(TAKEN, []), "regions": public})
+        self.engine = DuckDB(table_of(VISITS, []), threads=1)
+        self.engine.give({"taken": table_of(TAKEN, []), "regions": public})
         seen = view(plan, self.engine)
         given = {"source": seen.source(SALT), "dialect": self.engine.dialect, "also": ready.hidden}
         found = statements(plan, seen.schema, SALT, **given)
@@ -187,10 +183,10 @@ class Reader:
     def found(self, side):
         """The coordinates of every question by key, and those of the hidden groupings of workloads."""
         connection = self.engine._connection
-        connection.register(self.engine._table._raw, table(VISITS, [row for rows, _ in side for row in rows]))
+        connection.register(self.engine._table._raw, table_of(VISITS, [row for rows, _ in side for row in rows]))
         for place, (other, _) in self.engine._others.items():
             if not place.public:
-                connection.register(other._raw, table(TAKEN, [row for _, rows in side for row in rows]))
+                connection.register(other._raw, table_of(TAKEN, [row for _, rows in side for row in rows]))
         results = [(each, self.engine.run(each.tree)) for each in self.statements]
         own, hidden = {}, {}
         for block in dict.fromkeys(each.block for each in self.statements):
@@ -250,20 +246,17 @@ def check_workload(ready, workload, before, after, strategies, most):
     return PairLaw(square=loss)
 
 
+TEN_THOUSAND = pytest.param(10_000 // (2 * len(PLANS)) + 1, marks=pytest.mark.long)
+
+
 @pytest.mark.few(2)
 @pytest.mark.claim("sensitivity")
+@pytest.mark.parametrize("pairs", [6, TEN_THOUSAND])
 @pytest.mark.parametrize("replaced", [False, True], ids=["add or remove", "replace"])
 @pytest.mark.parametrize("name", PLANS)
-def test_no_unit_moves_more_or_costs_more_than_the_plan_says(name, replaced):
-    most, _ = check(name, 6, replaced=replaced)
+def test_no_unit_moves_more_or_costs_more_than_the_plan_says(name, replaced, pairs):
+    most, _ = check(name, pairs, replaced=replaced)
     assert max(most.values()) > 0.3  # the pairs come near
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("replaced", [False, True], ids=["add or remove", "replace"])
-@pytest.mark.parametrize("name", PLANS)
-def test_nor_does_one_of_ten_thousand(name, replaced):
-    check(name, 10_000 // (2 * len(PLANS)) + 1, replaced=replaced)
 
 
 @pytest.mark.long
@@ -318,8 +311,8 @@ def test_control_owners_that_are_compared_as_numbers_are_caught():
         sides = []
         for taken in ([(1, "p", DAYS[0], 1.0)], []):
             with ExitStack() as stack:
-                engine = stack.enter_context(DuckDB(table(VISITS, visits)))
-                engine.give({"taken": table({**TAKEN, "who": pa.int64()}, taken)})
+                engine = stack.enter_context(DuckDB(table_of(VISITS, visits)))
+                engine.give({"taken": table_of({**TAKEN, "who": pa.int64()}, taken)})
                 patch = stack.enter_context(pytest.MonkeyPatch.context())
                 if kind is int:
                     patch.setattr(joined, "_keys", lambda *_: [int])

@@ -131,10 +131,6 @@ def in_time(base, question):
         "month": f"greatest(CAST(date_trunc('month', CAST({day} AS DATE)) AS DATE), DATE '{first}')",
     }
     found = {}
-
-    def note(group, key, part, n):
-        found[(*group[:at], str(key), *group[at:]), part] = n
-
     extra = "".join(f", {column}" for column in others)
     for part in ["", *question.get("totals", ["week", "month", "running"])]:
         if part == "running":
@@ -144,7 +140,7 @@ def in_time(base, question):
         else:
             query = f"SELECT {spans[part]} AS d{extra}, count(*) FROM v GROUP BY ALL"
         for key, *group, n in base.execute(query).fetchall():
-            note(tuple(group), key, part, n)
+            found[(*group[:at], str(key), *group[at:]), part] = n
     return found
 
 
