@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression as Plain
 
-from rangebound.learn.sklearn import LogisticRegression, row_sums
+from rangebound.learn.sklearn import LogisticRegression
 from rangebound.learn.sklearn.logistic_regression import gradient_rows, gradients
 
 BOUNDS = np.array([4.5, 2.0, 1.0, 0.0]), np.array([7.5, 4.5, 7.0, 2.5])
@@ -51,20 +51,6 @@ def test_the_gradient_is_that_of_the_loss() -> None:
             moved[at] = 1e-6
             slope = (loss(row, weights + moved) - loss(row, weights - moved)) / 2e-6
             assert found[i][at] == pytest.approx(slope, abs=1e-8)
-
-
-def test_a_gradient_is_the_same_whoever_is_beside_it() -> None:
-    draw = np.random.default_rng(3)
-    rows = gradient_rows(draw.uniform(-1, 1, (67, 9)), draw.integers(0, 4, 67), np.full(9, -1.0), np.ones(9))
-    weights = draw.standard_normal((10, 4)) * 5.0
-    found = gradients(rows, weights)
-    for i in range(67):
-        for j in (i + 1, 67):
-            assert (gradients(rows[i:j], weights)[0] == found[i]).all()
-    scores = row_sums.scores(rows[:, :-1], weights)  # the control: powers of scores less the largest of all rows
-    whole, alone = (np.exp2(scores - top) for top in (scores.max(), scores.max(axis=1, keepdims=True)))
-    chances = [each / each.sum(axis=1, keepdims=True) for each in (whole, alone)]
-    assert (chances[0] != chances[1]).any()
 
 
 def test_probabilities_are_probabilities() -> None:
