@@ -13,15 +13,7 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, SubsetRandomSampler, TensorDataset
 
 import rangebound as rb
-from rangebound.learn.torch import (
-    Adaptive,
-    Elementwise,
-    Euclidean,
-    FisherWatcher,
-    PrivacyEngine,
-    RenyiWatcher,
-    privacy_engine,
-)
+from rangebound.learn.torch import Adaptive, Elementwise, Euclidean, FisherWatcher, PrivacyEngine, RenyiWatcher
 from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.step_mechanism import step_mechanism
 from tests.learn.torch.models import NoNoise, chain, data, linear, private, simple, train
@@ -40,6 +32,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"clipping": Euclidean(clip=1.0), **BOUNDED}, "Elementwise"),
     ({"clipping": Adaptive(clip=1.0), **BOUNDED}, "Euclidean clipping"),
     ({"clipping": Adaptive(clip=1.0), "watchers": (RenyiWatcher(),)}, "Euclidean"),
+    *(({"clipping": Euclidean(clip=1.0), "watchers": (each(),)}, "Euclidean") for each in (RenyiWatcher, FisherWatcher)),
+    ({"batch_size": 3, "watchers": (RenyiWatcher(),)}, "all examples"),
     ({"clipping": Adaptive(clip=1.0, tally_noise=0.5), "noise_multiplier": 2.0}, "above half the noise multiplier"),
     ({"inner": torch.optim.LBFGS}, "LBFGS"),  # which asks again
     ({"chunk_size": 0}, "chunk_size"),
@@ -226,16 +220,6 @@ def test_members_are_those_of_the_batch(members: list[int]) -> None:
         with pytest.raises(Refused, match="members"):
             optimizer.backward(a[:2], b[:2], members=np.asarray(members))
         optimizer.backward(a[:2], b[:2], members=np.asarray([2, 1]))
-
-
-def test_processes_must_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process with fewer examples has a higher rate, of which the account of the others would know nothing."""
-    others = [repr((1, 2))]
-    gathered = lambda found, mine: found.__setitem__(slice(None), [mine, *others])  # noqa: E731
-    monkeypatch.setattr(privacy_engine.dist, "all_gather_object", gathered)
-    privacy_engine._agree((1, 2), 2)
-    with pytest.raises(Refused, match="whole dataset"):
-        privacy_engine._agree((1, 3), 2)
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "random-allocation"])

@@ -178,14 +178,8 @@ def test_poisson_batches(stated: dict[str, Any], relation: Relation) -> None:
 
 
 def test_an_ordinary_dataset_is_sampled_too() -> None:
-    class Pairs(torch.utils.data.Dataset):  # type: ignore[type-arg]
-        def __len__(self) -> int:
-            return 5
-
-        def __getitem__(self, i: int) -> tuple[torch.Tensor, int]:
-            return torch.full((6,), float(i)), i % 3
-
-    engine, optimizer, loader = private(linear(), Pairs(), batch_size=1)
+    pairs = [(torch.full((6,), float(i)), i % 3) for i in range(5)]
+    engine, optimizer, loader = private(linear(), pairs, batch_size=1)
     train(optimizer, loader, 12)
     assert engine.steps == 12
 

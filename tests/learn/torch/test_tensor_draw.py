@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -202,14 +203,13 @@ def test_a_graph_that_did_not_run_publishes_nothing(monkeypatch, runs):
     key, own = torch.zeros(8, dtype=torch.int32), location.clone()
     found = tensor_draw._once(constants, key, own)
 
-    class Graph:
-        def replay(self):
-            for old, new in zip(found, tensor_draw._once(constants, key, own), strict=True):
-                if runs:
-                    old.copy_(new)
+    def replay():
+        for old, new in zip(found, tensor_draw._once(constants, key, own), strict=True):
+            if runs:
+                old.copy_(new)
 
     stale = found[0].clone()
-    captured = tensor_draw._CapturedDraw(graph=Graph(), key=key, location=own, found=found)
+    captured = tensor_draw._CapturedDraw(graph=SimpleNamespace(replay=replay), key=key, location=own, found=found)
     monkeypatch.setattr(tensor_draw, "_repeated", lambda m, c, key, at: tensor_draw._replayed(captured, key, at))
     if runs:
         assert not torch.equal(tensor_draw.release_in_place(mechanism, location, graphs=True), stale)
