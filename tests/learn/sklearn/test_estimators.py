@@ -188,6 +188,7 @@ WRONG: dict[Any, list[tuple[dict[str, Any], str]]] = {
     LinearRegression: [*ENDS, *LONG],
     LogisticRegression: [
         *LONG, ({"steps": 0}, "steps=0"), ({"steps": 1.5}, "steps=1.5: must be an integer"),
+        ({"steps": True}, "steps=True: must be an integer"), ({"steps": "1"}, "steps='1': must be an integer"),
         ({"learning_rate": 0.0}, "learning_rate=0"), ({"learning_rate": 1e308}, "learning_rate=1e.308: must be"),
         ({"penalty": -1.0}, "penalty=-1"), ({"penalty": 1e308}, "penalty=1e.308: must be at most"),
     ],

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, norm
 
-from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.gdp import is_private
 from rangebound.learn.sklearn import row_sums
 from rangebound.learn.sklearn.clusters import squared_distances
@@ -65,14 +64,6 @@ def test_control_chances_by_the_largest_score_of_all_rows_depend_on_others() -> 
     assert (chances[0] != chances[1]).any()
 
 
-def test_products_have_the_square_of_the_length() -> None:
-    rows = np.random.default_rng(4).standard_normal((20, 5))
-    found = row_sums.products(rows)
-    np.testing.assert_allclose((found**2).sum(axis=1), (rows**2).sum(axis=1) ** 2)
-    for row, each in zip(rows, found, strict=True):
-        np.testing.assert_allclose(row_sums.symmetric(each, 5), np.outer(row, row))
-
-
 def test_the_noise_is_gaussian_of_the_stated_scale() -> None:
     mu, length = 0.5, 3.0
     drawn = row_sums.noisy(np.full(16_000, QUANTA, dtype=np.int64), length, mu)
@@ -99,16 +90,3 @@ def test_missing_values_are_in_the_middle_and_others_are_clipped() -> None:
     x = np.array([[math.nan, -5.0, 7.0, 2.5, math.inf, -math.inf]]).T
     ends = np.zeros(1), np.full(1, 5.0)
     assert row_sums.centred(x, *ends)[:, 0].tolist() == [0.0, -1.0, 1.0, 0.0, 1.0, -1.0]
-
-
-def test_arguments_are_checked() -> None:
-    assert row_sums.fraction("clip", 1.0) == 1.0
-    assert (row_sums.whole("steps", 1, 5), row_sums.whole("steps", np.int64(5), 5)) == (1, 5)
-    for wrong in (0, 6, -1):
-        with pytest.raises(ArgumentError, match="between 1 and 5"):
-            row_sums.whole("steps", wrong, 5)
-    for kind in (True, 1.0, "1", None):
-        with pytest.raises(ArgumentTypeError, match="must be an integer"):
-            row_sums.whole("steps", kind, 5)
-    with pytest.raises(ArgumentError, match="delta=0"):
-        row_sums.budget_mu(1.0, 0.0)

@@ -13,7 +13,15 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, SubsetRandomSampler, TensorDataset
 
 import rangebound as rb
-from rangebound.learn.torch import Adaptive, Elementwise, Euclidean, FisherWatcher, PrivacyEngine, RenyiWatcher
+from rangebound.learn.torch import (
+    Adaptive,
+    Elementwise,
+    Euclidean,
+    FisherWatcher,
+    PrivacyEngine,
+    RenyiWatcher,
+    privacy_engine,
+)
 from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.step_mechanism import step_mechanism
 from tests.learn.torch.models import NoNoise, chain, data, linear, private, simple, train
@@ -221,6 +229,15 @@ def test_members_are_those_of_the_batch(members: list[int]) -> None:
         with pytest.raises(Refused, match="members"):
             optimizer.backward(a[:2], b[:2], members=np.asarray(members))
         optimizer.backward(a[:2], b[:2], members=np.asarray([2, 1]))
+
+
+def test_processes_must_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process with fewer examples has a higher rate, of which the account of the others would know nothing."""
+    gathered = lambda found, mine: found.__setitem__(slice(None), [mine, repr((1, 2))])  # noqa: E731
+    monkeypatch.setattr(privacy_engine.dist, "all_gather_object", gathered)
+    privacy_engine._agree((1, 2), 2)
+    with pytest.raises(Refused, match="whole dataset"):
+        privacy_engine._agree((1, 3), 2)
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "random-allocation"])
