@@ -20,15 +20,6 @@ BIT = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
 FLIP = rb.Table(query=BIT, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
 
 
-def large(epsilon=1.0):
-    """321 inputs and outputs, 32 steps to a sensitivity, near the edge of the claim."""
-    query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
-    places = np.linspace(0, 10, 321)
-    return rb.Table.from_probabilities(
-        query=query, inputs=places, outputs=places, probabilities=stairs(321, 32, 0.7), epsilon=epsilon
-    )
-
-
 @pytest.mark.parametrize("seed", range(25))
 def test_true_claims_are_proved_and_false_ones_refuted(seed):
     table = random_table(np.random.default_rng(seed))
@@ -52,7 +43,9 @@ def test_true_claims_are_proved_and_false_ones_refuted(seed):
 
 
 def test_the_claim_that_a_table_carries_is_proved():
-    table = large()
+    query, places = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0), np.linspace(0, 10, 321)
+    laws = stairs(321, 32, 0.7)  # 32 steps to a sensitivity, near the edge of the claim
+    table = rb.Table.from_probabilities(query=query, inputs=places, outputs=places, probabilities=laws, epsilon=1.0)
     certificate = rb.certify(table)
     assert (certificate.epsilon, certificate.delta) == (1.0, 0.0)
     assert certificate.mechanism.claim == rb.Claim(epsilon=1.0)

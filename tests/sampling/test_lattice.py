@@ -31,16 +31,12 @@ def lattice_for(m: rb.Mechanism, step: float | None) -> Lattice | None:
     return default_lattice(m.noise, m.shape) if step is None else lattice_of(step)
 
 
-def draws(m: rb.Mechanism, step: float | None, count: int) -> np.ndarray:
-    answers = np.random.default_rng(1).uniform(-1, 2, count) * 5 * m.noise.scale + m.query.range.hull.lower
-    return m.release(answers, step=step)
-
-
 @pytest.mark.few(100)
 @pytest.mark.parametrize(("m", "step"), [*random_mechanisms(50), *((m, None) for m in mechanisms())], ids=name)
 def test_every_number_is_on_the_lattice_and_in_the_support(m, step):
     lattice = lattice_for(m, step)
-    published = draws(m, step, DRAWS)
+    answers = np.random.default_rng(1).uniform(-1, 2, DRAWS) * 5 * m.noise.scale + m.query.range.hull.lower
+    published = m.release(answers, step=step)
     assert all(allowed(m, lattice, y) for y in published.tolist())
     assert not np.signbit(published[published == 0.0]).any()
 

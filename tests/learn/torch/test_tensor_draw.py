@@ -31,14 +31,11 @@ def step(kind: str) -> rb.Mechanism:
     return step_mechanism(clipping=Elementwise(clip=0.5), noise_multiplier=2.0, bounding=bounding, support=support)
 
 
-def key_of(secret: bytes, device: str):
-    return torch.frombuffer(bytearray(secret), dtype=torch.int32).to(device)
-
-
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_cipher_is_chacha20(device):
     secret = bytes(range(100, 132))
-    found = tensor_draw.keystream(key_of(secret, device), 1003).cpu().numpy().view(np.uint64)
+    key = torch.frombuffer(bytearray(secret), dtype=torch.int32).to(device)
+    found = tensor_draw.keystream(key, 1003).cpu().numpy().view(np.uint64)
     assert found.tolist() == [tensor_draw.word(secret, i) for i in range(1003)]
 
 
