@@ -60,12 +60,10 @@ def test_decimals_are_those_that_are_written(file):
     [
         ("", "must not be empty"),
         ("x,0,1\n", "must have a line of outputs"),
-        ("x\n0\n", "must have a line of outputs"),
         ("x,0,1\n0,0.5\n", ":2: must have 3 cells"),
         ("x,0,1\n0,0.5,0.6\n", "line 2 must be zero or more and sum to 1"),
         ("x,0,1\n0,1.5,-0.5\n", "line 2 must be zero or more"),
         ("x,0,1\n0,a,0.5\n", ":2: 'a' must be a decimal number"),
-        ("x,0,1\n0,nan,0.5\n", "must be a decimal number"),
         ("x,0,1\n0,1e-999999999,1\n", "must be a decimal number"),
         ("x,0,1e399\n0,0.5,0.5\n", "must fit into doubles"),
     ],

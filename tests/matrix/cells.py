@@ -116,7 +116,7 @@ def quick_cells(cells: Iterable[Cell]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("cell", cases, ids=str)
 
 
-def every_cell_with(name: str, values: Iterable[float]) -> pytest.MarkDecorator:
+def every_cell_with(name: str, values: Iterable[Hashable]) -> pytest.MarkDecorator:
     """The same beside values of another argument, each of which is met with every part."""
     pairs = covering(
         itertools.product(ALLOWED, values), lambda pair: [*parts(pair[0]), *((part, pair[1]) for part in pair[0])]

@@ -69,30 +69,21 @@ def test_pure_epsilon(cell: Cell) -> None:
     assert mechanism.epsilon() == worst.upper
 
 
-@pytest.mark.few(5)
-@every_cell_with("epsilon", [0.5, 2.0])
-def test_delta(cell: Cell, epsilon: float) -> None:
-    mechanism = cell.mechanism()
-    with deadline(cell):
-        worst = worst_delta(mechanism.setting, epsilon)
-    is_enclosure(worst)
-    covers(mechanism, worst, delta_at(mechanism, epsilon), seed=22)
-    if worst.lower > 0.0 and np.isfinite(worst.pair).all():
-        attained(mechanism, worst, rb.hockey_stick(*map(mechanism.law, worst.pair), epsilon))
+NUMBERS = {"delta": (worst_delta, delta_at, rb.hockey_stick), "renyi": (worst_renyi, renyi_at, rb.renyi)}
 
 
-@pytest.mark.few(9)
-@every_cell_with("order", [1.5, 8.0])
-def test_renyi(cell: Cell, order: float) -> None:
-    mechanism = cell.mechanism()
+@pytest.mark.few(14)
+@every_cell_with("number", [("delta", 0.5), ("delta", 2.0), ("renyi", 1.5), ("renyi", 8.0)])
+def test_delta_and_renyi(cell: Cell, number: tuple[str, float]) -> None:
+    mechanism, (worst_of, of_pairs, of_laws), level = cell.mechanism(), NUMBERS[number[0]], number[1]
     # Seen from far outside, the atoms of a rounded Gaussian vary so fast that many cells are needed.
-    patience = 60.0 if (str(cell), order) == ("gaussian-quantize-grid-line", 8.0) else PATIENCE_S
+    patience = 60.0 if (str(cell), number) == ("gaussian-quantize-grid-line", ("renyi", 8.0)) else PATIENCE_S
     with deadline(cell, patience):
-        worst = worst_renyi(mechanism.setting, order)
+        worst = worst_of(mechanism.setting, level)
     is_enclosure(worst)
-    covers(mechanism, worst, renyi_at(mechanism, order), seed=23)
+    covers(mechanism, worst, of_pairs(mechanism, level), seed=22)
     if 0.0 < worst.lower < math.inf and np.isfinite(worst.pair).all():
-        attained(mechanism, worst, rb.renyi(*map(mechanism.law, worst.pair), order))
+        attained(mechanism, worst, of_laws(*map(mechanism.law, worst.pair), level))
 
 
 @pytest.mark.few(9)

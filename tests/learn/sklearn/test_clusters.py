@@ -8,7 +8,6 @@ from sklearn.cluster import KMeans as Plain
 from sklearn.datasets import load_iris
 
 from rangebound.learn.sklearn import KMeans, clusters
-from rangebound.learn.sklearn.clusters import squared_distances
 from rangebound.learn.sklearn.row_sums import centred
 
 BOUNDS = np.array([4.5, 2.0, 1.0, 0.0]), np.array([7.5, 4.5, 7.0, 2.5])
@@ -28,14 +27,6 @@ def test_without_noise_it_is_that_of_scikit_learn_from_the_same_start(monkeypatc
     np.testing.assert_allclose(ours.transform(inside), plain.transform(rows), atol=1e-2)
     noisy = KMeans(epsilon=0.01, bounds=BOUNDS, clusters=3, steps=30).fit(x)  # the control
     assert np.abs((noisy.cluster_centers_ - middle) / half - plain.cluster_centers_).max() > 0.1
-
-
-def test_a_row_is_the_same_whoever_is_beside_it() -> None:
-    draw = np.random.default_rng(2)
-    rows, centres = draw.uniform(-1, 1, (61, 9)), draw.uniform(-1, 1, (5, 9))
-    whole = squared_distances(rows, centres)
-    assert all((squared_distances(rows[i : i + 1], centres)[0] == whole[i]).all() for i in range(61))
-    np.testing.assert_allclose(whole, ((rows[:, None] - centres) ** 2).sum(axis=2))
 
 
 def test_centres_stay_in_range_and_nothing_is_about_the_rows() -> None:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, norm
 
-from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.gdp import is_private
 from rangebound.learn.sklearn import row_sums
+from rangebound.learn.sklearn.clusters import squared_distances
+from rangebound.learn.sklearn.logistic_regression import gradient_rows, gradients
 from rangebound.learn.sklearn.row_sums import QUANTA
 
 
@@ -40,22 +41,27 @@ def test_rows_that_float_arithmetic_leaves_too_long_are_shortened(monkeypatch: p
     assert found[1].tolist() == [math.trunc(0.6 * QUANTA)] * 2
 
 
-def test_a_row_is_the_same_whoever_is_beside_it() -> None:
+@pytest.mark.parametrize("of_rows", ["scores", "clipped", "squared_distances", "gradients"])
+def test_a_row_is_the_same_whoever_is_beside_it(of_rows: str) -> None:
     draw = np.random.default_rng(2)
     rows, weights = draw.uniform(-1, 1, (61, 33)), draw.standard_normal((33, 5))
-    whole = row_sums.scores(rows, weights), row_sums.clipped(rows, 0.7)
-    for i in range(61):
-        for j in (i + 1, 61):
-            assert (row_sums.scores(rows[i:j], weights)[0] == whole[0][i]).all()
-            assert (row_sums.clipped(rows[i:j], 0.7)[0] == whole[1][i]).all()
+    if of_rows == "gradients":
+        rows = gradient_rows(rows[:, :32], draw.integers(0, 5, 61), np.full(32, -1.0), np.ones(32))
+    found: Any = {
+        "scores": lambda part: row_sums.scores(part, weights),
+        "clipped": lambda part: row_sums.clipped(part, 0.7),
+        "squared_distances": lambda part: squared_distances(part, weights.T),
+        "gradients": lambda part: gradients(part, 5.0 * weights),
+    }[of_rows]
+    whole = found(rows)
+    assert all((found(rows[i:j])[0] == whole[i]).all() for i in range(61) for j in (i + 1, 61))
 
 
-def test_products_have_the_square_of_the_length() -> None:
-    rows = np.random.default_rng(4).standard_normal((20, 5))
-    found = row_sums.products(rows)
-    np.testing.assert_allclose((found**2).sum(axis=1), (rows**2).sum(axis=1) ** 2)
-    for row, each in zip(rows, found, strict=True):
-        np.testing.assert_allclose(row_sums.symmetric(each, 5), np.outer(row, row))
+def test_control_chances_by_the_largest_score_of_all_rows_depend_on_others() -> None:
+    scores = 5.0 * np.random.default_rng(3).standard_normal((67, 4))
+    whole, alone = (np.exp2(scores - top) for top in (scores.max(), scores.max(axis=1, keepdims=True)))
+    chances = [each / each.sum(axis=1, keepdims=True) for each in (whole, alone)]
+    assert (chances[0] != chances[1]).any()
 
 
 def test_the_noise_is_gaussian_of_the_stated_scale() -> None:
@@ -84,16 +90,3 @@ def test_missing_values_are_in_the_middle_and_others_are_clipped() -> None:
     x = np.array([[math.nan, -5.0, 7.0, 2.5, math.inf, -math.inf]]).T
     ends = np.zeros(1), np.full(1, 5.0)
     assert row_sums.centred(x, *ends)[:, 0].tolist() == [0.0, -1.0, 1.0, 0.0, 1.0, -1.0]
-
-
-def test_arguments_are_checked() -> None:
-    assert row_sums.fraction("clip", 1.0) == 1.0
-    assert (row_sums.whole("steps", 1, 5), row_sums.whole("steps", np.int64(5), 5)) == (1, 5)
-    for wrong in (0, 6, -1):
-        with pytest.raises(ArgumentError, match="between 1 and 5"):
-            row_sums.whole("steps", wrong, 5)
-    for kind in (True, 1.0, "1", None):
-        with pytest.raises(ArgumentTypeError, match="must be an integer"):
-            row_sums.whole("steps", kind, 5)
-    with pytest.raises(ArgumentError, match="delta=0"):
-        row_sums.budget_mu(1.0, 0.0)

@@ -84,7 +84,6 @@ def test_the_split_is_the_formula_of_the_paper_rounded_up(multiplier: float, tal
     assert found == pytest.approx((multiplier**-2 - (2.0 * tally_noise) ** -2) ** -0.5, rel=1e-12)
     spent = 1 / Fraction(found) ** 2 + 1 / (4 * Fraction(tally_noise) ** 2)
     assert spent <= 1 / Fraction(multiplier) ** 2  # exactly
-    assert 1 / Fraction(multiplier) ** 2 + 1 / (4 * Fraction(tally_noise) ** 2) > 1 / Fraction(multiplier) ** 2
 
 
 def test_the_two_releases_cost_what_somebody_else_computes() -> None:
@@ -154,15 +153,12 @@ def test_the_norm_is_saved_and_restored() -> None:
 
 @pytest.mark.parametrize("speed", [100.0, 1e3, 1e300])
 def test_a_large_speed_ends_at_the_bounds(speed: float) -> None:
-    """An exponential of more than 709 is no float; the control is the formula itself."""
+    """An exponential of more than 709 is no float."""
     control = ClipController(Adaptive(clip=1.0, speed=speed), 1.0, 10.0)
     for released, expected in ((-1e9, 1e20), (1e9, 1e-20), (1e9, 1e-20)):
         for _ in range(3):
             control.follow(released)
         assert control.clipping.clip == expected
-    if speed > 709.0:
-        with pytest.raises(OverflowError):
-            math.exp(speed)
 
 
 @pytest.mark.parametrize("released", [-3.0, 0.4, 7.0])

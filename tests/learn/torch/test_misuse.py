@@ -40,6 +40,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"clipping": Euclidean(clip=1.0), **BOUNDED}, "Elementwise"),
     ({"clipping": Adaptive(clip=1.0), **BOUNDED}, "Euclidean clipping"),
     ({"clipping": Adaptive(clip=1.0), "watchers": (RenyiWatcher(),)}, "Euclidean"),
+    ({"clipping": Euclidean(clip=1.0), "watchers": (RenyiWatcher(),)}, "Euclidean"),
+    ({"clipping": Euclidean(clip=1.0), "watchers": (FisherWatcher(),)}, "Euclidean"),
+    ({"batch_size": 3, "watchers": (RenyiWatcher(),)}, "all examples"),
     ({"clipping": Adaptive(clip=1.0, tally_noise=0.5), "noise_multiplier": 2.0}, "above half the noise multiplier"),
     ({"inner": torch.optim.LBFGS}, "LBFGS"),  # which asks again
     ({"chunk_size": 0}, "chunk_size"),
@@ -230,8 +233,7 @@ def test_members_are_those_of_the_batch(members: list[int]) -> None:
 
 def test_processes_must_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process with fewer examples has a higher rate, of which the account of the others would know nothing."""
-    others = [repr((1, 2))]
-    gathered = lambda found, mine: found.__setitem__(slice(None), [mine, *others])  # noqa: E731
+    gathered = lambda found, mine: found.__setitem__(slice(None), [mine, repr((1, 2))])  # noqa: E731
     monkeypatch.setattr(privacy_engine.dist, "all_gather_object", gathered)
     privacy_engine._agree((1, 2), 2)
     with pytest.raises(Refused, match="whole dataset"):

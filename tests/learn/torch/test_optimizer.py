@@ -13,6 +13,7 @@ import rangebound as rb
 from rangebound.learn.torch import Elementwise, InsecureTorchNoise, Relation, SecureNoise
 from rangebound.learn.torch.step_mechanism import step_mechanism
 from tests.learn.torch.models import CRITERION, NoNoise, chain, data, linear, private, simple, train
+from tests.statistical.test_goodness_of_fit import p_value
 
 BOUNDINGS: list[tuple[Any, Any]] = [
     (rb.UNBOUNDED, None),
@@ -21,18 +22,6 @@ BOUNDINGS: list[tuple[Any, Any]] = [
     (rb.QUANTIZE, rb.Grid(step=2.0, within=rb.Interval(-1.0, 1.0))),
     (rb.QUANTIZE, rb.Grid(step=0.5, within=rb.Interval(-1.0, 1.0))),
 ]
-
-
-def p_value(mechanism: rb.Mechanism, location: float, drawn: np.ndarray) -> float:
-    """Chi-square of draws against the law: atoms by themselves, the rest in cells between quantiles."""
-    law = mechanism.law(location)
-    cuts = np.unique([float(law.quantile(u)) for u in np.linspace(0.05, 0.95, 19)])
-    edges = [-np.inf, *cuts, np.inf]
-    expected = np.diff([0.0, *(float(law.cdf(c)) for c in cuts), 1.0]) * len(drawn)
-    counted, _ = np.histogram(-drawn, bins=-np.asarray(edges)[::-1])  # cells are open on the left
-    counted = counted[::-1]
-    kept = expected > 5.0
-    return float(stats.chisquare(counted[kept], expected[kept] * counted[kept].sum() / expected[kept].sum()).pvalue)
 
 
 @pytest.mark.few(3)
@@ -56,11 +45,12 @@ def test_the_released_coordinate_has_the_law(bounding: Any, support: Any, source
         assert released.min() >= support.hull.lower - 1e-6
         assert released.max() <= support.hull.upper + 1e-6
     exact = mechanism.release(np.full(20_000, -0.5)) if source == "secure" else released
-    assert p_value(mechanism, -0.5, exact) > 1e-8
+    cuts = np.unique(mechanism.law(-0.5).quantile(np.linspace(0.05, 0.95, 19)))
+    assert p_value(exact, mechanism, -0.5, cuts) > 1e-8
     if bounding is not rb.QUANTIZE:  # single precision of the gradient keeps atoms, and moves the rest by 1e-7
-        assert p_value(mechanism, -0.5, released) > 1e-8
+        assert p_value(released, mechanism, -0.5, cuts) > 1e-8
     half = step_mechanism(clipping=Elementwise(clip=0.5), noise_multiplier=0.8, bounding=bounding, support=support)
-    assert p_value(mechanism, -0.5, half.release(np.full(20_000, -0.5))) < 1e-9  # the control: half the noise
+    assert p_value(half.release(np.full(20_000, -0.5)), mechanism, -0.5, cuts) < 1e-9  # the control: half the noise
 
 
 @pytest.mark.parametrize(
@@ -178,14 +168,8 @@ def test_poisson_batches(stated: dict[str, Any], relation: Relation) -> None:
 
 
 def test_an_ordinary_dataset_is_sampled_too() -> None:
-    class Pairs(torch.utils.data.Dataset):  # type: ignore[type-arg]
-        def __len__(self) -> int:
-            return 5
-
-        def __getitem__(self, i: int) -> tuple[torch.Tensor, int]:
-            return torch.full((6,), float(i)), i % 3
-
-    engine, optimizer, loader = private(linear(), Pairs(), batch_size=1)
+    pairs = [(torch.full((6,), float(i)), i % 3) for i in range(5)]
+    engine, optimizer, loader = private(linear(), pairs, batch_size=1)
     train(optimizer, loader, 12)
     assert engine.steps == 12
 

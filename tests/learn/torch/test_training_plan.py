@@ -1,10 +1,14 @@
 """A plan before training: the epsilons of the account, and of dp_accounting, in a table."""
 
+from typing import Any
+
 import pytest
 
 from rangebound.errors import RangeboundError
 from rangebound.learn.torch import Elementwise, Euclidean, PrivacyEngine
 from tests.learn.torch.models import simple, train
+
+RUN: dict[str, Any] = {"examples": 20, "delta": 1e-5, "noise_multipliers": 4.0, "batches": 20, "epochs": 1}
 
 
 @pytest.mark.slow
@@ -32,22 +36,19 @@ def test_a_plan_agrees_with_dp_accounting() -> None:
 
 
 def test_elementwise_plans_count_coordinates() -> None:
+    quiet = {**RUN, "noise_multipliers": 8.0}
     found = [
-        PrivacyEngine.plan(
-            examples=10, delta=1e-5, noise_multipliers=8.0, batches=10, epochs=1, clipping=clipping, coordinates=n
-        ).runs[0].epsilon
+        PrivacyEngine.plan(**quiet, clipping=clipping, coordinates=n).runs[0].epsilon
         for clipping, n in ((Elementwise(clip=0.5), 4), (Elementwise(clip=0.5), 1), (None, 4))
-    ]  # fmt: skip
+    ]
     assert found[0] > 1.9 * found[1]
     assert found[1] == pytest.approx(found[2], rel=1e-9)
     with pytest.raises(RangeboundError, match="coordinates: missing"):  # one would be far too small an epsilon
-        PrivacyEngine.plan(
-            examples=10, delta=1e-5, noise_multipliers=8.0, batches=10, epochs=1, clipping=Elementwise(clip=0.5)
-        )
+        PrivacyEngine.plan(**quiet, clipping=Elementwise(clip=0.5))
 
 
 def test_a_plan_is_printed_as_a_table_rounded_up() -> None:
-    plan = PrivacyEngine.plan(examples=20, delta=1e-5, noise_multipliers=(4.0, 16.0), batches=20, epochs=(1, 4))
+    plan = PrivacyEngine.plan(**{**RUN, "noise_multipliers": (4.0, 16.0), "epochs": (1, 4)})
     lines = repr(plan).splitlines()
     assert lines[0] == "epsilon at delta 1e-05"
     assert lines[1].split() == ["batch", "epochs", "steps", "noise", "4", "noise", "16"]
@@ -64,6 +65,4 @@ def test_a_plan_is_printed_as_a_table_rounded_up() -> None:
 )
 def test_wrong_numbers_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(RangeboundError, match=next(iter(wrong)).removesuffix("s")):
-        PrivacyEngine.plan(
-            **{"examples": 20, "delta": 1e-5, "noise_multipliers": 4.0, "batches": 20, "epochs": 1, **wrong}
-        )
+        PrivacyEngine.plan(**{**RUN, **wrong})

@@ -1,5 +1,7 @@
 """Passes as CUDA graphs find what passes find; what a graph is kept for."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -7,7 +9,7 @@ from rangebound.learn.torch import Elementwise, Euclidean
 from rangebound.learn.torch.gradients import captured_pass
 from rangebound.learn.torch.gradients.captured_pass import CapturedPasses, _key
 from rangebound.learn.torch.gradients.per_example import clipped_sum
-from tests.learn.torch.models import CRITERION, SHAPES, data, images
+from tests.learn.torch.models import CRITERION, SHAPES, Built, data, images
 
 CLIP = Elementwise(clip=0.01)
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -79,30 +81,18 @@ def test_a_captured_pass_follows_the_parameters_and_leaves_out_examples_that_are
 
 @on_gpu
 def test_a_module_that_cannot_be_captured_is_run_as_it_is():
-    class Branching(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = torch.nn.Linear(3, 2)
-
-        def forward(self, x):
-            torch.cuda.synchronize()
-            return self.layer(x)
+    def run(m, x):
+        torch.cuda.synchronize()
+        return m.layer(x)
 
     x, y = torch.randn(8, 3).cuda(), torch.zeros(8, dtype=torch.long).cuda()
-    module, captured = Branching().cuda(), CapturedPasses()
+    module, captured = Built(run, layer=torch.nn.Linear(3, 2)).cuda(), CapturedPasses()
     wanted, _ = clipped_sum(module, CRITERION, x, y, Euclidean(clip=0.5), 2**24, 8)
     for _ in range(3):
         found, _ = clipped_sum(module, CRITERION, x, y, Euclidean(clip=0.5), 2**24, 8, captured)
         for name, sums in wanted.items():
             torch.testing.assert_close(found[name], sums)
     assert captured.refused
-
-
-class _Pretended:
-    """In place of a graph: what replaying it does, on the processor."""
-
-    def __init__(self, replay) -> None:
-        self.replay = replay
 
 
 @pytest.mark.parametrize("runs", [True, False])
@@ -117,7 +107,7 @@ def test_a_graph_that_did_not_run_gives_no_sums_of_earlier_examples(monkeypatch,
         sums, losses, squares = passed(own, y, len(x))
         replay = (lambda: sums["weight"].copy_(passed(own, y, len(x))[0]["weight"])) if runs else (lambda: None)
         return captured_pass._Captured(
-            source=passed, graph=_Pretended(replay), x=own, y=y.clone(), count=[len(x)],
+            source=passed, graph=SimpleNamespace(replay=replay), x=own, y=y.clone(), count=[len(x)],
             counted=torch.ones(len(x), dtype=torch.bool), joined=sums["weight"], sizes={"weight": 3}, losses=losses,
             squares=squares,
         )  # fmt: skip

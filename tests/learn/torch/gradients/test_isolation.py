@@ -260,13 +260,6 @@ def test_a_wrong_order_of_examples_is_caught(monkeypatch: pytest.MonkeyPatch) ->
         assert moved_by_others(*CASES["LSTM"], Elementwise(clip=0.01)) < 1e-3
 
 
-def test_vmap_itself_reads_the_table_of_another_example() -> None:
-    """The control of the tokens above: what torch does with a token that an example's own table does not have."""
-    tables = torch.arange(12.0).reshape(2, 6, 1)
-    found = torch.func.vmap(F.embedding)(torch.tensor([[8], [1]]), tables)
-    assert found.flatten().tolist() == [8.0, 7.0]
-
-
 def writing(module: Any, x: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
         module.b.weight.mul_(0.9)

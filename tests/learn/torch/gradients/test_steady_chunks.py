@@ -107,14 +107,6 @@ def tried(rows: Rows, module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> St
     return steady_chunk(Route(separate=False), module, maker, x, y, CLIPS[1], 6, 6)
 
 
-def blank() -> nn.Module:
-    """A module whose parameters are zero."""
-    module = nn.Sequential(nn.Linear(6, 3), nn.Dropout(0.5))
-    for each in module.parameters():
-        nn.init.zeros_(each)
-    return module
-
-
 FLOATS, WORDS = torch.zeros(2, 6), torch.zeros(2, 6, dtype=torch.int64)
 
 
@@ -130,7 +122,9 @@ FLOATS, WORDS = torch.zeros(2, 6), torch.zeros(2, 6, dtype=torch.int64)
     ids=["weights", "words", "classes", "numbers", "positive numbers"],
 )
 def test_zeros_hide_nothing(rows, x, y):
-    module = blank()
+    module = nn.Sequential(nn.Linear(6, 3), nn.Dropout(0.5))
+    for each in module.parameters():
+        nn.init.zeros_(each)
     with pytest.warns(UserWarning, match="no account covers"):
         assert "moved" in tried(rows, module, x, y).why
     assert not any(each.any() for each in module.parameters())

@@ -13,9 +13,7 @@ from rangebound.learn.torch.gradients.summed_products import SummedProducts, are
 
 def factors(count=6, positions=3, inputs=90, outputs=80, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(count, positions, inputs, generator=generator), torch.randn(
-        count, positions, outputs, generator=generator
-    )
+    return [torch.randn(count, positions, width, generator=generator) for width in (inputs, outputs)]
 
 
 def gradients(a, g):
@@ -24,10 +22,8 @@ def gradients(a, g):
 
 def convolution(transposed):
     generator = torch.Generator().manual_seed(1)
-    if transposed:
-        a, g = torch.randn(4, 64, 2, 2, generator=generator), torch.randn(4, 48, 4, 4, generator=generator)
-    else:
-        a, g = torch.randn(4, 48, 4, 4, generator=generator), torch.randn(4, 64, 2, 2, generator=generator)
+    sides = [(4, 48, 4, 4), (4, 64, 2, 2)]
+    a, g = (torch.randn(*each, generator=generator) for each in (sides[::-1] if transposed else sides))
     return convolution_rule._rows(a, g, transposed, 1, (3, 3), (2, 2), (1, 1), (1, 1))
 
 
