@@ -12,12 +12,21 @@ import pytest
 import rangebound as rb
 from rangebound.finite import TOTAL, table_proof
 from rangebound.finite import weights as whole
-from rangebound.finite.weights import epsilon_private, rounded
+from rangebound.finite.weights import epsilon_private, rounded, whole_weights
 from tests.finite import brute_force
 from tests.finite.random_tables import random_table
 
 BIT = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
 FLIP = rb.Table(query=BIT, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
+
+
+def large(epsilon=1.0):
+    """321 inputs and outputs, 32 steps to a sensitivity, near the edge of the claim."""
+    query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    places = np.linspace(0, 10, 321)
+    return rb.Table.from_probabilities(
+        query=query, inputs=places, outputs=places, probabilities=stairs(321, 32, 0.7), epsilon=epsilon
+    )
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -43,9 +52,7 @@ def test_true_claims_are_proved_and_false_ones_refuted(seed):
 
 
 def test_the_claim_that_a_table_carries_is_proved():
-    query, places = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0), np.linspace(0, 10, 321)
-    laws = stairs(321, 32, 0.7)  # 32 steps to a sensitivity, near the edge of the claim
-    table = rb.Table.from_probabilities(query=query, inputs=places, outputs=places, probabilities=laws, epsilon=1.0)
+    table = large()
     certificate = rb.certify(table)
     assert (certificate.epsilon, certificate.delta) == (1.0, 0.0)
     assert certificate.mechanism.claim == rb.Claim(epsilon=1.0)
@@ -137,6 +144,10 @@ def test_weights_of_zero_have_no_epsilon():
         rb.certify(table, epsilon=0.0, delta=0.99 * 2.0**-62)
 
 
+def lattice(steps, count):
+    return np.minimum(np.arange(count) + steps, count - 1)
+
+
 def stairs(count, steps, epsilon):
     """Laws that fall by e^-epsilon every `steps` inputs: private at 2 epsilon and a little less."""
     places = np.arange(count)
@@ -144,10 +155,54 @@ def stairs(count, steps, epsilon):
     return rows / rows.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ([[TOTAL, 0], [TOTAL - 1, 0]], "row 1 must sum to 2"),
+        ([[TOTAL, 0], [TOTAL, 1]], "row 1 must sum to 2"),
+        ([[TOTAL, TOTAL], [TOTAL, 0]], "row 0 must sum to 2"),
+        ([[TOTAL + 1, -1], [TOTAL, 0]], "must lie between 0 and 2"),
+        ([[TOTAL, 0]], "must have a row for each input"),
+        ([[TOTAL, 0], [TOTAL]], "must have a row for each input"),
+        ([[0.5, 0.5], [0.5, 0.5]], "must be whole numbers"),
+        ([["a", "b"], ["a", "b"]], "must be whole numbers"),
+    ],
+)
+def test_other_weights_are_refused(weights, words):
+    with pytest.raises((rb.ArgumentError, rb.ArgumentTypeError), match=words):
+        whole_weights("weights", weights, (2, 2))
+
+
+def test_extremes_are_those_of_the_windows():
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        count = int(rng.integers(1, 20))
+        reach = np.minimum(np.maximum.accumulate(np.arange(count) + rng.integers(0, 9, count)), count - 1)
+        weights = rng.integers(0, 100, (count, 3))
+        largest, smallest = whole.extremes(weights, reach)
+        for i in range(count):
+            window = weights[i : reach[i] + 1]
+            assert largest[i].tolist() == window.max(axis=0).tolist()
+            assert smallest[i].tolist() == window.min(axis=0).tolist()
+
+
+@pytest.mark.few(20)
+@pytest.mark.parametrize("seed", range(40))
+def test_the_window_check_is_that_of_all_pairs(seed):
+    table = random_table(np.random.default_rng(seed))
+    pairs = brute_force.neighbouring_inputs(table.inputs, table.query.range.spans, table.query.sensitivity)
+    ratio = brute_force.ratio(table.weights.tolist(), pairs)
+    pure = table.epsilon()
+    finite = ratio != math.inf
+    assert table.is_private(pure if finite else 700.0) == finite
+    assert pure == 0.0 or not table.is_private(math.nextafter(math.nextafter(min(pure, 700.0), 0.0), 0.0))
+    assert pure == 0.0 or not table.is_private(0.99 * min(pure, 700.0))
+
+
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 4.0])
 @pytest.mark.parametrize(("count", "steps"), [(5, 1), (41, 4), (60, 7)])
 def test_private_weights_are_private_and_near(epsilon, count, steps):
-    reach = np.minimum(np.arange(count) + steps, count - 1)
+    reach = lattice(steps, count)
     matrix = stairs(count, steps, epsilon / 2.0)
     found = whole.private_weights(matrix, reach, Fraction(epsilon))
     assert [sum(row) for row in found.tolist()] == [TOTAL] * count

@@ -18,12 +18,12 @@ from rangebound.errors import PlanError
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.plan.groupings import public_keys
 from rangebound.release.plan.table_schema import Family, check_schema
+from rangebound.release.plan.toml import make_plan
 from rangebound.release.plan.workloads import workloads
 from rangebound.release.sql import group_key
+from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.expression import choice
 from rangebound.release.sql.statements import statements
-from tests.release.odd_tables import exact_of
-from tests.release.output.asked import asked
 from tests.release.plans import SALT
 from tests.release.sources import SOURCES, in_arrow, place_of
 
@@ -151,12 +151,23 @@ def oracle(name, frame):
     return frame[column].map(BY_HAND[name]) if name in BY_HAND else by_rule(frame, column, rule)
 
 
+def exact(plan, engine):
+    check_schema(plan, engine.schema())
+    return {
+        (index, key): each[key]
+        for block in aggregate(plan, engine, SALT)
+        for index, each in block.answers.items()
+        for key in each
+    }
+
+
 def counted(plan, engine):
-    return {key: int(count) for (index, key), (count,) in exact_of(plan, engine).items() if index == 0}
+    return {key: int(count) for (index, key), (count,) in exact(plan, engine).items() if index == 0}
 
 
-def plan_for(column, rule):
-    return asked({"kind": "count", "by": [column]}, keys={column: rule})
+def plan_for(column, rule, **more):
+    query = [{"name": "n", "kind": "count", "by": [column]}]
+    return make_plan({"budget": {"epsilon": 1.0}, "keys": {column: rule}, "query": query, **more})
 
 
 def check_rules(engine, rows):
@@ -206,17 +217,19 @@ def test_keys_of_several_columns_follow_their_rules_together():
     kinds = [{"kind": "count"}, {"kind": "count of units"}, {"kind": "mean", "column": "floor", "range": [0, 4]}]
     texts = pa.table({name: pa.array([None if pandas.isna(x) else x for x in keyed[name]]) for name in keyed})
     for by in (["age"], ["clinic", "age"], ["seen", "clinic"], ["age", "seen", "clinic"]):
-        query, unit = [{**each, "by": by} for each in kinds], {"column": "who", "rows": 2, "groups": 2}
-        ruled = asked(*query, unit=unit, keys={name: rules[name] for name in by})
-        plain = asked(*query, unit=unit, keys={name: ruled.keys[name].labels for name in by})
+        query = [{**each, "name": str(at), "by": by} for at, each in enumerate(kinds)]
+        data = {"unit": {"column": "who", "rows": 2, "groups": 2}, "budget": {"epsilon": 1.0}, "query": query}
+        ruled = make_plan({**data, "keys": {name: rules[name] for name in by}})
+        plain = make_plan({**data, "keys": {name: ruled.keys[name].labels for name in by}})
         with in_arrow(rows, TYPES) as engine, DuckDB(texts, threads=1) as other:
-            assert exact_of(ruled, engine) == exact_of(plain, other)
+            assert exact(ruled, engine) == exact(plain, other)
 
 
 def test_a_question_by_keys_that_are_selected_has_the_public_keys_of_a_rule_alone():
     rows = make_rows(9)
+    query = [{"name": "n", "kind": "count", "by": ["age", "clinic"]}]
     keys = {"age": {"bins": EDGES}, "clinic": {"missing": "nobody knows"}}
-    plan = asked({"kind": "count", "by": ["age", "clinic"]}, delta=1e-6, keys=keys)
+    plan = make_plan({"budget": {"epsilon": 1.0, "delta": 1e-6}, "keys": keys, "query": query})
     assert plan.private(("age", "clinic"))
     frame = frame_of(rows)
     age = by_bins(frame["age"], EDGES, BINS)
@@ -234,9 +247,10 @@ PAIRS = {"columns": ["clinic", "floor"], "keys": [["a", 1], ["b", 2], ["a", 9], 
 @pytest.mark.parametrize("by", [["clinic", "floor"], ["floor", "clinic"], ["floor", "age", "clinic"], ["clinic"]])
 def test_listed_combinations_are_counted_as_a_merge_counts_them(by):
     rows = make_rows(10)
+    data = {"budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "count", "by": by}]}
+    data["query"].append({"name": "m", "kind": "count", "by": ["clinic", "floor"]})
     keys = {"age": {"bins": EDGES}} if "age" in by else {}
-    query = [{"kind": "count", "by": each} for each in (by, PAIRS["columns"])]
-    plan = asked(*query, keys=keys, combinations=[PAIRS])
+    plan = make_plan({**data, "keys": keys, "combinations": [PAIRS]})
     frame = frame_of(rows)
     frame["age"] = by_bins(frame["age"], EDGES, BINS)
     frame["floor"] = frame["floor"].map(lambda each: None if each is None else str(each))
@@ -247,6 +261,8 @@ def test_listed_combinations_are_counted_as_a_merge_counts_them(by):
         listed = listed.merge(pandas.Series(plan.columns(("age",))[0], name="age"), how="cross")
     merged = listed.merge(frame[by].dropna().assign(n=1), how="left", on=list(listed)).fillna({"n": 0})
     expected = {tuple(key): int(n) for *key, n in merged.groupby(by)["n"].sum().reset_index().itertuples(index=False)}
+    if len(by) == 1:
+        expected = {(key[0],): n for key, n in expected.items()}
     with in_arrow(rows, TYPES) as engine:
         found = counted(plan, engine)
     assert found == expected
@@ -256,16 +272,28 @@ def test_listed_combinations_are_counted_as_a_merge_counts_them(by):
 
 def test_with_only_listed_keys_a_row_counts_if_all_its_keys_are_listed():
     rows = make_rows(11, 200)
-    query = [{"kind": "count", "by": by} for by in ([], PAIRS["columns"], ["age"])]
-    keys = {"age": {"bins": EDGES, "missing": "?"}}
-    plan = asked(*query, only_listed=True, combinations=[PAIRS], keys=keys)
+    query = [{"name": "n", "kind": "count"}, {"name": "m", "kind": "count", "by": ["clinic", "floor"]}]
+    query.append({"name": "k", "kind": "count", "by": ["age"]})
+    data = {"budget": {"epsilon": 1.0}, "only_listed": True, "combinations": [PAIRS], "query": query}
+    plan = make_plan({**data, "keys": {"age": {"bins": EDGES, "missing": "?"}}})
     pairs = np.array([[row["clinic"], row["floor"]] in PAIRS["keys"] for row in rows])
     ages = by_bins(frame_of(rows)["age"], EDGES, AGES, missing="?").notna()
     with in_arrow(rows, TYPES) as engine:
-        found = exact_of(plan, engine)
+        found = exact(plan, engine)
     assert found[0, ()] == ((ages & pairs).sum(),)
     assert sum(count for (index, _), (count,) in found.items() if index == 1) == (ages & pairs).sum()
     assert 0 < (ages & pairs).sum() < len(rows)
+
+
+def test_a_series_of_days_counts_the_rows_of_a_column_of_times():
+    rows = make_rows(12)
+    query = [{"name": "n", "kind": "series", "by": ["seen"]}]
+    plan = make_plan({"budget": {"epsilon": 1.0}, "keys": {"seen": {"days": SPAN}}, "query": query})
+    days = frame_of(rows)["seen"].dt.strftime("%Y-%m-%d").value_counts()
+    with in_arrow(rows, TYPES) as engine:
+        found = counted(plan, engine)
+    assert found == {(day,): int(days.get(day, 0)) for day in plan.columns(("seen",))[0]}
+    assert sum(found.values()) > 100
 
 
 def test_a_column_that_a_rule_cannot_read_is_refused_before_any_row_is_read():
@@ -285,19 +313,27 @@ def test_a_column_that_a_rule_cannot_read_is_refused_before_any_row_is_read():
 
 def test_counts_whose_keys_are_complete_have_no_hidden_value():
     rule = {"values": ["a", "b"], "missing": "none", "other": "other"}
-    query = [{"kind": "count", "by": by} for by in (["a"], ["b"], ["a", "b"])]
-    for other, hidden in ((rule, False), ({**rule, "other": "none"}, False), (["a", "b"], True)):
-        (found,) = workloads(asked(*query, delta=1e-6, keys={"a": rule, "b": other}))
-        assert found.others is hidden
+    query = [{"name": name, "kind": "count", "by": by} for name, by in (("x", ["a"]), ("y", ["b"]), ("z", ["a", "b"]))]
+    data = {"budget": {"epsilon": 1.0, "delta": 1e-6}, "query": query}
+    (complete,) = workloads(make_plan({**data, "keys": {"a": rule, "b": rule}}))
+    (open_end,) = workloads(make_plan({**data, "keys": {"a": rule, "b": {**rule, "other": "none"}}}))
+    (listed,) = workloads(make_plan({**data, "keys": {"a": rule, "b": ["a", "b"]}}))
+    assert (complete.others, open_end.others, listed.others) == (False, False, True)
     pairs = {"columns": ["a", "b"], "keys": [["a", "b"]]}
-    assert not workloads(asked(*query[1:], delta=1e-6, combinations=[pairs]))
+    assert not workloads(make_plan({**data, "keys": {}, "combinations": [pairs], "query": query[1:]}))
 
 
 def test_kinds_that_add_up_over_a_product_refuse_listed_combinations():
-    pairs = {"columns": ["a", "b"], "keys": [["x", "y"]]}
-    for kind, by, keys in (("crosstab", [], {}), ("series", ["day"], {"day": {"days": SPAN}})):
+    for question in ({"kind": "crosstab", "by": ["a", "b"]}, {"kind": "series", "by": ["day", "a", "b"]}):
         with pytest.raises(PlanError, match="are listed as combinations") as caught:
-            asked({"kind": kind, "by": [*by, "a", "b"]}, keys=keys, combinations=[pairs])
+            make_plan(
+                {
+                    "budget": {"epsilon": 1.0},
+                    "keys": {"day": {"days": SPAN}} if "day" in question["by"] else {},
+                    "combinations": [{"columns": ["a", "b"], "keys": [["x", "y"]]}],
+                    "query": [{"name": "n", **question}],
+                }
+            )
         assert caught.value.field == "query[0]"
 
 
@@ -313,12 +349,21 @@ def test_long_lists_of_keys_reach_the_engine_as_they_are(source, separator, requ
     other = [each[::-1] for each in values[:-1]] + [None]
     rows, text = [{"x": x, "y": y} for x, y in zip(values, other, strict=True)], (pa.string(), "string")
     pairs = list(dict.fromkeys(zip(values[:-3], other[:-3], strict=True)))
-    query = [{"kind": "count", "by": by} for by in (["x"], ["y", "x"])]
+    query = [{"name": "n", "kind": "count", "by": ["x"]}, {"name": "m", "kind": "count", "by": ["y", "x"]}]
     rule = {"values": keys, "other": "else", "missing": "none"}
     combined = {"columns": ["x", "y"], "keys": pairs}
     with SOURCES[source](rows, {"x": text, "y": text}, place_of(source, request)) as engine:
         for only in (False, True):
-            found = exact_of(asked(*query, only_listed=only, keys={"x": rule}, combinations=[combined]), engine)
+            plan = make_plan(
+                {
+                    "budget": {"epsilon": 1.0},
+                    "only_listed": only,
+                    "keys": {"x": rule},
+                    "combinations": [combined],
+                    "query": query,
+                }
+            )
+            found = exact(plan, engine)
             label = {**{key: key for key in keys}, None: "none"}
             own = [label.get(each, "else") for each in values]
             kept = [not only or pair in pairs for pair in zip(own, other, strict=True)]

@@ -10,6 +10,7 @@ import bisect
 import datetime
 import decimal
 import math
+import operator
 import random
 import re
 import sqlite3
@@ -21,6 +22,7 @@ import pandas
 import pyarrow as pa
 import pytest
 from sqlglot import exp
+from statsmodels.datasets import modechoice
 
 from rangebound.errors import PlanError
 from rangebound.release.engine.duckdb import DuckDB
@@ -28,13 +30,11 @@ from rangebound.release.engine.spark import Spark
 from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_schema import check_schema
+from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import answers
 from rangebound.release.sql import expression, measured
 from rangebound.release.sql.aggregate import aggregate
-from tests.release.odd_tables import exact_of
-from tests.release.output.asked import asked
 from tests.release.plans import SALT, prepared_with
-from tests.release.reference import SIGNS
 from tests.release.sources import SOURCES, in_arrow, place_of
 
 BIG = 2**60
@@ -155,8 +155,9 @@ def make(unit, by, where, count, columns, missing, chance, part):
     kinds += [each for column in columns for each in questions(column, missing) if chance.random() < part]
     if where is not None:
         kinds = [{**each, "where": [where]} if at % 2 else each for at, each in enumerate(kinds)]
+    queries = [{**each, "name": str(at), "by": by} for at, each in enumerate(kinds)]
     keys = {"keys": {"place": PLACES}} if by else {}
-    return asked(*({**each, "by": by} for each in kinds), unit=unit, **keys)
+    return make_plan({"unit": unit, "budget": {"epsilon": 1.0}, "query": queries, **keys})
 
 
 def published(plan, engine):
@@ -220,7 +221,13 @@ def plain(value):
         return value if math.isfinite(value) else None
     if isinstance(value, decimal.Decimal):
         return float(value)
-    return str(value) if isinstance(value, datetime.date) else value
+    return (
+        value.isoformat(" ")
+        if isinstance(value, datetime.datetime)
+        else str(value)
+        if isinstance(value, datetime.date)
+        else value
+    )
 
 
 def in_sql(conditions):
@@ -265,14 +272,18 @@ def check(plan, engine, rows):
 def check_column(question, unit, numbers, coordinates, values, weight, place):
     lower, upper = question.bounds.lower, question.bounds.upper
     width, total = upper - lower, weight.sum()
-    inside = [min(max(each, lower), upper) for each in values]
+    inside = [
+        min(max(each, int(lower) if isinstance(each, int) else lower), int(upper) if isinstance(each, int) else upper)
+        for each in values
+    ]
     clipped = np.array([float(each) - lower for each in inside])  # from the lower end, so that large ones lose nothing
     small = width * (2.0**-28 + unit.rows * 2.0**-16 / max(total, 1.0)) + abs(lower) * 2.0**-52
     kind = question.kind
     if kind == "sum":
         true = float((clipped * weight).sum()) + lower * total
-        rounded = pytest.approx(true, abs=width * 2.0**-28 * (total + 1) + abs(true) * 1e-12)
-        assert float(coordinates[0]) == rounded, place
+        assert float(coordinates[0]) == pytest.approx(true, abs=width * 2.0**-28 * (total + 1) + abs(true) * 1e-12), (
+            place
+        )
         scale = unit.rows * max(abs(lower), abs(upper), width) / 500.0
         assert numbers == [pytest.approx(true, abs=60 * scale)], place  # 60 scales of Laplace noise: a chance of e^-60
     elif kind == "histogram":
@@ -294,9 +305,14 @@ def check_column(question, unit, numbers, coordinates, values, weight, place):
     elif kind == "mean":
         assert numbers == [pytest.approx(np.average(clipped, weights=weight) + lower, abs=small)], place
     elif kind in ("variance", "standard deviation"):
-        mean, power = np.average(clipped, weights=weight), 1 if kind == "variance" else 2
-        true = max(np.average((clipped - mean) ** 2, weights=weight), question.natural.lower**power)
-        assert [each**power for each in numbers] == [pytest.approx(true, abs=4 * small * width, rel=1e-9)], place
+        mean = np.average(clipped, weights=weight)
+        true = max(
+            np.average((clipped - mean) ** 2, weights=weight),
+            question.natural.lower ** (1 if kind == "variance" else 2),
+        )
+        assert [each ** (1 if kind == "variance" else 2) for each in numbers] == [
+            pytest.approx(true, abs=4 * small * width, rel=1e-9)
+        ], place
     else:
         half = float(question.exact_step) / 2 * (1 + 1e-9) + abs(lower) * 2.0**-52
         order = np.argsort(clipped, kind="stable")
@@ -365,21 +381,23 @@ def test_two_hundred_plans_are_answered_as_by_the_oracle(source, plans, least, r
 @pytest.mark.parametrize(("words", "condition"), WHERES, ids=[words for words, _ in WHERES])
 def test_conditions_choose_the_rows_that_sqlite_chooses(words, condition, tmp_path):
     rows = make_rows(words, 300)
-    for source, held in (("arrow", rows), ("csv", nearest(rows))):
-        true = int(Oracle(held, None).met(words).sum())
-        assert 0 < true < 300
-        found = exact_counts(SOURCES[source](rows, TYPES, tmp_path), [{"kind": "count", "where": [condition]}])
-        assert found == [(true,)], source
-
-
-def exact_counts(data, queries):
-    with data if hasattr(data, "dialect") else DuckDB(data, threads=1) as engine:
-        found = exact_of(asked(*queries), engine)
-    return [found[index, ()] for index in range(len(queries))]
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "count", "where": [condition]}]})
+    true = int(Oracle(rows, plan.unit).met(words).sum())
+    assert 0 < true < 300
+    for source in ("arrow", "csv"):
+        if source == "csv":
+            true = int(Oracle(nearest(rows), plan.unit).met(words).sum())
+        with SOURCES[source](rows, TYPES, tmp_path) as engine:
+            check_schema(plan, engine.schema())
+            (found,) = aggregate(plan, engine, SALT)
+            assert found.answers[0][()] == (true,), source
 
 
 def counted_in_bins(data, question):
-    return [int(each) for each in exact_counts(data, [{"kind": "histogram", **question}])[0]]
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "histogram", **question}]})
+    with data if hasattr(data, "dialect") else DuckDB(data, threads=1) as engine:
+        (found,) = aggregate(plan, engine, SALT)
+        return [int(each) for each in found.answers[0][()]]
 
 
 HOURS = {"column": "hour", "range": [0, 24], "bins": 24}
@@ -389,8 +407,10 @@ HOURS = {"column": "hour", "range": [0, 24], "bins": 24}
     ("lower", "upper", "bins"), [(0.0, 0.7, 7), (-0.3, 0.3, 6), (0.1, 1.3, 12), (-1e-3, 1e-3, 1000)]
 )
 def test_an_edge_and_the_doubles_beside_it_are_told_apart(lower, upper, bins):
-    first, last = decimal.Decimal(repr(lower)), decimal.Decimal(repr(upper))
-    edges = [float(first + (last - first) * at / bins) for at in range(bins + 1)]
+    edges = [
+        float(decimal.Decimal(repr(lower)) + (decimal.Decimal(repr(upper)) - decimal.Decimal(repr(lower))) * at / bins)
+        for at in range(bins + 1)
+    ]
     values = [near for edge in edges for near in (math.nextafter(edge, -9), edge, math.nextafter(edge, 9))]
     true = [3] * bins
     true[0] += 1  # below the range
@@ -450,13 +470,16 @@ def test_wrong_bins_are_refused_with_their_field(question, words):
 def test_bins_of_days_are_named_by_the_days_that_they_have():
     days = [datetime.date(2025, 1, 1) + datetime.timedelta(days=at) for at in range(31)]
     question = {"column": "day", "range": [days[0], days[-1]], "bins": 7}
-    plan = asked({"kind": "histogram", **question})
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "histogram", **question}]})
     found = counted_in_bins(pa.table({"day": days}), question)
     for at, (name, count) in enumerate(zip(plan.query[0].parts, found, strict=True)):
         first, last = map(datetime.date.fromisoformat, name.split(" to "))
         assert count == sum(first <= day < last or (at == 6 and day == last) for day in days)
     with pytest.raises(PlanError, match="bins: must be at most 30, so that each has a day"):
-        asked({"kind": "histogram", **question, "bins": 31})
+        make_plan(
+            plan.model_dump(by_alias=True, exclude_none=True)
+            | {"query": [{**question, "name": "n", "kind": "histogram", "bins": 31}]}
+        )
 
 
 def test_whole_numbers_beyond_the_doubles_are_counted_as_whole_numbers():
@@ -469,6 +492,7 @@ def test_whole_numbers_beyond_the_doubles_are_counted_as_whole_numbers():
         counted_in_bins(pa.table({"x": values}), {**question, "range": [0, BIG + 1]})
 
 
+SIGNS = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 LARGE = [2.0**53, 2.0**53 + 2, 2.0**60, 2.0**63, 2.0**64, -(2.0**53), -(2.0**53) - 2, -(2.0**63), 1e30, 2.0**115, 1e40]
 SMALL = [0.0, 0.5, -0.5, 7.0, 2.0**52 + 0.5, 2.0**53 - 1]
 MIXED = [[each, 0.5, 7.0] for each in LARGE] + [
@@ -487,24 +511,27 @@ SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("uint64", "hugei
 TYPED = pytest.mark.parametrize("kind", ["int64", *SLOW])
 
 
-def in_database(kind, values, tmp_path):
-    """Whole numbers of a type that Arrow lacks."""
-    path = str(tmp_path / "t.duckdb")
-    with duckdb.connect(path) as made:
-        made.execute(f"CREATE TABLE t (x {kind})")
-        made.executemany(f"INSERT INTO t VALUES (CAST(? AS {kind}))", [[each and str(each)] for each in values])
-    return Source(path=path, table="t")
-
-
 @pytest.fixture
 def whole_numbers(kind, request, tmp_path):
     """The whole numbers in every engine, and in every type that has so many."""
     values = WHOLE[kind]
     if kind == "spark":
         return Spark(request.getfixturevalue("spark").createDataFrame([(each,) for each in values], "x bigint"))
-    if kind == "hugeint":
-        return DuckDB(in_database(kind, values, tmp_path))
-    return DuckDB(pa.table({"x": pa.array(values, kind)}), threads=1)
+    if kind != "hugeint":
+        return DuckDB(pa.table({"x": pa.array(values, kind)}), threads=1)
+    path = str(tmp_path / "huge.duckdb")
+    with duckdb.connect(path) as made:
+        made.execute("CREATE TABLE t (x HUGEINT)")
+        made.executemany("INSERT INTO t VALUES (CAST(? AS HUGEINT))", [[each and str(each)] for each in values])
+    return DuckDB(Source(path=path, table="t"))
+
+
+def exact_counts(data, queries):
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": queries})
+    with data if hasattr(data, "dialect") else DuckDB(data, threads=1) as engine:
+        check_schema(plan, engine.schema())
+        found = {index: each[()] for block in aggregate(plan, engine, SALT) for index, each in block.answers.items()}
+    return [found[index] for index in range(len(plan.query))]
 
 
 @pytest.mark.claim("answer")
@@ -512,7 +539,10 @@ def whole_numbers(kind, request, tmp_path):
 def test_conditions_on_whole_numbers_are_decided_as_python_decides_them(kind, whole_numbers):
     conditions = [(sign, each) for sign in SIGNS for each in LARGE + SMALL]
     conditions += [(sign, each) for sign in ("in", "not in") for each in MIXED]
-    queries = [{"kind": "count", "where": [{"column": "x", "is": sign, "value": each}]} for sign, each in conditions]
+    queries = [
+        {"name": f"{at}", "kind": "count", "where": [{"column": "x", "is": sign, "value": value}]}
+        for at, (sign, value) in enumerate(conditions)
+    ]
     there = [each for each in WHOLE[kind] if each is not None]
     for (sign, value), (count,) in zip(conditions, exact_counts(whole_numbers, queries), strict=True):
         if isinstance(value, list):
@@ -526,7 +556,8 @@ def test_conditions_on_whole_numbers_are_decided_as_python_decides_them(kind, wh
 def test_values_outside_a_range_of_whole_numbers_are_counted_as_python_counts_them(kind, whole_numbers):
     ranges = [(-(2.0**53), 2.0**53), (0.5, 2.0**60), (-(2.0**63), 0.5), (2.0**53, 2.0**54)]
     ranges += [(-(2.0**53) - 2, 1e40), (0, 9)]
-    plan = asked(*({"kind": "mean", "column": "x", "range": each} for each in ranges), report_clipping=True)
+    queries = [{"name": f"{at}", "kind": "mean", "column": "x", "range": each} for at, each in enumerate(ranges)]
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": queries, "report_clipping": True})
     with whole_numbers as engine:
         (block,) = aggregate(plan, engine, SALT)
     for at, (lower, upper) in enumerate(ranges):
@@ -545,25 +576,29 @@ def test_an_edge_at_the_first_whole_number_that_has_no_double_is_exact(lower):
 @pytest.mark.parametrize("value", [2.0**126, -(2.0**127), 1e38])
 def test_a_number_that_not_every_engine_can_compare_with_whole_numbers_is_refused(value):
     for condition in ({"is": "<", "value": value}, {"is": "in", "value": [1.0, value]}):
-        query = {"kind": "count", "where": [{"column": "x", **condition}]}
+        query = {"name": "n", "kind": "count", "where": [{"column": "x", **condition}]}
         with pytest.raises(PlanError, match=r"where.*between 2\^126 and 2\^127"):
             exact_counts(pa.table({"x": [1, 2]}), [query])
         exact_counts(pa.table({"x": [1.0, 2.0]}), [query])  # doubles are compared as they are
+    question = {"name": "n", "kind": "mean", "column": "x", "range": sorted([0.0, value])}
     with pytest.raises(PlanError, match=r"range.*between 2\^126 and 2\^127"):
-        exact_counts(pa.table({"x": [1, 2]}), [{"kind": "mean", "column": "x", "range": sorted([0.0, value])}])
+        exact_counts(pa.table({"x": [1, 2]}), [question])
 
 
 def test_a_type_of_128_bits_without_a_sign_is_a_name_and_no_number(tmp_path):
-    source = in_database("UHUGEINT", [2**128 - 1, 2**127, 5, None], tmp_path)
-
-    def met(**condition):
-        return exact_counts(DuckDB(source), [{"kind": "count", "where": [{"column": "x", **condition}]}])
-
+    path = str(tmp_path / "ids.duckdb")
+    ids = [2**128 - 1, 2**127, 5, None]
+    with duckdb.connect(path) as made:
+        made.execute("CREATE TABLE t (x UHUGEINT)")
+        made.executemany("INSERT INTO t VALUES (CAST(? AS UHUGEINT))", [[each and str(each)] for each in ids])
+    source = Source(path=path, table="t")
     with pytest.raises(PlanError, match="does not serve for numbers"):
-        exact_counts(DuckDB(source), [{"kind": "mean", "column": "x", "range": [0, 1]}])
+        exact_counts(DuckDB(source), [{"name": "n", "kind": "mean", "column": "x", "range": [0, 1]}])
+    query = {"name": "n", "kind": "count", "where": [{"column": "x", "is": "<", "value": -(2.0**53)}]}
     with pytest.raises(PlanError, match="does not serve"):  # one large id would stop it
-        met(**{"is": "<", "value": -(2.0**53)})
-    assert met(**{"is": "in", "value": [str(2**128 - 1), "5"]}) == [(2,)]
+        exact_counts(DuckDB(source), [query])
+    named = {"column": "x", "is": "in", "value": [str(2**128 - 1), "5"]}
+    assert exact_counts(DuckDB(source), [{**query, "where": [named]}]) == [(2,)]
 
 
 NUMERALS = ["1.0", "2", " 2.00 ", "03", "3e0", "+1", "1.5", "-0", "x", "", "1e300", "-1e999", "nan", "9" * 400, "1 2"]
@@ -588,15 +623,45 @@ SPELLED = {
 @pytest.mark.parametrize("source", ["csv", "arrow", SPARK])
 def test_keys_are_what_the_plan_means_however_a_text_spells_them(name, source, request):
     texts, meant = SPELLED[name]
-    plan = asked({"kind": "count", "by": ["k"]}, keys={"k": list(meant)})
+    query = [{"name": "n", "kind": "count", "by": ["k"]}]
+    plan = make_plan({"budget": {"epsilon": 1.0}, "keys": {"k": list(meant)}, "query": query})
     rows, types = [{"k": each} for each in texts], {"k": (pa.string(), "string")}
     with SOURCES[source](rows, types, place_of(source, request)) as engine:
         (block,) = aggregate(plan, engine, SALT)
     assert [int(block.answers[0][key][0]) for key in block.keys] == list(meant.values())
 
 
+def test_whole_numbers_that_pandas_wrote_as_floats_are_counted_as_pandas_counts_them(tmp_path):
+    trips = modechoice.load_pandas().data  # mode is 1.0 to 4.0
+    trips.to_csv(tmp_path / "trips.csv", index=False)
+    queries = [
+        {"name": "n", "kind": "count", "by": ["mode"]},
+        {"name": "cost", "kind": "sum", "column": "invc", "range": [0, 200], "by": ["mode"]},
+        {"name": "taken", "kind": "share", "of": [{"column": "choice", "is": "==", "value": 1}], "by": ["mode"]},
+    ]
+    unit = {"column": "individual", "groups": 4}
+    plan = make_plan({"unit": unit, "budget": {"epsilon": 1.0}, "keys": {"mode": [1, 2, 3, 4]}, "query": queries})
+    with DuckDB(Source(path=str(tmp_path / "trips.csv"))) as engine:
+        (block,) = aggregate(plan, engine, SALT)
+    for key, group in trips.groupby("mode"):
+        count, cost, taken = (block.answers[index][f"{key:g}",] for index in range(3))
+        assert count == (len(group),)
+        assert float(cost[0]) == pytest.approx(group["invc"].sum(), abs=1e-4)
+        assert taken == ((group["choice"] != 1).sum(), (group["choice"] == 1).sum())
+
+
+def test_floats_of_a_csv_file_keep_all_their_digits(tmp_path):
+    chance = random.Random(3)
+    values = [chance.random() for _ in range(500)]
+    assert sum(len(repr(each)) > 17 for each in values) > 300
+    (tmp_path / "t.csv").write_text("x\n" + "".join(f"{each!r}\n" for each in values))
+    found = counted_in_bins(DuckDB(Source(path=str(tmp_path / "t.csv"))), {"column": "x", "range": [0, 1], "bins": 10})
+    assert found == np.histogram(values, bins=10, range=(0, 1))[0].tolist()
+
+
 def test_a_grid_has_tidy_points_and_every_value_its_nearest_one():
-    plan = asked({"kind": "quantiles", "column": "x", "range": [0, 0.7], "step": 0.1, "levels": [0.5]})
+    question = {"name": "q", "kind": "quantiles", "column": "x", "range": [0, 0.7], "step": 0.1, "levels": [0.5]}
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": [question]})
     assert plan.query[0].points == (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
     values = [-1.0, 0.04, 0.05, 0.15, math.nextafter(0.25, 0), 0.25, 0.65, 0.7, 9.0]
     with DuckDB(pa.table({"x": values}), threads=1) as engine:

@@ -11,6 +11,7 @@ from rangebound.errors import ApprovalNeeded, PlanError, RequestConflict, Reques
 from rangebound.ledger.book import Ledger
 from rangebound.release import parse_plan, suggest
 from rangebound.release.output.dry_run import dry_run
+from rangebound.release.plan_approval import is_approved, needs_approval
 
 PLAN = parse_plan('budget = {epsilon = 0.5, account = "people"}\nquery = [{name = "visits", kind = "count"}]')
 OTHER = parse_plan(f'{PLAN.to_toml()}\n[unit]\ncolumn = "age"')
@@ -79,9 +80,21 @@ def test_another_unit_is_refused_when_it_is_filed(book):
     assert len(book.requests()) == 1
 
 
+def test_who_needs_approval(book):
+    assert needs_approval(book, "people")
+    assert not needs_approval(book, "free")
+    assert not needs_approval(book, None)
+    assert not needs_approval(None, "people")
+    assert not is_approved(book, "1")
+    assert not is_approved(book, None)
+
+
 @pytest.mark.slow
 def test_a_suggestion_is_filed_too_and_reads_no_row_before(book, monkeypatch):
-    draft = {**BASE, "query": [{"name": "age", "kind": "mean", "column": "age"}]}
+    draft = {
+        "budget": {"epsilon": 0.5, "account": "people"},
+        "query": [{"name": "age", "kind": "mean", "column": "age"}],
+    }
     with monkeypatch.context() as sealed:
         sealed.setattr(sys.modules["rangebound.release.suggest"], "_found", lambda *_: pytest.fail("a row was read"))
         with pytest.raises(ApprovalNeeded):

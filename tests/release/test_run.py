@@ -1,18 +1,20 @@
-"""Whole releases: charged before data are read, and published once."""
+"""Whole releases: charged before data are read, published once, in many forms."""
 
+import datetime
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import csv
 
+import rangebound.release.run as run_module
 from rangebound.errors import ArgumentError, BudgetExceeded, PlanError
 from rangebound.ledger.book import Ledger
-from rangebound.release import demo, explain, make_plan, release
+from rangebound.release import Release, demo, explain, make_plan, parse_plan, release
 from rangebound.release.output.table import sha256
 from rangebound.release.prepare import prepare
-from tests.release.output.asked import asked
-from tests.release.plans import KINDS, plan_data
+from tests.release.plans import KINDS, SUPPORTED, plan_data
 from tests.release.test_range import PEOPLE, table
 
 
@@ -47,6 +49,24 @@ def test_a_request_is_charged_once_and_published_once(ledger):
         release(plan, data, ledger=ledger, request="three")
 
 
+def test_a_killed_release_is_charged_and_publishes_nothing_until_it_is_run_again(ledger, monkeypatch):
+    plan, data = make_plan(CHARGED), table(50)
+
+    def killed(*_):
+        assert str(ledger.account("people").remaining) == "epsilon 1"  # charged before data are read
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "aggregated", killed)
+        with pytest.raises(KeyboardInterrupt):
+            release(plan, data, ledger=ledger, request="one")
+    assert ledger.published("one") is None
+    assert str(ledger.account("people").remaining) == "epsilon 1"
+    found = release(plan, data, ledger=ledger, request="one")
+    assert ledger.published("one") == found.to_bytes()
+    assert str(ledger.account("people").remaining) == "epsilon 1"
+
+
 def test_nothing_is_charged_for_a_plan_that_does_not_fit(ledger):
     plan = make_plan({**CHARGED, "query": [{"name": "n", "kind": "mean", "column": "gone", "range": [0, 1]}]})
     with pytest.raises(PlanError):
@@ -61,18 +81,26 @@ def test_nothing_is_charged_for_a_plan_that_does_not_fit(ledger):
 @pytest.mark.few(2)
 @pytest.mark.claim("charge")
 @pytest.mark.parametrize(
-    ("budget", "counts", "field"),
+    ("change", "field"),
     [
-        ({"epsilon": 5e-324}, [{}], "query[0].weight"),
-        ({"epsilon": 1e-31}, [{}], "query[0].weight"),
-        ({"epsilon": 1.0}, [{}, {"weight": 1e-40}], "query[1].weight"),
-        ({"epsilon": 1e-12, "delta": 1e-9}, [{"by": ["clinic"]}], "selection"),
+        ({"budget": {"epsilon": 5e-324, "account": "people"}}, "query[0].weight"),
+        ({"budget": {"epsilon": 1e-31, "account": "people"}}, "query[0].weight"),
+        (
+            {"query": [{"name": "a", "kind": "count"}, {"name": "b", "kind": "count", "weight": 1e-40}]},
+            "query[1].weight",
+        ),
+        (
+            {
+                "budget": {"epsilon": 1e-12, "delta": 1e-9, "account": "people"},
+                "query": [{"name": "a", "kind": "count", "by": ["clinic"]}],
+            },
+            "selection",
+        ),
     ],
 )
-def test_shares_that_are_too_small_are_refused_before_the_charge(ledger, budget, counts, field):
-    plan = asked(*({"kind": "count", **each} for each in counts), budget={**budget, "account": "people"})
+def test_shares_that_are_too_small_are_refused_before_the_charge(ledger, change, field):
     with pytest.raises(PlanError) as caught:
-        release(plan, table(5), ledger=ledger, request="one")
+        release(make_plan({**CHARGED, **change}), table(5), ledger=ledger, request="one")
     assert caught.value.field == field
     assert str(ledger.account("people").remaining) == "epsilon 2"
 
@@ -113,6 +141,33 @@ def test_there_is_no_way_past_the_ledger_that_is_not_spelt_out():
     with pytest.raises(ArgumentError, match="request='one': needs a ledger"):
         release(plan, data, ledger=None, request="one")
     assert '"ledger":null' in release(plan, data, ledger=None).certificate.replace(" ", "")
+
+
+@pytest.mark.slow
+def test_the_table_comes_in_all_forms(tmp_path):
+    keys = {"clinic": ["=cmd()", "<b>", "a"]}
+    plan = make_plan(plan_data(["clinic"], SUPPORTED, unit=PEOPLE, keys=keys, title="<script>"))
+    found = release(plan, table(50), ledger=None)
+    assert Release.from_bytes(found.to_bytes()).rows() == found.rows()
+    assert found.to_arrow().num_rows == len(found.to_pandas()) == found.to_polars().height == len(found.cells)
+    for ending in ("csv", "parquet", "json", "html"):
+        found.write(tmp_path / f"table.{ending}")
+    assert "'=cmd()" in (tmp_path / "table.csv").read_text()
+    page = (tmp_path / "table.html").read_text()
+    assert ("<script>" in page, "<b>" in page, "&lt;b&gt;" in page) == (False, False, True)
+    with pytest.raises(ArgumentError, match="end in"):
+        found.write(tmp_path / "table.xls")
+
+
+@pytest.mark.slow
+def test_a_plan_with_dates_survives_its_bytes():
+    plan = parse_plan(demo.plan())
+    found = release(plan, csv.read_csv(pa.BufferReader(demo.table().encode())).slice(0, 9), ledger=None)
+    assert Release.from_bytes(found.to_bytes()).plan == plan
+    day = next(row for row in found.rows() if row["kind"] == "median")
+    assert datetime.date.fromisoformat(day["date"]).weekday() < 5
+    assert (datetime.date.fromisoformat(day["date"]) - datetime.date(1970, 1, 1)).days == day["value"]
+    assert "median day of visit: median of 'day', which lies in [2025-01-06, 2025-03-28]" in explain(plan)
 
 
 @pytest.mark.slow

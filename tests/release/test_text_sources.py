@@ -18,14 +18,18 @@ import pyarrow
 import pytest
 
 from rangebound.errors import PlanError
+from rangebound.ledger.book import Ledger
 from rangebound.release import Source, make_plan, release
+from rangebound.release.engine import duckdb_table
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.interface import Place
 from rangebound.release.engine.spark import Spark
+from rangebound.release.engine.text_file import copy_clean
 from rangebound.release.output.report import report
 from rangebound.release.output.table_certificate import check_certificate
 from rangebound.release.plan.table_schema import check_schema, form_of
 from rangebound.release.plan.text_format import TextFormat
+from rangebound.release.sql.aggregate import check_statements
 from rangebound.release.sql.view import view
 from tests.release.engine.test_engines import found
 from tests.release.postgres_tables import on_postgres
@@ -335,6 +339,40 @@ def test_control_the_reader_of_the_database_loses_lines_of_such_files(tmp_path):
     assert lost > 10
 
 
+@pytest.mark.parametrize("encoding", [None, "latin-1"])
+def test_a_file_that_is_not_utf8_has_all_its_rows_whatever_is_asked(tmp_path, encoding):
+    lines = [f"{at % 9},{'weiblich' if at % 2 else 'männlich'}\n" for at in range(600)]
+    source = written(
+        tmp_path / "t.csv", b"wait,sex\n" + "".join(lines).encode("latin-1"), TextFormat(encoding=encoding)
+    )
+    men, none = (300, {}) if encoding else (0, {"none": 300})
+    asked = {
+        "rows": ({"kind": "count"}, 600),
+        "wait": (QUERY[1], (600, sum(at % 9 for at in range(600)))),
+        "women": ({"kind": "count", "where": "sex == 'weiblich'"}, 300),
+        "missing": ({"kind": "count", "where": "missing(sex)"}, 300 - men),
+        "by": ({"kind": "count", "by": ["sex"]}, {"weiblich": 300, **({"männlich": men} if men else {}), **none}),
+    }
+    for names in (["rows", "wait"], ["rows", "wait", "women"], ["rows", "missing"], ["rows", "by"]):
+        query = [{**asked[each][0], "name": each} for each in names]
+        plan = make_plan(
+            {"budget": {"epsilon": 1.0}, "keys": {"sex": KEYS["sex"]} if "by" in names else {}, "query": query}
+        )
+        assert answers(plan, source) == {each: asked[each][1] for each in names}
+
+
+def test_keys_of_another_type_cost_nothing(tmp_path):
+    frame = pandas.DataFrame({"married": [1, 0, 1], "well": [True, False, True]})
+    with Ledger.create(tmp_path / "a.ledger") as ledger:
+        ledger.open_account("people", epsilon=1)
+        for column, keys in (("married", [True, False]), ("well", [1, 0])):
+            budget = {"epsilon": 1.0, "account": "people"}
+            query = [{"name": "n", "kind": "count", "by": [column]}]
+            with pytest.raises(PlanError, match="is not a value of a column of type"):
+                release({"budget": budget, "keys": {column: keys}, "query": query}, frame, ledger=ledger, request="1")
+        assert str(ledger.account("people").remaining.epsilon) == "1"
+
+
 @pytest.mark.parametrize("asked", [False, True])
 def test_the_report_of_a_text_source_says_what_is_unknown(tmp_path, asked):
     (tmp_path / "t.csv").write_text("wait\n1\n1,5\nx\n2\n")
@@ -365,15 +403,25 @@ def book_of(path, rows, title="t"):
 
 
 def test_a_sheet_is_read_as_a_file_of_the_same_texts(tmp_path):
-    form = TextFormat(**JOINED[0], delimiter=";", quote='"', encoding="utf-8")
-    rows = [[each or None for each in row] for row in made_rows(random.Random(7), form)]
+    chance = random.Random(7)
+    form = TextFormat(decimal=",", thousands=".", date_format="%d.%m.%Y", delimiter=";", quote='"', encoding="utf-8")
+    rows = [[each or None for each in row] for row in made_rows(chance, form)]
     cells = [list(row) for row in rows]
     for at, row in enumerate(cells[:10]):  # cells with types of their own, which a text file would have as texts
         row[1:6] = [at * 100.5, datetime.datetime(2025, 3, at + 1), "weiblich", at % 2 == 0, at % 4]
-        texts = [f"{at * 100.5}".replace(".", ","), f"{at + 1:02}.03.2025", "weiblich", str(at % 2 == 0), str(at % 4)]
-        rows[at][1:6] = texts
-    odd = [[None] * 6, ["", None], ["p", None, None, "#N/A", None, "=1/0"], ["#N/A"]]
-    source = book_of(tmp_path / "t.xlsx", [NAMES, *cells, *odd]).model_copy(update=JOINED[0])
+        rows[at][1:6] = [
+            f"{at * 100.5}".replace(".", ","),
+            f"{at + 1:02}.03.2025",
+            "weiblich",
+            str(at % 2 == 0),
+            str(at % 4),
+        ]
+    source = book_of(
+        tmp_path / "t.xlsx", [NAMES, *cells, [None] * 6, ["", None], ["p", None, None, "#N/A", None, "=1/0"], ["#N/A"]]
+    )
+    source = Source(
+        **{**source.model_dump(exclude_none=True), "decimal": ",", "thousands": ".", "date_format": "%d.%m.%Y"}
+    )
     text = io.StringIO()
     csv.writer(text, delimiter=";").writerows([NAMES, *rows, ["p", "", "", "", "", ""], [""] * 6])
     assert answers(PLAN, source) == expected(text.getvalue().replace("\r\n", "\n").encode(), form)
@@ -394,11 +442,21 @@ def test_a_sheet_that_is_not_there_and_a_book_that_is_none_are_refused(tmp_path)
         DuckDB(source)
 
 
-def test_a_file_is_read_once(tmp_path):
-    file = tmp_path / "t.csv"
-    file.write_text("visits\n1\n2\n")
-    plan = make_plan({"budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "count"}]})
-    with DuckDB(Source(path=str(file))) as engine:
-        assert found(plan, engine)[0][0][()] == (2,)
-        file.unlink()
-        assert found(plan, engine)[0][0][()] == (2,)
+def test_a_file_is_read_after_the_charge_and_once(tmp_path, monkeypatch):
+    copied = []
+    monkeypatch.setattr(
+        duckdb_table, "copy_clean", lambda path, *rest: [copied.append(path.stem), copy_clean(path, *rest)]
+    )
+    (tmp_path / "t.csv").write_text("visits,sex\n1,a\n2,b\n")
+    (tmp_path / "o.csv").write_text("sex,word\na,x\n")
+    with DuckDB(Source(path=str(tmp_path / "t.csv"))) as engine:
+        assert [*engine.schema()] == ["visits", "sex"]
+        join = {"path": str(tmp_path / "o.csv"), "public": True, "on": ["sex"], "columns": ["word"]}
+        plan = make_plan({"budget": {"epsilon": 1.0}, "join": [join], "query": [{"name": "n", "kind": "count"}]})
+        check_statements(plan, engine)
+        assert copied == ["o"]
+        (tmp_path / "t.csv").write_text("visits,sex\n1,a\n2,b\n3,c\n")
+        assert found(plan, engine)[0][0][()] == (3,)
+        (tmp_path / "t.csv").unlink()
+        assert found(plan, engine)[0][0][()] == (3,)
+    assert copied == ["o", "t"]

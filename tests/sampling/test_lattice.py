@@ -31,14 +31,24 @@ def lattice_for(m: rb.Mechanism, step: float | None) -> Lattice | None:
     return default_lattice(m.noise, m.shape) if step is None else lattice_of(step)
 
 
-@pytest.mark.few(100)
-@pytest.mark.parametrize(("m", "step"), [*random_mechanisms(50), *((m, None) for m in mechanisms())], ids=name)
+def draws(m: rb.Mechanism, step: float | None, count: int) -> np.ndarray:
+    answers = np.random.default_rng(1).uniform(-1, 2, count) * 5 * m.noise.scale + m.query.range.hull.lower
+    return m.release(answers, step=step)
+
+
+@pytest.mark.parametrize(("m", "step"), random_mechanisms(50), ids=name)
 def test_every_number_is_on_the_lattice_and_in_the_support(m, step):
     lattice = lattice_for(m, step)
-    answers = np.random.default_rng(1).uniform(-1, 2, DRAWS) * 5 * m.noise.scale + m.query.range.hull.lower
-    published = m.release(answers, step=step)
+    published = draws(m, step, DRAWS)
     assert all(allowed(m, lattice, y) for y in published.tolist())
     assert not np.signbit(published[published == 0.0]).any()
+
+
+@pytest.mark.few(50)
+@pytest.mark.parametrize("m", mechanisms(), ids=name)
+def test_every_kind_of_mechanism_stays_on_its_lattice(m):
+    lattice = lattice_for(m, None)
+    assert all(allowed(m, lattice, y) for y in draws(m, None, 200).tolist())
 
 
 def test_noise_in_floats_leaves_the_lattice():
@@ -66,8 +76,10 @@ QUERY = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
 @pytest.mark.parametrize(
     ("step", "numerator", "denominator"),
     [
+        (1, 1, 1),
         (0.01, 1, 100),
         (0.3, 3, 10),
+        (25.0, 25, 1),
         (2.0**-30, 1, 2**30),
         (2.0**70, 2**70, 1),
         (1e15, 10**15, 1),

@@ -93,6 +93,25 @@ def test_the_control_without_the_rule_is_caught() -> None:
     assert blocked(rows, torch.ones(2, 1), Elementwise(clip=1.0)).isnan().any()
 
 
+@pytest.mark.parametrize("clip", [Elementwise(clip=1.0), Euclidean(clip=1.0)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_one_row_does_not_stop_a_step(clip: Any, dtype: Any) -> None:
+    """With a row of NaN, infinities or 1e300 there was an error, and without it a step."""
+    huge = 1e30 if dtype is torch.float32 else 1e300
+    for value in (math.nan, math.inf, huge):
+        x = torch.tensor([[1.0, 2.0]] * 4 + [[value, 1.0]], dtype=dtype)
+        seen: list[torch.Tensor] = []
+        model = nn.Linear(2, 2).to(dtype)
+        engine, optimizer, loader = private(
+            model, x, torch.zeros(5, dtype=torch.long), clipping=clip, noise=NoNoise(seen=seen)
+        )
+        train(optimizer, loader, 3)  # in silence: a warning is an error
+        assert engine.steps == 3
+        assert all(torch.isfinite(each).all() for each in (*seen, *model.parameters()))
+        if not math.isfinite(value):
+            assert optimizer.bad_examples.reveal() == 3.0
+
+
 class Unheard(Exception):
     pass
 

@@ -1,16 +1,20 @@
 """A public number of rows: counts of all rows are free and exact, means and variances need less noise, soundly."""
 
 import math
+import random
+import statistics
 
 import pyarrow as pa
 import pytest
 
 from rangebound.release import check_certificate, explain, make_plan, release
+from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise.draw import Reading
 from rangebound.release.noise.public_constant import PublicConstant
-from rangebound.release.prepare import allocations, prepare
-from tests.release.output.asked import asked, drawn
-from tests.release.plans import KINDS, plan_data
+from rangebound.release.prepare import allocations, answers, prepare
+from rangebound.release.sql.aggregate import aggregate
+from tests.release.output.asked import asked
+from tests.release.plans import KINDS, SALT, plan_data
 
 SIZE = 6
 
@@ -53,15 +57,40 @@ def test_a_count_of_all_rows_is_exact_and_free_and_the_rest_gets_its_part():
     assert alone.cells[0].value == 6.0
 
 
+def drawn(plan, rows, times):
+    with DuckDB(table(rows), threads=1) as engine:
+        (found,) = aggregate(plan, engine, SALT)
+    ready = prepare(plan)
+    return [answers(ready, found)[0] for _ in range(times)]
+
+
 @pytest.mark.slow
 def test_a_filtered_count_is_clamped_to_the_size():
     adults = {"kind": "count", "where": [{"column": "age", "is": ">=", "value": 18}]}
     plan, free = (asked(adults, epsilon=0.01, unit=unit) for unit in ({"neighbours": "replace", "size": SIZE}, {}))
     assert "published in [0, 6]" in explain(plan)
-    values, wide = ({cell.value for cell in drawn(each, table([(5.0, 70)] * SIZE), 30)} for each in (plan, free))
+    values, wide = ({cell.value for cell in drawn(each, [(5.0, 70)] * SIZE, 30)} for each in (plan, free))
     assert values <= set(map(float, range(SIZE + 1)))
     assert len(values) > 2  # 30 draws from seven numbers, none of which has a fifth of the chance: below 1e-10
     assert max(wide) > SIZE  # the control: a private size bounds nothing; 30 draws below have a chance of 1e-9
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("kind", ["mean", "variance", "standard deviation", "share"])
+def test_answers_are_near_the_truth_and_intervals_hold_it(kind):
+    chance = random.Random(8)
+    waits = [min(chance.expovariate(1 / 30), 100.0) for _ in range(3000)]
+    truth = {
+        "mean": statistics.fmean(waits),
+        "variance": statistics.pvariance(waits),
+        "standard deviation": statistics.pstdev(waits),
+        "share": sum(x > 50 for x in waits) / 3000,
+    }[kind]
+    question = next(each for each in KINDS if each["kind"] == kind)
+    cells = drawn(public([{**question, "where": []}], size=3000), [(x, 30) for x in waits], 1000)
+    assert statistics.fmean(cell.value for cell in cells) == pytest.approx(truth, rel=0.01)
+    held = sum(cell.lower - 1e-6 <= truth <= cell.upper + 1e-6 for cell in cells)
+    assert held >= 910  # of 1,000, each with 0.95 at least: fewer has a chance of 5e-8
 
 
 @pytest.mark.slow

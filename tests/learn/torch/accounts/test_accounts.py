@@ -212,6 +212,14 @@ def test_the_instance_account_follows_the_sums(bounding: Any, support: Any) -> N
         assert "not a guarantee" in repr(each)
 
 
+def test_the_instance_account_needs_what_makes_it_sound() -> None:
+    with pytest.raises(rb.errors.ArgumentError, match="all examples"):
+        simple(batch_size=3, watchers=(RenyiWatcher(),))
+    for watcher in (RenyiWatcher(), FisherWatcher()):
+        with pytest.raises(rb.errors.ArgumentError, match="Euclidean"):
+            simple(clipping=Euclidean(clip=1.0), watchers=(watcher,))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("clip", [0.05, 10.0])
 def test_fisher_losses_are_spectral_norms(clip: float) -> None:

@@ -57,6 +57,7 @@ def tree():
     return strategy, strategy.answers(drawn).values, strategy.variances()
 
 
+RUNS = {marginals: (400, 2), factor: (1000, 2), blocks: (3000, 5), tree: (200, 2)}  # and the fourth moment less 1
 DIGESTS = {
     marginals: "8d647f10e94854d4",
     factor: "b2915c767a598cc2",
@@ -74,3 +75,21 @@ def test_answers_variances_and_costs_are_the_same_to_the_last_bit(case):
     strategy, answers, variances = case()
     texts = [each.hex() for part in (answers, variances) for each in flat(part).tolist()]
     assert hashlib.sha256(f"{texts} {strategy.cost}".encode()).hexdigest()[:16] == DIGESTS[case]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", DIGESTS, ids=lambda case: case.__name__)
+def test_errors_of_draws_have_the_stated_variances(case):
+    """False alarms below 1e-6: each answer within 7 standard errors."""
+    strategy, answers, variances = case()
+    (runs, moment), several = RUNS[case], isinstance(answers, list)
+    if case in (factor, blocks):
+        errors = strategy.answers(strategy.draw(np.zeros((runs, strategy.length), dtype=int))).values
+    else:
+        truth = [np.zeros(each.shape, int) for each in answers] if several else np.zeros(len(strategy.tree.leaves), int)
+        drawn = (strategy.answers(strategy.draw(truth)) for _ in range(runs))
+        errors = np.array([flat([one.values for one in each] if several else each.values) for each in drawn])
+    if several:
+        variances = [np.full(each.shape, own) for each, own in zip(answers, variances, strict=True)]
+    assert np.abs(errors.mean(axis=0) / np.sqrt(flat(variances) / runs)).max() < 6
+    assert np.abs((errors**2).mean(axis=0) / flat(variances) - 1).max() < 7 * np.sqrt(moment / runs)
