@@ -5,8 +5,10 @@ Without this a test file that cannot be imported would be skipped in silence, wi
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each worker has a core; threads that wait for another one spin
 _NEEDS = {
     "src/rangebound/cli": ("typer", "rich"),
     "src/rangebound/learn/sklearn": ("sklearn",),
