@@ -296,6 +296,16 @@ def test_no_question_changes_the_answer_of_another(tmp_path, seed):
         assert answers(alone, source) == {question.name: whole[question.name]}
 
 
+def test_stating_a_default_changes_no_answer(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(f"{','.join(NAMES)}\np,1.5,2025-3-1,x,t,1\np,2,2025-03-01 10:00,x,t,1\n")
+    plain = Source(path=str(path))
+    defaults = {"encoding": "utf-8", "delimiter": ",", "quote": '"', "multiline": False}
+    found = answers(PLAN, Source(path=str(path), **defaults, decimal=".", date_format="%Y-%m-%d"))
+    assert found == answers(PLAN, plain)
+    assert found["by day"] == {"none": 1, "2025-03-01": 1}
+
+
 JOINED = [
     {"decimal": ",", "thousands": ".", "date_format": "%d.%m.%Y"},
     {"decimal": ".", "thousands": "'", "date_format": "%Y%m%d"},

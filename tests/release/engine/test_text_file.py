@@ -135,7 +135,7 @@ UNNAMED = [b"\n", b"who,WHO\n", b"who,\n", b'who,"wait\n', b'"who" x,wait\n', b"
 HEADERS = {
     b"who;wait\n": 'state the delimiter, such as delimiter = ";"',
     b'"who,when";"wait"\n': 'state the delimiter, such as delimiter = ";"',
-    b"m\xe4nner,wait\n": 'not .utf-8.; state the encoding of the file, such as encoding = "cp1252"',
+    b"m\xe4nner,wait\n": 'not .utf-8.; state the encoding of the file, such as encoding = "windows-1252"',
     "who,wait\n".encode("utf-16"): 'such as encoding = "utf-16"',
     "who,wait\n".encode("utf-16-be"): 'such as encoding = "utf-16"',
     b"who,wait\r1,2\r": "carriage return alone",
@@ -161,7 +161,7 @@ PROPOSED = {
     b"who,wait\n": {},
     b"who;wait,min;age\n": {"delimiter": ";"},
     b'"who,when";"wait,min"\n': {"delimiter": ";"},
-    "größe\twait\n".encode("cp1252"): {"encoding": "cp1252", "delimiter": "\t"},
+    "größe\twait\n".encode("cp1252"): {"encoding": "windows-1252", "delimiter": "\t"},
     "who;wait\n".encode("utf-16"): {"encoding": "utf-16", "delimiter": ";"},
     "größe|wait\n".encode(): {"delimiter": "|"},
 }

@@ -102,7 +102,7 @@ def _is_utf16(path: Path) -> bool:
 
 def _other_encoding(path: Path) -> str:
     """That of a file whose first line is not UTF-8: by its mark, or else that of Windows in Western Europe."""
-    return "utf-16" if _is_utf16(path) else "cp1252"
+    return "utf-16" if _is_utf16(path) else "windows-1252"
 
 
 def proposed_format(path: Path) -> TextFormat:

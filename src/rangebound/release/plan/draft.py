@@ -152,7 +152,7 @@ def _unread(name: str, kind: str) -> str:
 
 
 _FORMAT = (
-    '# decimal = ","              # if numbers are not written 1234.5: their decimal sign, and what parts thousands',
+    '# decimal = ","              # if numbers are not written 1234.5: their decimal sign and what separates thousands',
     '# thousands = "."',
     '# date_format = "%d.%m.%Y"   # if dates are not written 2025-01-31',
 )

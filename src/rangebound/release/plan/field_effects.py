@@ -15,7 +15,7 @@ EFFECTS: Mapping[str, str] = {
     "Plan.budget": "what the release may spend, and the account that pays",
     "Plan.join": "columns of other tables, public or of the same privacy unit",
     "Plan.made_columns": "made columns, and the public ranges of columns",
-    "Plan.per_unit": "one row a unit before the questions, with these columns; then the row is the unit",
+    "Plan.per_unit": "one row per unit before the questions, with these columns; then the row is the unit",
     "Plan.keys": (
         "public keys of grouping columns; the keys of a column that is not here are selected privately, "
         "which needs a delta"
@@ -126,20 +126,22 @@ EFFECTS: Mapping[str, str] = {
     ),
     "Source.path": "a `.csv`, `.tsv`, `.xlsx`, `.parquet` or DuckDB file; relative to the folder of the plan",
     "Source.table": (
-        "the table in a DuckDB file, of a database (`schema.table`) or on a Spark Connect server, or the sheet of an "
-        "`.xlsx` file, whose first one it is without it"
+        "the table in a DuckDB file, of a database (`schema.table`) or on a Spark Connect server; of an `.xlsx` file "
+        "the sheet, without it the first"
     ),
-    "TextFormat.encoding": 'of a text file, such as `"latin-1"`, `"windows-1252"` or `"utf-16"`; without it, UTF-8',
-    "TextFormat.delimiter": "what stands between the values of a text file; without it, `,` or in a `.tsv` file a tab",
-    "TextFormat.quote": 'the quotation mark of a text file; without it `"`, and none where it is empty',
+    "TextFormat.encoding": (
+        'the encoding of a text file, such as `"latin-1"`, `"windows-1252"` or `"utf-16"`; without it, UTF-8'
+    ),
+    "TextFormat.delimiter": "what separates the values of a text file; without it, `,` or in a `.tsv` file a tab",
+    "TextFormat.quote": 'the quotation mark of a text file; without it `"`; empty where there is none',
     "TextFormat.multiline": (
-        "whether a quoted value may go on in the next line; else it ends with its line, so that an unclosed quotation "
-        "mark damages one line"
+        "whether a quoted value may continue in the next line; otherwise it ends with its line, so that an unclosed "
+        "quotation mark damages one line"
     ),
-    "TextFormat.decimal": "the decimal sign of numbers in texts; without it, a point",
-    "TextFormat.thousands": "what stands between groups of digits of numbers in texts; without it, nothing",
+    "TextFormat.decimal": "the decimal sign of numbers in a text file or in text cells; without it, a point",
+    "TextFormat.thousands": "what separates thousands in numbers there; without it, nothing",
     "TextFormat.date_format": (
-        'how dates are written in texts, such as `"%d.%m.%Y"`; without it, `"%Y-%m-%d"`. A time of day may follow'
+        'how dates are written there, such as `"%d.%m.%Y"`; without it, `"%Y-%m-%d"`. A time of day may follow'
     ),
     "Source.spark": (
         "the address of a Spark Connect server, `sc://host:15002`, without a token, because plans are published"

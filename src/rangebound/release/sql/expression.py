@@ -150,7 +150,7 @@ def _plain_number(this: Tree, form: TextFormat) -> Tree:
 
 def _plain_day(this: Tree, form: TextFormat) -> Tree:
     """A date as the source writes it as 2025-01-31, with what is behind it; NULL for a text that is none."""
-    if form.date_format is None:
+    if form.date_format is None or form.date_format == "%Y-%m-%d":
         return this
     order, separator = day_parts(form.date_format)
     widths = [4 if letter == "Y" else 2 for letter in order]
