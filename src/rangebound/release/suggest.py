@@ -250,8 +250,8 @@ def left_out(plan: Mapping[str, Any], schema: Schema, folder: str | Path = ".") 
     found = replace(found, rows=found.rows and bool(found.counting), groups=found.groups and bool(found.grouping))
     if not found.draws:
         raise PlanError(
-            "plan: leaves nothing out; suggest estimates a question's range and the unit's rows and groups, "
-            'where these lines are missing. Where groups alone is, it is 1: write groups = "?" to have it estimated',
+            "plan: leaves nothing out; suggest estimates a question's range and the unit's rows and groups where "
+            'these lines are missing; if only groups is missing, it is 1: write groups = "?" to have it estimated',
             field="plan",
         )
     return found

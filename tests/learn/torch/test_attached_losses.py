@@ -157,7 +157,7 @@ def test_weights_of_classes_count_or_are_refused(kind: Any) -> None:
     found = [step_by(backward, *given, criterion=each, **options) for each in (weighted, plain)]
     assert not torch.allclose(*found, atol=1e-3)
     for loss in (backward, by_name, lambda net, o, b: net._optimizer[0].criterion(o, b)):
-        with pytest.raises(Refused, match="divides the weight of its class out"):
+        with pytest.raises(Refused, match="the weight of its class cancels"):
             step_by(loss, *given, criterion=kind(weight=WEIGHTS))
         assert torch.equal(step_by(loss, *given, criterion=weighted, **options), found[0])
     with pytest.raises(Refused, match="weight: a tensor"):  # equal, but not that of the criterion
@@ -217,14 +217,16 @@ def test_targets_may_be_written_over_after_the_loss() -> None:
 def test_a_refusal_names_what_was_done_and_what_to_write(loss: Any, name: str) -> None:
     engine, optimizer, ((x, y),) = simple()
     found = loss(engine.attach(optimizer.module)(x), y.clamp(max=1))
-    with pytest.raises(Refused, match=rf"passed {name}\b.*make_private\(criterion=.*net\.criterion\(net\(x\), y\)"):
+    with pytest.raises(
+        Refused, match=rf"went through {name}\b.*make_private\(criterion=.*net\.criterion\(net\(x\), y\)"
+    ):
         found.backward()
 
 
 @pytest.mark.parametrize(
     ("run", "words"),
     [
-        (lambda m, x: (m.inner(x),), "gives tuple"), (lambda m, x: {"logits": m.inner(x)}, "gives dict"),
+        (lambda m, x: (m.inner(x),), "returns tuple"), (lambda m, x: {"logits": m.inner(x)}, "returns dict"),
         (lambda m, x: m.inner(x).flatten(), r"shape \(3,\)"), (lambda m, x: m.inner(x).argmax(1), "int64"),
     ],
 )  # fmt: skip

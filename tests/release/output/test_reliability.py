@@ -185,7 +185,7 @@ ENDS = [0.0, 100.0] * 200
 def test_a_number_at_an_end_of_a_support_that_leaves_out_answers_has_a_note(question, waits, noted):
     column = pa.array(waits, pa.float64())
     found = released(asked(question, epsilon=50.0), pa.table({"wait": column, "y": column}))
-    words = f"{noted}: a true answer beyond it looks the same"
+    words = f"{noted}: a true answer beyond it would look the same"
     assert [words in each for each in found.notes] == ([True] if noted else [])
     assert ("reaches an end of its support" in report(found)) is bool(noted)
 

@@ -29,9 +29,9 @@ WRONG = [
     ({"thousands": "0"}, "must be one of"),
     ({"thousands": "."}, "must not be the decimal sign"),
     ({"thousands": ",", "decimal": ","}, "must not be the decimal sign"),
-    ({"date_format": "%d.%m.%y"}, "%d, %m and %Y in their order"),
-    ({"date_format": "%d/%m-%Y"}, "%d, %m and %Y in their order"),
-    ({"date_format": "%d.%m.%m"}, "%d, %m and %Y in their order"),
+    ({"date_format": "%d.%m.%y"}, "%d, %m and %Y in any order"),
+    ({"date_format": "%d/%m-%Y"}, "%d, %m and %Y in any order"),
+    ({"date_format": "%d.%m.%m"}, "%d, %m and %Y in any order"),
 ]
 
 

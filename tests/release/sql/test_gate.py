@@ -117,7 +117,7 @@ def test_columns_one_of_the_other_that_make_too_deep_a_statement_are_refused_bef
     release(plan, DATA, ledger=None)  # what takes longest is remembered
     with levels(250):
         words = refused(lambda: release(plan, DATA, ledger=ledger, request="one"), ledger)
-    assert words.startswith("columns: the columns that the plan makes, one of the other, have too many levels")
+    assert words.startswith("columns: the columns that the plan computes from each other have too many levels")
     release(plan, DATA, ledger=ledger, request="one")  # control: it is the levels
 
 

@@ -83,10 +83,10 @@ def _outputs(values: torch.Tensor, net: AttachedModule, asked: ForwardPass) -> O
 def _refuse(passed: list[str], slopes: torch.Tensor) -> None:
     names = ", ".join(dict.fromkeys(passed)) or "a function"
     raise ArgumentError(
-        f"loss: the outputs passed {names}, which may put the data of one example into the gradients of others; either "
-        "take one of torch's losses of the outputs as they are, criterion(net(x), y), where y may have any shape; or "
-        "let the criterion be the whole loss, make_private(criterion=lambda output, y: ...), which is called with one "
-        "example at a time, and write net.criterion(net(x), y)"
+        f"loss: the outputs went through {names}, which may carry data of one example into the gradients of others; "
+        "either call one of torch's losses with the outputs as they are, criterion(net(x), y), where y may have any "
+        "shape; or let the criterion be the whole loss, make_private(criterion=lambda output, y: ...), which is called "
+        "with one example at a time, and write net.criterion(net(x), y)"
     )
 
 
@@ -141,9 +141,9 @@ class AttachedModule(torch.nn.Module):
                 found: object = tried(self.module, x)
             if not isinstance(found, torch.Tensor) or found.shape[:1] != (1,) or not found.is_floating_point():
                 raise ArgumentError(
-                    f"module: gives {_described(found)} for one example; the ordinary loop needs one tensor of "
+                    f"module: returns {_described(found)} for one example; the ordinary loop needs one tensor of "
                     "floats with a first axis for the examples; join several outputs in one, or call "
-                    "optimizer.backward(x, y), whose criterion takes whatever the module gives"
+                    "optimizer.backward(x, y), whose criterion takes whatever the module returns"
                 )
             self._blanks[kind] = torch.full_like(found, math.nan)
         return self._blanks[kind]

@@ -252,7 +252,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self._check_batch()
         if self._used is not None and not self._used.is_like(criterion):
             raise ArgumentError(
-                "loss: is another one than before, or has other settings, which may depend on the batch; for one that "
+                "loss: differs from the one before, or has other settings, which may depend on the batch; for one that "
                 "changes by itself, let the criterion that make_private is given do so, and call net.criterion"
             )
         self._used = criterion
@@ -439,7 +439,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
             if held is not None and getattr(held, "_released", None) != held._version and held.any():
                 raise ArgumentError(
                     f"module={name}: has a gradient that no step released, of a penalty added to the loss or of the "
-                    "module by itself, which this step would write over; use the optimizer's weight_decay, add the "
+                    "module by itself, which this step would overwrite; use the optimizer's weight_decay, add the "
                     "penalty to the criterion that make_private is given, or call optimizer.zero_grad() before"
                 )
 
@@ -506,7 +506,7 @@ def check_weights(criterion: object, settings: Mapping[str, object], y: torch.Te
     mean = settings.get("reduction", "mean") == "mean"
     if mean and settings.get("weight") is not None and y.dim() == 1 and not y.is_floating_point():
         raise ArgumentError(
-            "criterion: with one label for each example, the mean divides the weight of its class out again; "
+            "criterion: with one label for each example, the weight of its class cancels in the mean; "
             'use reduction="sum", with which it counts'
         )
 

@@ -90,7 +90,7 @@ class Spark:
         try:
             session = SparkSession.builder.remote(address).create()
         except PySparkException:
-            raise EngineError(f"spark={plain}: the server there opens no session", away=True) from None
+            raise EngineError(f"spark={plain}: the server there did not open a session", away=True) from None
         try:
             session.conf.set("spark.sql.session.timeZone", "UTC")
             found = cls(session.table(table))

@@ -76,7 +76,7 @@ def header(path: Path, form: TextFormat, field: str = "source") -> list[str]:
     except (csv.Error, StopIteration):
         names = []
     if len(first) == LONGEST_LINE or not distinct(names):
-        raise refused("the first line must name every column, each differently (cases are not distinguished)")
+        raise refused("the first line must name every column, each differently (upper and lower case are the same)")
     return names
 
 

@@ -26,7 +26,7 @@ def sheet_header(path: Path, sheet: str | None, form: TextFormat, field: str = "
     while found and not found[-1]:
         found.pop()
     if not distinct(found):
-        rule = "the first row of the sheet must name every column, each differently (cases are not distinguished)"
+        rule = "the first row of the sheet must name every column, each differently (upper and lower case are the same)"
         raise ArgumentError(f"{field}.path={str(path)!r}: {rule}")
     return [each for each in found if each]
 

@@ -73,7 +73,7 @@ def reached_ends(plan: Plan, cells: Sequence[Cell]) -> list[str]:
             if low or high:
                 whose = repr(question.name) if part is None else f"{question.name!r}, {part},"
                 stated = span(ends.lower, ends.upper, dated=question.answers_dated)
-                words = "a true answer beyond it looks the same, and no interval shows it"
+                words = "a true answer beyond it would look the same, and no interval shows it"
                 found.append(f"{whose} reaches an end of its support, {stated}: {words}")
     return found
 

@@ -390,7 +390,7 @@ def _check_table(release: Release, ready: Prepared) -> None:
             _demand(large, f"queries[{selection.question}]", "names a key whose number is below the threshold")
     ranks = (each for each in plan.query if isinstance(each, RankKind) and each.can_be_whole)
     known = tuple(each.name for each in ranks if each.name in release.whole)
-    _demand(release.whole == known, "whole", "names what are no quantiles, or none that can be whole")
+    _demand(release.whole == known, "whole", "names questions that are not quantiles, or cannot be whole")
     made = _cells(release, ready, keys, drawn)
     if made != list(cells):  # an earlier version may have made the table
         earlier = _cells(release, ready, keys, drawn, earlier=True)

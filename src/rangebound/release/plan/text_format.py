@@ -52,14 +52,14 @@ def _encoding(value: str) -> str:
 def _separator(value: str) -> str:
     if len(value) != 1 or not value.isascii() or value.isalnum() or value in "\"'\\+-.\r\n\x00":
         raise ValueError(
-            'must be one character, and not a letter, a digit or a sign of numbers, such as ";", "|" or "\\t"'
+            'must be one character, such as ";", "|" or "\\t", that is not a letter, a digit or a sign of numbers'
         )
     return value
 
 
 def _quotation(value: str) -> str:
     if value not in ("", '"', "'", "`"):
-        raise ValueError("must be one of \", ' and `, or empty where quotation marks are letters like others")
+        raise ValueError("must be one of \", ' and `, or empty if values are never quoted")
     return value
 
 
@@ -84,7 +84,7 @@ _DATE = re.compile(r"%([dmY])([-./]?)%([dmY])\2%([dmY])")
 def _day(value: str) -> str:
     found = _DATE.fullmatch(value)
     if found is None or {found[1], found[3], found[4]} != {"d", "m", "Y"}:
-        raise ValueError('must be %d, %m and %Y in their order, with one separator or none, such as "%d.%m.%Y"')
+        raise ValueError('must be %d, %m and %Y in any order, with one of - . / between them or none, as in "%d.%m.%Y"')
     return value
 
 

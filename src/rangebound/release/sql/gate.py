@@ -16,8 +16,8 @@ def not_too_deep() -> Iterator[None]:
     try:
         yield
     except RecursionError:
-        rule = "the columns that the plan makes, one of the other, have too many levels for a statement"
-        way = "shorten their expressions, or keep some of these columns in the table"
+        rule = "the columns that the plan computes from each other have too many levels for a statement"
+        way = "shorten their expressions, or store some of these columns in the table"
         raise PlanError(f"columns: {rule}; {way}", field="columns") from None
 
 
@@ -33,7 +33,7 @@ def try_statements(engine: Engine, asked: Iterable[tuple[str, str, str]]) -> Non
             engine.rehearse(text)
         except Unrunnable:
             rule = f"the engine cannot run the statement for {name!r}, whatever the table holds; this costs nothing"
-            way = "make expressions shorter, and lists, bins and the digits of numbers fewer"
+            way = "shorten expressions, or use fewer keys, bins and digits"
             raise PlanError(f"{field}: {rule}; {way}", field=field) from None
         except EngineError as reason:
             raise EngineError(f"{reason}; this costs nothing", away=reason.away) from None
