@@ -57,7 +57,7 @@ def test_keys_of_combinations_and_rankings_are_looked_at_too():
     together = {"columns": ["whole", "word"], "keys": [[True, "a"]]}
     query = [{"name": "n", "kind": "count", "by": ["whole", "word"]}]
     plan = make_plan({"budget": {"epsilon": 1.0}, "combinations": [together], "query": query})
-    with pytest.raises(PlanError, match="True is not a value of a column of type integer"):
+    with pytest.raises(PlanError, match="true is not a value of a column of type integer"):
         check_schema(plan, SCHEMA)
     ranked = {"budget": {"epsilon": 1.0}, "keys": {"truth": [1, 0]}, "unit": {"column": "whole"}}
     ranked["query"] = [{"name": "m", "kind": "mode", "column": "truth"}]
@@ -76,7 +76,7 @@ def where(condition):
         ("whole in ['1', 'a']", "'a' is not a value of a column of type integer"),
         ("day != '1.2.2025'", "'1.2.2025' is not a value of a column of type date"),
         ("whole == 'a' or truth", "'a' is not a value of a column of type integer"),
-        ("whole", r"which does not serve for this condition; .* \(compare it with 1 or 0, as in x == 1\)"),
+        ("whole", r"which does not serve for this condition; .* \(compare it with 1 or 0, as in whole == 1\)"),
         ("whole == true", "type integer, which does not serve for this condition"),
         ("whole or truth", "type integer, which does not serve for truth values; whole == 1 compares it"),
         ("truth == 'yes'", "type boolean, which does not serve for this condition"),

@@ -237,7 +237,8 @@ def _check_values(schema: Schema, column: str, values: Iterable[object], field: 
     for each in values:
         if not (_spells(each, kind) if isinstance(each, str) else type(each) is kind):
             rule = f"is not a value of a column of type {type_name(schema, column)}, so no row can have it"
-            raise PlanError(f"{field}: {arguments.shown(each)} {rule}; write {_WAYS[kind]}", field=field)
+            shown = canonical(each) if isinstance(each, bool) else arguments.shown(each)  # as a plan writes it
+            raise PlanError(f"{field}: {shown} {rule}; write {_WAYS[kind]}", field=field)
 
 
 def _spells(text: str, kind: type) -> bool:
@@ -453,7 +454,7 @@ def _way(schema: Schema, condition: Condition) -> str:
     """What to write in place of a truth value for a column of numbers."""
     number = schema.get(condition.column) in (Family.INTEGER, Family.NUMBER, Family.DECIMAL)
     truth = bool(condition.values) and kind_of(condition.values[0]) is bool
-    return " (compare it with 1 or 0, as in x == 1)" if number and truth else ""
+    return f" (compare it with 1 or 0, as in {Named(condition.column)} == 1)" if number and truth else ""
 
 
 def _need(
