@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from rangebound.errors import ApprovalNeeded, ArgumentError, LedgerTampered, LedgerUnavailable, RequestConflict
-from rangebound.ledger import Ledger, postgres_schema, verify
+from rangebound.ledger import Ledger, charge_checks, postgres_schema, verify
 from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.postgres_schema import ROLES, WRITES
 from tests.ledger.postgres import fresh_address, schema_of
@@ -235,6 +235,23 @@ def test_nobody_completes_the_charge_of_another_login(team, postgres):
         with team.opened("analyst") as another:
             assert another.release(compute=lambda _: pytest.fail("computed"), **asked) == b"true"
             assert not another.verify().by_another
+
+
+def test_nobody_takes_up_the_approved_request_of_another_login(team, postgres, monkeypatch):
+    asked = {"request": "theirs", **SELF}
+    with Ledger.open(login_with(postgres, team.address, "analyst"), key=team.key) as one:
+        one.file_request(dry_run=b"x", **asked)
+        with team.opened("approver") as other:
+            other.approve("theirs")
+        with team.opened("analyst") as another:
+            with pytest.raises(RequestConflict, match="for whom alone it is approved"):
+                another.release(compute=lambda _: pytest.fail("computed"), **asked)
+            with monkeypatch.context() as patch:  # past the check of the library
+                patch.setattr(charge_checks, "by_login", lambda *_: True)
+                with pytest.raises(LedgerUnavailable, match="one of another login"):
+                    another.reserve(**asked)
+            assert one.release(compute=lambda _: b"true", who="me", **asked) == b"true"  # the control
+            assert another.release(compute=lambda _: pytest.fail("computed"), **asked) == b"true"  # it is public now
 
 
 def test_a_ledger_of_version_0_2_is_opened_and_verification_tells_who_did_what(

@@ -7,9 +7,11 @@ line, that must agree. Numbers and dates are pandas's. Nothing is known to eithe
 import csv
 import datetime
 import io
+import itertools
 import math
 import random
 import re
+import zipfile
 
 import duckdb
 import openpyxl
@@ -17,7 +19,7 @@ import pandas
 import pyarrow
 import pytest
 
-from rangebound.errors import PlanError
+from rangebound.errors import EngineError, PlanError
 from rangebound.ledger.book import Ledger
 from rangebound.release import Source, make_plan, release
 from rangebound.release.engine import duckdb_table
@@ -450,6 +452,87 @@ def test_a_sheet_that_is_not_there_and_a_book_that_is_none_are_refused(tmp_path)
     (tmp_path / "t.xlsx").write_bytes(b"PK")
     with pytest.raises(Exception, match=r"cannot be read as an .xlsx workbook"):
         DuckDB(source)
+
+
+def edited_book(path, before, after, *, length=None):
+    """A sheet of 40 numbers and words with something else in its XML, which may be cut at a length."""
+    book_of(path, [["wait", "sex"], *([at, "weiblich"] for at in range(40))])
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    sheet = "xl/worksheets/sheet2.xml"
+    changed, times = re.subn(before, after, parts[sheet])
+    assert times == 1
+    parts[sheet] = changed[:length]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    return Source(path=str(path), table="t")
+
+
+NUMBER, WORD = rb'<c r="A5".*?</c>', rb'<c r="B5".*?</c>'
+CELLS = {  # what is in the file, as a pattern, what in its place, and which of the two values is then missing
+    "no number": (NUMBER, b'<c r="A5"><v>three</v></c>', "wait"),
+    "no truth value": (NUMBER, b'<c r="A5" t="b"><v>maybe</v></c>', "wait"),
+    "no date": (NUMBER, b'<c r="A5" t="d"><v>2025-02-31</v></c>', "wait"),
+    "no style": (NUMBER, b'<c r="A5" s="x"><v>3</v></c>', "wait"),
+    "no such text": (WORD, b'<c r="B5" t="s"><v>99</v></c>', "sex"),
+    "no number of a text": (WORD, b'<c r="B5" t="s"><v>x</v></c>', "sex"),
+    "no coordinate": (NUMBER, b'<c r="?"><v>3</v></c>', "wait"),
+    "a coordinate far away": (b'r="B5"', b'r="ZZZ5"', "sex"),
+    "no number of a row": (b'<row r="5"', b'<row r="five"', ""),
+    "a large number of a row": (b'<row r="5"', b'<row r="2000000000"', ""),
+    "the number of another row": (b'<row r="5"', b'<row r="4"', ""),
+}
+BOOK_PLAN = make_plan(
+    {
+        "budget": {"epsilon": 1.0},
+        "keys": {"sex": KEYS["sex"]},
+        "query": [QUERY[0], {**QUERY[1], "name": "mean"}, {"name": "by", "kind": "count", "by": ["sex"]}],
+    }
+)
+
+
+@pytest.mark.parametrize("damage", CELLS)
+def test_a_damaged_cell_is_one_missing_value(tmp_path, damage):
+    before, after, missing = CELLS[damage]
+    found = answers(BOOK_PLAN, edited_book(tmp_path / "t.xlsx", before, after))
+    gone, unknown = missing == "wait", {"none": 1} if missing == "sex" else {}
+    assert found == {
+        "rows": 40,
+        "mean": (40 - gone, sum(range(40)) - 3 * gone),
+        "by": {"weiblich": 40 - len(unknown), **unknown},
+    }
+
+
+@pytest.mark.parametrize("damage", ["cut", "not XML", "not its sum"])
+def test_a_damaged_file_of_a_workbook_costs_nothing(tmp_path, damage):
+    path = tmp_path / "t.xlsx"
+    word = b'<c r="A5"><v>3<v></c>' if damage == "not XML" else b'<c r="A5"><v>3</v></c>'
+    source = edited_book(path, NUMBER, word, length=2500 if damage == "cut" else None)
+    if damage == "not its sum":  # of the bytes, which the archive states
+        DuckDB(source).close()  # the control
+        path.write_bytes(path.read_bytes().replace(b"<v>39</v>", b"<v>38</v>"))
+    with pytest.raises(EngineError, match=r"cannot be read as an .xlsx workbook"):
+        DuckDB(source)
+
+
+def test_control_the_reader_of_workbooks_stops_at_a_cell_or_loses_rows(tmp_path):
+    lost = {}
+    for damage, (before, after, _) in CELLS.items():
+        edited_book(tmp_path / "t.xlsx", before, after)
+        book = openpyxl.load_workbook(tmp_path / "t.xlsx", read_only=True)
+        try:
+            rows = itertools.islice(book["t"].iter_rows(values_only=True, max_row=1000), 1000)
+            lost[damage] = 41 - sum(any(row) for row in rows)
+        except (ValueError, IndexError, TypeError) as error:
+            lost[damage] = type(error).__name__
+        book.close()
+    assert (lost["no number"], lost["no such text"], lost["no number of a row"]) == (
+        "ValueError",
+        "IndexError",
+        "ValueError",
+    )
+    assert (lost["a large number of a row"], lost["the number of another row"]) == (37, 1)
 
 
 def test_a_file_is_read_after_the_charge_and_once(tmp_path, monkeypatch):

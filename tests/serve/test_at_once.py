@@ -180,15 +180,24 @@ def test_a_plan_that_is_refused_though_an_earlier_attempt_was_charged_has_failed
     if charged:
         office.ledger.reserve(account="clinics", request="one", cost=Cost(epsilon=0.1))
     monkeypatch.setattr(release_tasks, "release", raised(PlanError("no: x", field="no")))
-    asked = {
-        "account": "clinics",
-        "source": "visits",
-        "plan": canonical_plan(demo_plan()),
-        "who": "anna",
-        "folder": "x",
-    }
-    found = worker.answer(office.server, office.ledger, {"do": "run", "request": "one", **asked})
-    assert found == {"ok": False, **end}
+    assert ran(office, "clinics", "anna") == {"ok": False, **end}
+
+
+def ran(office, account, who):
+    """What a worker answers to a request of somebody."""
+    plan = canonical_plan(demo_plan().replace("clinics", account))
+    asked = {"account": account, "source": "visits", "plan": plan, "who": who, "folder": "x"}
+    return worker.answer(office.server, office.ledger, {"do": "run", "request": "one", **asked})
+
+
+def test_an_approved_request_is_for_whoever_asked(office):
+    assert ran(office, "reviewed", "anna") == {"ok": True, "waiting": True}
+    office.ledger.approve("one", who="paul")
+    assert "was asked for by 'anna', for whom alone it is approved" in ran(office, "reviewed", "berta")["refused"]
+    assert office.ledger.paid("one") is None
+    for who in ("anna", "berta"):  # what is published is public
+        assert ran(office, "reviewed", who) == {"ok": True, "published": True}
+    assert office.ledger.paid("one").who == "anna"
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,15 @@ def login_of(who: str) -> str:
     return who.partition("/")[0]
 
 
+def by_login(login: str | None, who: str) -> bool:
+    """Whether a name in a ledger is one of this login; of a file, where there are none, every name is.
+
+    >>> by_login("anna", "anna/bob"), by_login("anna", "service/anna"), by_login(None, "anna")
+    (True, False, True)
+    """
+    return login is None or f"{who}/".startswith(f"{login}/")
+
+
 def _folded(name: str) -> str:
     return "".join(each for each in normalize("NFKC", name).casefold() if each.isprintable() and not each.isspace())
 

@@ -18,7 +18,7 @@ from rangebound.errors import (
     RequestFailed,
 )
 from rangebound.ledger.amount import Exact, rounded_down
-from rangebound.ledger.approval import Approval
+from rangebound.ledger.approval import Approval, by_login
 from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, sealed
 from rangebound.ledger.charge_checks import balance_of, conflict, costs_of, demand_approval, drafted, exceeded
 from rangebound.ledger.guarded_chain import GuardedChain, now, refuse
@@ -235,7 +235,7 @@ class Ledger:
             draft = draft._replace(first=first, second=second)
             asked = check is not None or balance.approval is not None
             if asked and self._chain.find(transaction, EntryKind.SPEND, request) is None:
-                demand_approval(self._chain.state, draft)
+                demand_approval(self._chain.state, draft, self._chain.store.login)
                 if check is not None:
                     check(self._chain.records(transaction, account))
             fits = balance.admits((first, second), latest)
@@ -453,8 +453,7 @@ class Ledger:
         self._refuse_failed(spend)
         if spend.seq not in self._chain.state.pending:
             return self._chain.payload(transaction, spend)
-        login = self._chain.store.login
-        if login is not None and not f"{spend.who}/".startswith(f"{login}/"):
+        if not by_login(self._chain.store.login, spend.who):
             raise RequestConflict(
                 f"request={arguments.shown(spend.request)}: was charged by {arguments.shown(spend.who)}, whose login "
                 "alone may complete it; ask them to run it again, or use a new id"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rangebound import arguments
 from rangebound.errors import ApprovalNeeded, ArgumentError, BudgetExceeded, RequestConflict, RequestRejected
-from rangebound.ledger.approval import FiledRequest, RequestStatus
+from rangebound.ledger.approval import FiledRequest, RequestStatus, by_login
 from rangebound.ledger.chain import EntryKind, LedgerEntry
 from rangebound.ledger.names import person, prose
 from rangebound.ledger.replay import Balance, Replay
@@ -64,8 +64,9 @@ def conflict(request: str | None) -> RequestConflict:
     )
 
 
-def demand_approval(state: Replay, spend: LedgerEntry) -> None:
-    """Refuse a spend whose account needs approval, unless its request was approved for exactly this."""
+def demand_approval(state: Replay, spend: LedgerEntry, login: str | None) -> None:
+    """Refuse a spend whose account needs approval, unless its request was approved for exactly this, and for whoever
+    asked: in a database, by the same login."""
     account, request = spend.account or "", spend.request or ""
     if state.accounts[account].approval is None:
         return
@@ -75,6 +76,16 @@ def demand_approval(state: Replay, spend: LedgerEntry) -> None:
     if asked is None or asked.status is RequestStatus.WAITING:
         raise approval_needed(account, request, filed=asked is not None)
     refuse_rejected(asked)
+    if not by_login(login, asked.filed.who):
+        raise request_of_another(request, asked.filed.who)
+
+
+def request_of_another(request: str, who: str) -> RequestConflict:
+    """The error for an approved request that somebody else has asked for."""
+    return RequestConflict(
+        f"request={arguments.shown(request)}: was asked for by {arguments.shown(who)}, for whom alone it is approved; "
+        "ask them to run it, or file a request of your own under a new id"
+    )
 
 
 def approval_needed(account: str, request: str, *, filed: bool) -> ApprovalNeeded:

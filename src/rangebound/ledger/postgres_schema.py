@@ -4,7 +4,7 @@ The database cannot check a seal, for it does not have the key. It holds what it
 after the other, and never changed; bytes belong to the last entry and have its digest; a transaction that adds one
 cannot be prepared, and hold the lock when its session is gone. With roles, each kind of entry is written by those who
 may, under the name of their login; no login approves what it asked for, under whatever names, unless it is that of a
-service, and none completes the charge of another.
+service, and none takes up the approved request of another, or completes its charge.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OUT_OF_ORDER = "RB001"
 OWN_REQUEST = "RB002"
 """The state of an approval by the login that has asked."""
 CHARGE_OF_ANOTHER = "RB003"
-"""The state of bytes, or of a failure, for a charge of another login."""
+"""The state of bytes, or of a failure, for a charge of another login, and of a charge for its request."""
 
 ROLES = ("owner", "approver", "analyst", "auditor")
 """The group roles of a team, each named after the schema, as in `rangebound_owner`."""
@@ -70,6 +70,12 @@ BEGIN
         SELECT FROM {schema}.entries WHERE seq = NEW.ref AND split_part(who, '/', 1) <> session_user::text
     ) THEN
         RAISE EXCEPTION 'a charge of another login' USING ERRCODE = '{another}';
+    END IF;
+    IF NEW.kind = 'spend' AND EXISTS (
+        SELECT FROM {schema}.entries WHERE request = NEW.request AND kind = 'request'
+        AND split_part(who, '/', 1) <> session_user::text
+    ) THEN
+        RAISE EXCEPTION 'a request of another login' USING ERRCODE = '{another}';
     END IF;
     RETURN NEW;
 END

@@ -73,7 +73,7 @@ _FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] =
     ),
     postgres_schema.CHARGE_OF_ANOTHER: (
         LedgerUnavailable,
-        "the charge was made by another login, which alone may complete it; nothing was written",
+        "the charge or its request is one of another login, which alone may complete it; nothing was written",
     ),
     "53": (NoRoom, "the server has no room (disk, memory or connections); nothing was written"),
     "54": (NoRoom, "cannot hold so large a value; nothing was written"),

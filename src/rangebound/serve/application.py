@@ -134,7 +134,7 @@ async def _guarded(
     if id is not None and not ID.fullmatch(id):
         return _error(404, "no such release")
     if token.role not in operation.roles:
-        return _error(403, f"the token is one of a {token.role.value}")
+        return _error(403, f"the role of the token is {token.role.value}, which may not do this")
     try:
         return await ANSWERS[operation.name](office, request, token)
     except Refusal as refusal:

@@ -25,7 +25,9 @@ from rangebound.errors import (
     RequestConflict,
     RequestRejected,
 )
+from rangebound.ledger.approval import may_be_one
 from rangebound.ledger.book import Ledger
+from rangebound.ledger.charge_checks import request_of_another
 from rangebound.ledger.record import ApprovalRequest
 from rangebound.release import release
 from rangebound.release.engine import Engine
@@ -114,12 +116,16 @@ def run(server: Server, ledger: Ledger, message: Mapping[str, Any]) -> Facts:
 def _waits(ledger: Ledger, plan: Plan, message: Mapping[str, Any]) -> bool:
     """Whether the request has to wait where its account needs approval; it is filed where it is new.
 
-    One that was rejected waits too: who looks for the decision finds it.
+    One that was rejected waits too: who looks for the decision finds it. One that is approved is not for others than
+    those who asked, such as by another server of the same ledger.
     """
     try:
         demand_plan_approval(plan, ledger=ledger, request=message["request"], who=message["who"])
     except (ApprovalNeeded, RequestRejected):
         return True
+    asked = filed(ledger, message["account"], message["request"])
+    if asked is not None and not may_be_one(asked.who, message["who"]) and ledger.paid(message["request"]) is None:
+        raise request_of_another(message["request"], asked.who)
     return False
 
 

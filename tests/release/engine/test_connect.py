@@ -34,6 +34,7 @@ class Session:
         self.asked = []
         self.conf = self.builder = self.catalog = self.sparkSession = self
         self.dtypes = [("person", "int"), ("wait", "decimal(3,1)")]
+        self.get = lambda name, default: default
 
     def __getattr__(self, name):
         def note(*arguments):
@@ -59,6 +60,7 @@ def test_an_address_becomes_a_session_of_its_own_that_is_closed(fake):
         ("remote", "sc://host/;token=secret"),
         ("create",),
         ("set", "spark.sql.session.timeZone", "UTC"),
+        ("set", "spark.sql.parser.quotedRegexColumnNames", "false"),
         ("table", "visits"),
         ("createOrReplaceTempView", engine.source.name),
         ("stop",),

@@ -20,7 +20,7 @@ from rangebound.release.plan.kinds import kind
 from rangebound.release.plan.kinds.bounds import Bounds
 from rangebound.release.plan.table_schema import Family, check_schema
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.sql.aggregate import aggregate
+from rangebound.release.sql.aggregate import aggregate, check_statements
 from rangebound.release.sql.statements import statements
 from rangebound.release.sql.view import view
 from tests.release import reference, row_oracle
@@ -462,6 +462,27 @@ class TestSpark(OtherEngine):
                 spark.conf.unset(name)
         assert substituted == "local[2]"  # control: Spark does so by itself
         assert all(sums == dict.fromkeys(sums, (1,)) for sums in expected[0].values())
+
+    def test_settings_that_change_what_statements_mean_are_refused_before_the_charge(self, spark):
+        plan = make_plan(plan_data([], [{"kind": "count", "where": [{"column": "[a]", "is": "==", "value": 1}]}]))
+        frame = spark.createDataFrame([(1, 2)], "`[a]` int, a int")
+        frame.createOrReplaceTempView("names")
+        pattern, empty = "quotedRegexColumnNames", "spark.sql.legacy.createEmptyCollectionUsingStringType"
+        with Spark(frame) as engine:
+            try:
+                spark.conf.set(empty, "true")
+                check_statements(plan, engine)  # what has no rows has its own columns
+                assert spark.sql("SELECT array()").dtypes[0][1] == "array<string>"  # control: by itself it is of texts
+                spark.conf.set(f"spark.sql.parser.{pattern}", "true")
+                for call in (lambda: check_statements(plan, engine), lambda: Spark(frame)):
+                    with pytest.raises(EngineError, match=rf"{pattern}: with 'true' our statements mean something"):
+                        call()
+                assert spark.sql("SELECT `[a]` FROM names").columns == ["a"]  # control: another column
+            finally:
+                spark.conf.unset(empty)
+                spark.conf.unset(f"spark.sql.parser.{pattern}")
+                spark.catalog.dropTempView("names")
+            assert found(plan, engine)[0][0][()] == (1,)
 
     def test_columns_that_spark_would_take_for_others_are_refused(self, spark):
         frame = spark.createDataFrame([("a", "A")], "`${spark.master}` string, k string")

@@ -16,7 +16,7 @@ from rangebound.extras import need
 from rangebound.release.engine.frame import as_arrow, own_types
 from rangebound.release.engine.parquet import Unchecked, unchecked
 from rangebound.release.engine.text_file import MOST_BYTES, copy_clean, delimiter_of, header, quote_of, write_rows
-from rangebound.release.engine.workbook_file import sheet_header, sheet_rows
+from rangebound.release.engine.workbook_file import check_sheet, sheet_header, sheet_rows
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 from rangebound.release.plan.text_format import WORKBOOKS, TextFormat
@@ -200,6 +200,8 @@ class SeenTable:
             return sheet_header(path, data.table, form, self._field) if book else header(path, form, self._field)
 
         found, copy = names(), self._folder / f"{self._raw}.csv"
+        if book:
+            check_sheet(path, data.table, self._field)
         options: dict[str, Any] = {"header": True, "auto_detect": False, "columns": dict.fromkeys(found, "VARCHAR")}
         options |= {"sep": "," if book else delimiter_of(path, form), "quotechar": quote_of(form)}
         options |= {"escapechar": quote_of(form), "max_line_size": MOST_BYTES, "buffer_size": 2 * MOST_BYTES}

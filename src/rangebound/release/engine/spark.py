@@ -43,6 +43,8 @@ _LOCAL = {
     "spark_driver_bindAddress": "127.0.0.1",
     "spark_driver_host": "127.0.0.1",
 }
+# Settings of a session that change what a statement means, and the only values with which ours mean what they say.
+_MEANING = {"spark.sql.parser.quotedRegexColumnNames": "false"}  # else the name of a column is a pattern for others
 _PATIENCE = 10.0  # seconds for a server to answer at all; Spark itself would try for minutes
 
 
@@ -51,6 +53,7 @@ class Spark:
 
     Assumes: the data frame gives the same rows whenever it is read within one release.
     Guarantee: a text of a plan is a text to Spark, whatever the session's settings; nothing in it is ever replaced.
+    Where `spark.sql.parser.quotedRegexColumnNames` makes names of columns patterns, a session is refused.
     Edge cases: a `timestamp` of Spark is an instant, which a plan with a `zone` reads as local time there, whatever the
     time zone of the session; a `timestamp_ntz` is read as it is. Columns with a collation, and those with "${" in
     their names, cannot be used. A text that is not UTF-8 is missing from Spark 4 on; before, such texts may come
@@ -65,6 +68,7 @@ class Spark:
             raise ArgumentTypeError(f"frame=<{type(frame).__name__}>: must be a Spark data frame")
         self._frame = frame
         self._session = frame.sparkSession
+        _check_settings(self._session)
         self._address: str | None = None  # of a server, where the session is our own
         self._given: dict[str, Any] = {}
         self._others: dict[Place, Further] = {}
@@ -92,7 +96,8 @@ class Spark:
         except PySparkException:
             raise EngineError(f"spark={plain}: the server there did not open a session", away=True) from None
         try:
-            session.conf.set("spark.sql.session.timeZone", "UTC")
+            for name, value in {"spark.sql.session.timeZone": "UTC", **_MEANING}.items():
+                session.conf.set(name, value)
             found = cls(session.table(table))
         except PySparkException:
             session.stop()  # left open, it would hold up the end of the process
@@ -158,6 +163,7 @@ class Spark:
 
     def rehearse(self, text: str) -> None:
         """Run the text of a statement on private tables without their rows, which come back with the next `run`."""
+        _check_settings(self._session)
         self._show(rows=False)
         self._collected(text)
 
@@ -227,6 +233,15 @@ def local_session(threads: int | None = None, **settings: str) -> Any:
         raise EngineError("java: Spark did not start; it needs Java 17 or 21 (see JAVA_HOME)") from None
 
 
+def _check_settings(session: Any) -> None:
+    """Refuse a session of the user in which statements would mean something else."""
+    for name, needed in _MEANING.items():
+        found = session.conf.get(name, needed)
+        if found != needed:
+            rule = f"with {found!r} our statements mean something else; run spark.conf.set({name!r}, {needed!r})"
+            raise EngineError(f"frame: its session has {name}: {rule}")
+
+
 def _readable(frame: Any) -> Any:
     """The frame without texts that are not valid UTF-8, and with instants as timestamps in UTC.
 
@@ -244,11 +259,12 @@ def _readable(frame: Any) -> Any:
 
 def _without_rows(frame: Any) -> Any:
     """A frame of the same columns without rows; Spark, which cannot see that, plans a statement as on the frame."""
-    from pyspark.sql import functions, types
+    from pyspark.sql import functions
 
     if not frame.schema.fields:
         return frame.limit(0)
-    rows = functions.array().cast(types.ArrayType(frame.schema))
+    row = functions.lit(None).cast(frame.schema)  # of an empty array a setting may say that it is one of texts
+    rows = functions.slice(functions.array(row), 1, 0)
     return frame.sparkSession.range(0, 1, 1, 1).select(functions.inline(rows))
 
 
