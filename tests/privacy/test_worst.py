@@ -7,6 +7,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.special import log_ndtr, logsumexp
 
 import rangebound as rb
 from rangebound.ball import ball, down, precision, taylor, up
@@ -315,3 +316,46 @@ def test_at_an_end_of_the_support_the_series_is_the_one_from_inside(position):
         exact = objective.branches(taylor(ball(position), 3), d)[0]
         near = objective.branches(taylor(ball(position) + (5 - ball(position)) * ball(2.0**-200), 3), d)[0]
         assert all(abs(exact[k] - near[k]) < 1e-50 for k in range(4))
+
+
+def log_masses(lowers, uppers, p, scale):
+    """Logarithms of the masses of spans about p, on the tail that does not cancel."""
+    a, b = (lowers - p) / scale, (uppers - p) / scale
+    low, high = np.where(a > 0.0, -b, a), np.where(a > 0.0, -a, b)
+    top, cut = log_ndtr(high), log_ndtr(low)
+    return top + np.log(-np.expm1(cut - top))
+
+
+def stick_in_logs(spans, scale, p, q, epsilon):
+    """P(x < t) - e^epsilon Q(x < t) at the best t, for p < q."""
+    lowers, uppers = np.asarray(spans).T
+    zp, zq = (logsumexp(log_masses(lowers, uppers, at, scale)) for at in (p, q))
+    t = 0.5 * (p + q) + scale**2 / (q - p) * (zq - zp - epsilon)
+    below = lowers < t
+    if not below.any():
+        return 0.0
+    lowers, uppers = lowers[below], np.minimum(uppers[below], t)
+    return math.exp(logsumexp(log_masses(lowers, uppers, p, scale)) - zp) - math.exp(
+        logsumexp(log_masses(lowers, uppers, q, scale)) - zq + epsilon
+    )
+
+
+@pytest.mark.parametrize(("scale", "delta"), [(0.5, 1e-5), (0.25, 1e-3)])
+def test_a_large_epsilon_on_many_spans_is_what_one_pair_needs_and_no_pair_needs_more(scale, delta):
+    """Of pairs ten and more scales apart: with masses below what balls tell, hundreds too much were asked for."""
+    spans = tuple((k + 0.3 * math.sin(k), k + 0.4 + 0.3 * math.sin(k)) for k in range(0, 40, 2))
+    union = rb.Union(*spans)
+    made = mechanism(rb.Gaussian(scale=scale), union, union, sensitivity=5.0)
+    found = worst_epsilon(made.setting, delta)
+    assert found.closed
+    mirrored = tuple((-b, -a) for a, b in reversed(spans))
+
+    def needs(p, q, epsilon):
+        return stick_in_logs(spans, scale, p, q, epsilon) if p < q else stick_in_logs(mirrored, scale, -p, -q, epsilon)
+
+    assert needs(*found.pair, found.lower * (1.0 - 1e-6)) > delta  # control: the pair needs what it is said to need
+    ends = [end for each in spans for end in each]
+    places = [*ends, *(x - 5.0 for x in ends), *(x for a, b in spans for x in np.linspace(a, b, 9))]
+    allowed = [p for p in places if any(a <= p <= b for a, b in spans)]
+    pairs = [(p, min(p + 5.0, max(b for a, b in spans if a <= p + 5.0))) for p in allowed]
+    assert max(needs(*each, found.upper) for p, q in pairs if p < q for each in ((p, q), (q, p))) <= delta

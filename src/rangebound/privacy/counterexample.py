@@ -108,7 +108,7 @@ def pair_epsilon(pair: Counterexample, delta: float, limit: float, start: float 
         if quick is not None:
             return quick - delta
         value = refine(lambda: stick(kind(ctx.prec), ball(position), line.d, ball(epsilon)))
-        return float(value.mid()) - delta
+        return max(down(value), 0.0) - delta  # what balls do not tell is not counted
 
     if side.noise.exponential and side.noise.limited and math.isinf(limit):
         # Beyond twice d/b only outcomes that the other law cannot have are left, and no epsilon helps against them.

@@ -45,6 +45,20 @@ def test_no_position_is_above_the_bound(shape, epsilon, d, scale):
     assert lower <= largest * 1.01 + 1e-25
 
 
+@pytest.mark.parametrize(("epsilon", "scale", "d"), [(75.0, 0.15, 1.5), (420.0, 0.1, 2.6)])
+@pytest.mark.parametrize("shape", [UNION, GRID], ids=["spans", "points"])
+def test_no_position_is_above_the_bound_at_a_large_epsilon(shape, epsilon, scale, d):
+    """Where e^epsilon is beyond the precision of a double, and the mass of the other law as much below it."""
+    lower, upper = enclosed(shape, scale, epsilon, d, -0.2, 0.6)
+    largest = values(shape, scale, epsilon, d, np.linspace(-0.2, 0.6, 81)).max()
+    assert 1e-12 < largest <= upper
+    assert upper <= lower * (1.0 + 1e-7)
+    for p in (-0.2, 0.1, 0.6):  # one position alone
+        (value,) = values(shape, scale, epsilon, d, [p])
+        low, high = (max(each, 0.0) for each in enclosed(shape, scale, epsilon, d, p, p))
+        assert value * (1.0 - 1e-9) - 1e-30 <= low <= value <= high <= value * (1.0 + 1e-9) + 1e-30
+
+
 def test_the_events_between_the_thresholds_are_taken():
     """At the left end the last points have a mass of 1e-16, so that sums of floats do not tell the best event."""
     shape = Shape(points=(0.0, 0.5, 1.0, 30.0, 30.5, 31.0, 31.5), normalised=True)

@@ -1,6 +1,7 @@
 """How much was cut: the numbers of `report_clipping` against a count by hand, their sensitivity, and their cost."""
 
 import datetime
+import json
 import random
 import re
 from collections import Counter, defaultdict
@@ -13,6 +14,8 @@ from rangebound.errors import PlanError
 from rangebound.release import check_certificate, explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise.draw import Reading
+from rangebound.release.output.table import plan_from_json, plan_json
+from rangebound.release.plan.clipping_report import cut_questions
 from rangebound.release.plan.kinds.clipped import Clipped
 from rangebound.release.plan.model import Source
 from rangebound.release.prepare import allocate, prepare, prepared
@@ -176,17 +179,57 @@ def test_what_would_be_the_same_is_asked_once():
         ("n: rows dropped", ("n",)),
         ("u: groups dropped", ("u",)),
         ("mean: rows dropped", ("mean", "sum")),
-        ("mean: values clipped", ("mean", "sum")),
-        ("all: rows dropped", ("all",)),  # a missing value counts as the plan's, so every row is asked for
-        ("all: values clipped", ("all",)),
-        ("bins: rows dropped", ("bins", "middle")),  # rows with a wait, whatever the range
+        ("mean: values clipped", ("mean", "sum", "middle")),  # one for each column and range, whatever else differs
+        ("all: rows dropped", ("all", "bins", "middle")),
+        ("all: values clipped", ("all",)),  # a missing value counts as the plan's
         ("bins: values clipped", ("bins",)),
-        ("middle: values clipped", ("middle",)),
     ]
+    pooled = {each.name: (each.over, each.where) for each in plan.query if each.made and each.pooled}
+    assert pooled == {"mean: values clipped": ((), ()), "all: rows dropped": ((), ())}
+    said = explain(plan)
+    assert "outside 0 to 100 among all rows within the contribution bounds, once for 'mean', 'sum', 'middle'" in said
+    assert "rows without a value counted" in said
     rows = plan_for({})
     assert {each.kind for each in rows.query if each.made} == {"share clipped"}
     with pytest.raises(PlanError, match="give that one another name"):
         plan_for(UNITS[0], [QUERIES[0], {**QUERIES[0], "name": "n: rows dropped"}])
+
+
+def test_tables_with_a_number_for_each_question_are_still_read_and_cost_what_they_did():
+    """As version 0.2 made them: more numbers, with less of the budget each."""
+    plan = plan_for(UNITS[0])
+    asked = [each for each in plan.query if not each.made]
+    older = cut_questions(asked, unit_of=plan.unit_of, choosing=lambda each: bool(each.by), apart=True)
+    assert [each.name for each in older] == [
+        *("n: rows dropped", "u: groups dropped", "mean: rows dropped", "mean: values clipped", "all: rows dropped"),
+        *("all: values clipped", "bins: rows dropped", "bins: values clipped", "middle: values clipped"),
+    ]
+    written = json.loads(plan_json(plan))
+    again = plan_from_json({**written, "query": [*written["query"][: len(asked)], *map(as_json, older)]})
+    assert again.query == (*plan.query[: len(asked)], *older)
+    assert plan_from_json(json.loads(plan_json(again))) == again
+    with pytest.raises(PlanError, match="made by report_clipping = true alone"):  # control: neither these nor those
+        plan_from_json({**written, "query": [*written["query"][: len(asked)], *map(as_json, older[1:])]})
+    now, before = (
+        [each for at, each in allocate(one).questions.items() if one.query[at].made] for one in (plan, again)
+    )
+    assert (len(now), len(before)) == (7, 9)
+    assert float(now[0].epsilon) == pytest.approx(float(before[0].epsilon) * 9 / 7)
+
+
+def as_json(question):
+    return question.model_dump(by_alias=True, exclude_none=True)
+
+
+def test_what_the_noise_hides_is_said_to_be_unknown():
+    """Of few rows at a small epsilon nothing is told; the control, of many at a large one, has no such note."""
+    for count, parts, hidden in ((20, {}, True), (2000, {"budget": {"epsilon": 100.0}, "clipping_share": 0.5}, False)):
+        rows = [{"who": at, "clinic": "a", "wait": 50.0, "age": 30} for at in range(count)]
+        plan = plan_for({"column": "who", "rows": 2}, [MEAN], public=False, **parts)
+        notes = release(plan, arrow(rows), ledger=None).notes
+        said = "their noise is larger than what they would say: 'waits: rows dropped', 'waits: values clipped'; raise"
+        assert any(said in each for each in notes) == hidden
+        assert any("unknown" in each for each in notes) == hidden
 
 
 @pytest.mark.few(1)
@@ -244,10 +287,12 @@ def test_rows_whose_text_is_not_a_date_are_not_dropped(tmp_path):
     year = [datetime.date(2025, 1, 1), datetime.date(2026, 1, 1)]
     queries = [{"name": "days", "kind": "median", "column": "day", "range": year}]
     queries += [{"name": "x", "kind": "mean", "column": "day", "range": [0, 9]}]
-    plan = plan_for({"column": "who", "rows": 4}, queries, public=False)
-    with DuckDB(Source(path=str(tmp_path / "t.csv"))) as engine:
-        found = {plan.query[at].name: each for at, each in by_engine(plan, engine).items()}
-    assert found["days: rows dropped"] == found["x: rows dropped"] == (100, 0)  # one date and one number each
+    found = []
+    for asked in ([queries[0]], [queries[1]], queries):
+        plan = plan_for({"column": "who", "rows": 4}, asked, public=False)
+        with DuckDB(Source(path=str(tmp_path / "t.csv"))) as engine:
+            found += [each for at, each in by_engine(plan, engine).items() if plan.query[at].kind == "share dropped"]
+    assert found == [(100, 0), (100, 0), (400, 0)]  # one date, one number each; and all rows for both together
 
 
 def test_what_a_distinct_count_drops_is_named_as_not_counted():

@@ -15,7 +15,7 @@ from rangebound.privacy.pairs.span_ends import shifted
 Span = tuple[End, End]  # ends as balls or series, None where infinite
 
 _FEW = 6  # spans that are all looked at
-_FADED = 20.0  # scales beyond the nearest span: what Gaussian noise has there is less than the precision
+_FADED = 20.0  # scales beyond the nearest span, at 256 bits: what Gaussian noise has there is less than the precision
 
 
 class LawView(Protocol):
@@ -52,7 +52,7 @@ class Plain:
         at = float(value_of(p).mid())
         i = bisect.bisect_left(self._spans, (at, at))
         near = min(max(low - at, at - high, 0.0) for low, high in self._spans[max(i - 1, 0) : i + 1])
-        return ball(near) + _FADED * self._noise.scale
+        return ball(near) + _FADED * math.sqrt(max(ctx.prec / 256.0, 1.0)) * self._noise.scale
 
     def rest(self, count: int, reach: Ball, p: Ball, *, slope: bool) -> Ball:
         """A ball, or a series of balls, around the mass of `count` spans beyond the reach (or around their pull).

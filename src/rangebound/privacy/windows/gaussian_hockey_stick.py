@@ -10,6 +10,7 @@ from rangebound.privacy.windows.chebyshev import UNIT, Floats, truncation
 from rangebound.privacy.windows.gaussian_laws import Indices, Laws, Seen
 from rangebound.privacy.windows.gaussian_windows import (
     RHOS,
+    SINGLE,
     GaussianWindows,
     Highest,
     WindowBounds,
@@ -20,12 +21,12 @@ from rangebound.privacy.windows.gaussian_windows import (
     subdivided,
 )
 
-_HIGHEST = 240  # degree of a polynomial
+_HIGHEST, _DEEPEST = 240, 690.0  # degree of a polynomial, and its product with log rho, so that rho^-n is no underflow
 _LEAST, _SHARE = 1e-290, 1e-11  # divergence that is worth windows, and the share of it that may be missed
 _NOTHING = 1e-100  # what a divergence must be below where none was seen
 _SCOUTS, _SCOUTED = 64, 2_000  # places on each line that are tried first, and in all
 _MORE = 1.01  # times the target: a place above that is as good as the best, where one is sought that is above it
-_LARGEST = 40.0  # epsilon
+_LARGEST = 600.0  # epsilon
 _SURE = 1e-11  # relative: how well the divergence of one pair must be known
 _OFFSETS = (0.0, 1.0)  # of the locations of a pair, in its distance
 _BRACKET = 1e-9  # scales within which a cut is found
@@ -37,6 +38,8 @@ def stick(
     """The largest hockey-stick divergence on windows: P(x < t) - e^epsilon Q(x < t) at the best threshold t.
 
     One that is far below the `target`, or below what is `known` from elsewhere, need not be told from nothing.
+    e^epsilon multiplies all errors of Q, and what is missed and unseen of it. So degrees and reach grow with epsilon,
+    up to 600, where masses of Q that are e^-epsilon times those of P are still far from underflow.
     Points: the best of finitely many events, each analytic. Spans: with t in a gap the event is fixed, with t in a span
     it is where the log-ratio is epsilon; the windows are cut where t meets an end of a span.
     """
@@ -51,10 +54,17 @@ def stick(
     if 0.0 < level < _LEAST:
         return None
     level = level or _NOTHING
-    laws = laws.attentive(_SHARE * level)
+    laws = laws.attentive(max(_SHARE * level * math.exp(-epsilon), _LEAST))
     degrees = _degrees(epsilon, level)
 
-    pieces = subdivided(laws, folded(windows, laws.middle(), laws.step, _OFFSETS), _OFFSETS, tuple(degrees))
+    single = windows.start == windows.end
+    pieces = subdivided(
+        laws, folded(windows.some(~single), laws.middle(), laws.step, _OFFSETS), _OFFSETS, tuple(degrees)
+    )
+    if pieces is not None:
+        alone = windows.some(single)
+        pieces = pieces.with_more(alone._replace(rho=np.full(alone.rho.size, SINGLE)))
+    degrees[SINGLE] = 0
     if laws.pointed or pieces is None:
         return highest(pieces, lambda some: _events(laws, epsilon, some, target, degrees), target)
     pieces = _branches(laws, epsilon, pieces)
@@ -67,7 +77,7 @@ def _degrees(epsilon: float, level: float) -> dict[float, int]:
     """The degrees of polynomials that miss next to nothing of a divergence, by the ellipse."""
     size = 100.0 * (1.0 + math.exp(epsilon))
     needed = {rho: 2 * math.ceil(0.5 * math.log(size / (_SHARE * level)) / math.log(rho)) for rho in RHOS}
-    return {rho: max(degree, 6) for rho, degree in needed.items() if degree <= _HIGHEST}
+    return {rho: max(degree, 6) for rho, degree in needed.items() if degree <= min(_HIGHEST, _DEEPEST / math.log(rho))}
 
 
 def _scouted(laws: Laws, epsilon: float, windows: GaussianWindows) -> Highest:
@@ -144,7 +154,7 @@ def _events(
         at = ((owner[rows] - start)[:, None] * width + np.arange(width)).reshape(-1)
         found = _difference(epsilon, _pair(laws, p[block], d[block]), at, np.repeat(event[rows] + 1, width))
         value[rows], error[rows] = (each.reshape(-1, width) for each in found)
-    missed = 2.0 * (1.0 + math.exp(epsilon)) * truncation(degree, rho)
+    missed = 2.0 * (1.0 + math.exp(epsilon)) * truncation(degree, rho) if degree else 0.0
     each = bounds(windows.some(owner), value, error, degree, missed, target)
     starts = np.cumsum(counts) - counts
     best = np.lexsort((each.lower, owner))[starts + counts - 1]  # of each window the event that is attained highest
@@ -232,7 +242,7 @@ def _thresholds(
     value, error = np.empty_like(p), np.empty_like(p)
     for block in laws.blocks(p, d):
         value[block], error[block] = _up_to_threshold(laws, epsilon, _pair(laws, p[block], d[block]), branch[block])
-    missed = _in_ellipse(laws, epsilon, windows) * truncation(degree, rho)
+    missed = _in_ellipse(laws, epsilon, windows) * truncation(degree, rho) if degree else 0.0
     return bounds(windows, value, error, degree, missed, target)
 
 

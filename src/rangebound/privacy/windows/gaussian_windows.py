@@ -21,6 +21,7 @@ from rangebound.privacy.windows.chebyshev import UNIT, Floats, lebesgue, nodes, 
 from rangebound.privacy.windows.gaussian_laws import Flags, Indices, Laws
 
 RHOS = (32.0, 4.0)  # ellipses over [-1, 1] by the sum of their half-axes, the smallest last
+SINGLE = math.inf  # in place of it for a window that is one position, which needs no polynomial: degree 0
 _MOST, _ROUNDS = 8_000, 10  # windows, and how often they are cut into halves
 _TIGHT = 1e-9  # relative: windows that may reach higher than this above the largest value are cut
 
@@ -52,6 +53,10 @@ class GaussianWindows(NamedTuple):
         start = np.where(number == 0, found.start, found.start * (1.0 - first) + found.end * first)
         end = np.where(number == count - 1, found.end, found.start * (1.0 - last) + found.end * last)
         return found._replace(start=start, end=end)
+
+    def with_more(self, other: GaussianWindows) -> GaussianWindows:
+        """These and others."""
+        return GaussianWindows._make(np.concatenate(both) for both in zip(self, other, strict=True))
 
     @property
     def middle(self) -> Floats:
@@ -206,6 +211,8 @@ def folded(
 
 def nodes_of(windows: GaussianWindows, degree: int) -> tuple[Floats, Floats]:
     """The nodes of all windows in one row, with the distances of their pairs."""
+    if not degree:
+        return windows.start, windows.d
     p = windows.middle[:, None] + windows.radius[:, None] * nodes(degree)
     return p.reshape(-1), np.repeat(windows.d, degree + 1)
 
@@ -218,7 +225,11 @@ def bounds(
     A node that is off by w moves the polynomial by the Lebesgue constant times w times the slope of the function. That
     is less than twice the largest slope that the coefficients show, plus n^2 times what the polynomial misses, while
     w n^2 times that constant is at most 1/8, because no polynomial is steeper than n^2 times its largest value.
+    Of a window that is one position (degree 0) the value and its error say it all.
     """
+    if not degree:
+        here, off = value.reshape(-1), error.reshape(-1)
+        return WindowBounds(here + off, here - off, windows.start, off)
     rows, errors = value.reshape(-1, degree + 1), error.reshape(-1, degree + 1)
     off = UNIT * (np.abs(windows.middle) + 3.0 * windows.radius) / windows.radius
     small = 8.0 * off * degree**2 * lebesgue(degree) <= 1.0

@@ -15,13 +15,13 @@ from rangebound.release.output.forecast import part_of
 from rangebound.release.output.plan_limits import LimitedMean, plan_limits
 from rangebound.release.output.plan_risk import plan_odds
 from rangebound.release.output.scope import scope
+from rangebound.release.plan.clipping_report import WIDE
 from rangebound.release.plan.column_declaration import described
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.prepare import Prepared, prepare, rehearse
 
 _MANY = 4  # spans that a line has room for
-_WIDE = 0.2  # an interval of a share of rows that says little
 _FULL = 0.99  # of a budget: nothing worth mentioning is left
 
 
@@ -80,11 +80,11 @@ def explain(plan: Plan | Mapping[str, object], *, account: Account | None = None
 
 
 def _useful_cuts(ready: Prepared) -> list[str]:
-    """How many rows the numbers of `report_clipping` need to be of use: for an interval narrower than `_WIDE`."""
+    """How many rows the numbers of `report_clipping` need to be of use: for an interval narrower than `WIDE`."""
     needed: dict[float, str] = {}
     for question, publisher in zip(ready.plan.query, ready.publishers, strict=True):
         if question.made and publisher.half_width is not None:
-            needed.setdefault(2.0 * publisher.half_width / _WIDE, question.name)
+            needed.setdefault(2.0 * publisher.half_width / WIDE, question.name)
     if not needed:
         return []
     numbers = sum(each.made for each in ready.plan.query)
@@ -93,7 +93,7 @@ def _useful_cuts(ready: Prepared) -> list[str]:
     also = f", and {most} for {needed[max(needed)]!r}" if most != least else ""
     way = "" if ready.plan.budget.delta else "state a delta, "
     return [
-        f"{share}: an interval narrower than {_WIDE:g} takes {least} rows or more{also}; for tables with fewer rows, "
+        f"{share}: an interval narrower than {WIDE:g} takes {least} rows or more{also}; for tables with fewer rows, "
         f"{way}raise clipping_share or leave report_clipping out."
     ]
 

@@ -10,6 +10,7 @@ from rangebound.finite import Table
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.draw import Cell
 from rangebound.release.noise.publishers import Publisher
+from rangebound.release.plan.clipping_report import WIDE
 from rangebound.release.plan.kinds.kind import Agreement
 from rangebound.release.plan.kinds.workload_kind import WorkloadKind
 from rangebound.release.plan.model import Plan
@@ -76,6 +77,17 @@ def reached_ends(plan: Plan, cells: Sequence[Cell]) -> list[str]:
                 words = "a true answer beyond it would look the same, and no interval shows it"
                 found.append(f"{whose} reaches an end of its support, {stated}: {words}")
     return found
+
+
+def unknown_cuts(plan: Plan, cells: Sequence[Cell]) -> list[str]:
+    """A sentence about the numbers of `report_clipping` whose intervals are too wide to say how much was cut.
+
+    Guarantee: made of the plan and the published numbers alone, so it costs nothing.
+    """
+    wide = (plan.query[each.question] for each in cells if each.upper - each.lower > WIDE)
+    names = ", ".join(repr(question.name) for question in wide if question.made)
+    more = "raise clipping_share, or ask fewer questions"
+    return [f"unknown, since their noise is larger than what they would say: {names}; {more}"] if names else []
 
 
 def _by_question(cells: Sequence[Cell]) -> dict[int, list[int]]:

@@ -21,7 +21,7 @@ from rangebound.release.noise.draw import Cell
 from rangebound.release.output.consistency import notes
 from rangebound.release.output.csvw_description import ENDING, csvw_description
 from rangebound.release.output.order import grouping_columns, reading_order
-from rangebound.release.output.reliability import biases, is_unreliable, reached_ends, unbiased_numbers
+from rangebound.release.output.reliability import biases, is_unreliable, reached_ends, unbiased_numbers, unknown_cuts
 from rangebound.release.output.rendering import FACTS, FIRST, FLAGS, LAST, NUMBERS, Row, table, text
 from rangebound.release.output.report import report
 from rangebound.release.output.scope import scopes
@@ -90,10 +90,14 @@ class Release:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What could not be made consistent, which numbers reach an end of their support, what is unknown of a file."""
+        """What could not be made consistent, which numbers reach an end of their support, what is unknown."""
         names = ", ".join(map(repr, self.unread))
         unread = f"how many values of {names} could not be read from the text file is unknown; they count as missing"
-        made = (*notes(self.plan, self.cells), *reached_ends(self.plan, self.cells))
+        made = (
+            *notes(self.plan, self.cells),
+            *reached_ends(self.plan, self.cells),
+            *unknown_cuts(self.plan, self.cells),
+        )
         return (*made, *([unread] if self.unread else []))
 
     @cached_property

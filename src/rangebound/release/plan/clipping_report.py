@@ -1,12 +1,13 @@
 """How much was cut before the noise: the questions that `report_clipping` adds to a plan.
 
-An interval is for the noise alone. A plan can spend a small share of its budget on the rest: for every question the
-share of rows that the contribution bounds dropped, and the share of values that were clipped, each with an interval.
+An interval is for the noise alone. A plan can spend a small share of its budget on the rest: the share of rows that the
+contribution bounds dropped, and for every column the share of values that were clipped, each with an interval.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.kinds.clipped import Clipped
@@ -15,37 +16,61 @@ from rangebound.release.plan.kinds.dropped import Dropped
 from rangebound.release.plan.kinds.kind import Clipping, Kind, Truncation
 from rangebound.release.plan.unit import Unit
 
+WIDE = 0.2  # an interval of a share that is wider says nothing of use
 _LONGEST = 150  # letters of the first question's name, so that a name with what follows is still one
 _SHORT = 30  # letters of a column's name, for the same
 
 
 def cut_questions(
-    queries: Sequence[Kind], *, unit_of: Callable[[Kind], Unit], choosing: Callable[[Kind], bool]
+    queries: Sequence[Kind], *, unit_of: Callable[[Kind], Unit], choosing: Callable[[Kind], bool], apart: bool = False
 ) -> list[CutKind]:
-    """The questions that say how much the bounds and ranges of others cut; those that would be the same are one.
+    """The questions that say how much the bounds and ranges of others cut, as few as can be.
 
-    `unit_of` says how each is bounded, `choosing` whether a unit may have more groups of a question than count. Without
-    owners no rows are dropped.
+    Rows dropped: one for all questions with the same groups, conditions and bounds. Values clipped: one for each column
+    and range; where groups or conditions differ, it is about all rows. `unit_of` says how each is bounded, `choosing`
+    whether a unit may have more groups of a question than count. Without owners no rows are dropped. `apart` are those
+    of tables of version 0.2: one for each of what differs in any way.
     """
-    found: dict[tuple[tuple[str, ...], tuple[Condition, ...], Unit, Truncation | Clipping], list[Kind]] = {}
+    found: dict[tuple[object, ...], list[tuple[Kind, Truncation | Clipping]]] = {}
     for each in queries:
         unit = unit_of(each)
         bounded = each.truncated(choosing=choosing(each)) if unit.column is not None else None
         for cut in (bounded, *each.clippings):
-            if cut is not None:
-                found.setdefault((each.by, each.where, unit, cut), []).append(each)
-    return [_bounded_as(alike[0], _question(cut, alike)) for (*_, cut), alike in found.items()]
+            match cut:
+                case None:
+                    continue
+                case _ if apart:
+                    key: tuple[object, ...] = (each.by, each.where, unit, cut)
+                case Truncation():
+                    key = (each.by, each.where, unit, cut.owners)
+                case Clipping():
+                    key = (unit.rows, unit.period, cut.column, cut.range, cut.missing)
+            found.setdefault(key, []).append((each, cut))
+    return [_together(alike) for alike in found.values()]
 
 
-def _bounded_as(asked: Kind, cut: CutKind) -> CutKind:
-    """A question about cuts, with the contribution bounds of the questions that it is about."""
-    return cut.model_copy(update={"rows": asked.rows, "groups": asked.groups, "period": asked.period})
+def _together(alike: Sequence[tuple[Kind, Truncation | Clipping]]) -> CutKind:
+    """One question about the cuts of others, with their contribution bounds; what they do not share is left out."""
+    first, cut = alike[0]
+    about = tuple(dict.fromkeys(each.name for each, _ in alike))
+    by, where, same = (len(set(every)) == 1 for every in zip(*((a.by, a.where, b) for a, b in alike), strict=True))
+    if not same:
+        cut = Truncation(owners=cut.owners) if isinstance(cut, Truncation) else replace(cut, also=())
+    made = _question(first, cut, about, over=first.by if by else (), where=first.where if where else ())
+    bounds = {"rows": first.rows, "groups": first.groups if by else None, "period": first.period}
+    return made.model_copy(update=bounds | ({} if by and where and same else {"pooled": True}))
 
 
-def _question(cut: Truncation | Clipping, alike: Sequence[Kind]) -> CutKind:
-    """The question about what is cut from questions that are alike; it is named for the first of them."""
-    first, about = alike[0], tuple(each.name for each in alike)
-    name, over, where = first.name[:_LONGEST], first.by, first.where
+def _question(
+    first: Kind,
+    cut: Truncation | Clipping,
+    about: tuple[str, ...],
+    *,
+    over: tuple[str, ...],
+    where: tuple[Condition, ...],
+) -> CutKind:
+    """The question about a cut from other questions; it is named for the first of them."""
+    name = first.name[:_LONGEST]
     match cut:
         case Truncation(owners=owners, column=None, also=also):
             named = f"{name}: {'groups' if owners else 'rows'} dropped"

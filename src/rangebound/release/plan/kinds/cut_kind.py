@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -23,13 +23,15 @@ from rangebound.support import Interval
 class CutKind(JointKind):
     """A question about other questions, made by `report_clipping`: what share of something was cut before the noise.
 
-    It is about the questions named in `about`, all of which ask for the same rows, grouped by `over`.
+    It is about the questions named in `about`, all of which ask for the same rows, grouped by `over`. Where it is about
+    them `pooled`, they do not: then it is about all rows, or all that meet the conditions that they share.
     """
 
     made: ClassVar[bool] = True
 
     about: Annotated[Names, Field(min_length=1)]
     over: Names = ()
+    pooled: Literal[True] | None = None
 
     @abstractmethod
     def looked_at(self, unit: Unit, groups: float) -> int:

@@ -72,5 +72,6 @@ class Dropped(CutKind):
         what = "groups" if self.units else "rows"
         looked = f"{what} per {unit.column!r} looked at up to {self.looked_at(unit, groups)}"
         blank = [] if self.valued is None and not self.also else ["rows without a value left out"]
+        blank = ["rows without a value counted"] if self.pooled else blank
         whose = ", ".join(map(repr, self.about))
         return [f"{what} dropped by the contribution bounds for {whose}", looked, *blank, *period_scope(unit)]
