@@ -15,14 +15,14 @@ from itertools import groupby
 from unittest import mock
 
 import numpy as np
-from scipy import signal
-from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri
 from scipy.stats import binom
 
 from rangebound.gdp import delta_of_mu
 from rangebound.ledger.rule import RenyiFilter
 from rangebound.noise import Curve
 from rangebound.release.noise import exponential_mechanism
+from rangebound.release.noise.joint_loss import added_up
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.partition_selection import WHOLE
 from rangebound.release.noise.quantile_publisher import QuantilePublisher
@@ -147,9 +147,14 @@ def profile(square, pure, epsilon):
         heads = np.arange(count + 1)
         losses = np.add.outer(losses, own * (2 * heads - count)).ravel()
         chances = np.multiply.outer(chances, binom.pmf(heads, count, 1.0 / (1.0 + math.exp(-own)))).ravel()
-    left, mu = epsilon - losses, math.sqrt(max(square, 1e-12))
-    gone = ndtr(mu / 2 - left / mu) - np.exp(left + log_ndtr(-mu / 2 - left / mu))
-    return float(chances @ np.maximum(gone, 0.0))
+    return float(chances @ _gone(epsilon - losses, math.sqrt(square) if square > 1e-12 else 0.0))
+
+
+def _gone(left, mu):
+    """The delta at each epsilon that is left, of Gaussian noise with that mu or none."""
+    if not mu:
+        return -np.expm1(np.minimum(left, 0.0))
+    return np.maximum(ndtr(mu / 2 - left / mu) - np.exp(left + log_ndtr(-mu / 2 - left / mu)), 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +183,12 @@ def pure_loss(epsilon, delta=0.0):
     return PairLoss(epsilon=epsilon, square=of_pure(epsilon), delta=delta, pure=(epsilon,))
 
 
-def question_losses(publisher, share, before, after):
+def laws_of_groups(publisher, share):
+    """`group_law` of one question, computed once for each pair of groups: most worlds have the same few."""
+    return cache(partial(group_law, publisher, share))
+
+
+def question_losses(publisher, share, before, after, law=None):
     """What every pair loses by one question; `before` and `after` are coordinates by pair and group."""
     if isinstance(publisher, WorkloadPublisher):
         moved = [[x[0] - y[0] for x, y in zip(*each, strict=True)] for each in zip(before, after, strict=True)]
@@ -188,7 +198,7 @@ def question_losses(publisher, share, before, after):
             PairLoss(epsilon=each, square=math.inf) if found.pure else PairLoss(epsilon=math.inf, square=each)
             for each in losses
         ]
-    loss = cache(partial(group_loss, publisher, share))  # most worlds have the same few groups
+    loss = cache(partial(group_loss, publisher, share, law or laws_of_groups(publisher, share)))
     return [
         sum((loss(x, y) for x, y in zip(*each, strict=True) if x != y), PairLoss())
         for each in zip(before, after, strict=True)
@@ -210,15 +220,7 @@ class PairLaw:
 
     def deltas(self, epsilons):
         """The delta at each epsilon, of the worse of both orders; never above the exact one but for rounding."""
-        return np.maximum(self._deltas(epsilons, 0), self._deltas(epsilons, 1))
-
-    def _deltas(self, epsilons, order):
-        losses, chances, revealed = _composed(Counter(each[:: 1 - 2 * order] for each in self.pairs))
-        left, mu = np.subtract.outer(np.asarray(epsilons, dtype=float), losses), math.sqrt(self.square)
-        gone = -np.expm1(np.minimum(left, 0.0))
-        if mu:
-            gone = ndtr(mu / 2 - left / mu) - np.exp(left + log_ndtr(-mu / 2 - left / mu))
-        return np.maximum(gone, 0.0) @ chances + revealed
+        return np.maximum(_deltas(self, epsilons, 1), _deltas(self, epsilons, -1))
 
     def divergence(self, order):
         """The Renyi divergence of the worse of both orders; infinite where an output reveals which table it was."""
@@ -228,23 +230,36 @@ class PairLaw:
         )
 
 
+@lru_cache(maxsize=64)
+def _deltas(law, epsilons, step):
+    losses, chances, revealed = _composed(Counter(each[::step] for each in law.pairs))
+    return _gone(np.subtract.outer(np.array(epsilons), losses), math.sqrt(law.square)) @ chances + revealed
+
+
+@lru_cache(maxsize=4096)
 def _divergence(one, two, order):
     p, q = np.array(one), np.array(two)
-    if (q[p > 0.0] == 0.0).any():
-        return math.inf
     seen = p > 0.0
-    return float(logsumexp(order * np.log(p[seen]) + (1 - order) * np.log(q[seen]))) / (order - 1)
+    if (q[seen] == 0.0).any():
+        return math.inf
+    terms = order * np.log(p[seen]) + (1 - order) * np.log(q[seen])
+    return float(terms.max() + np.log(np.exp(terms - terms.max()).sum())) / (order - 1)
 
 
-_FEW, _CELLS = 200_000, 2**16
-"""Pairs of losses that are added up one by one; of more, what is in one of so many cells counts at its lower end."""
+_FEW, _STEP, _CELLS = 20_000, 2.0**-11, 2**18
+"""Pairs of losses that are added up one by one; of more, what is in one cell counts at its lower end.
+
+A cell is that part of the standard deviation of the whole loss, or more where there would be too many of them.
+"""
 
 
 def _composed(pairs):
     """The privacy losses of all pairs together, each with its chance, and the chance of an output that reveals all."""
     laws = {each: _loss_law(*each) for each in pairs}
+    spread = sum(float(losses**2 @ chances) * pairs[each] for each, (losses, chances, _) in laws.items())
     reach = sum(float(np.abs(losses).max(initial=0.0)) * pairs[each] for each, (losses, _, _) in laws.items())
-    step, found, hidden = 2.0 * reach / _CELLS or 1.0, (np.zeros(1), np.ones(1)), 1.0
+    step = max(_STEP * math.sqrt(spread), 2.0 * reach / _CELLS) or 1.0
+    found, hidden = (np.zeros(1), np.ones(1)), 1.0
     for each, (losses, chances, seen) in laws.items():
         number, power = pairs[each], (losses, chances)
         hidden *= (1.0 - seen) ** number
@@ -256,23 +271,31 @@ def _composed(pairs):
     return *found, 1.0 - hidden
 
 
+@lru_cache(maxsize=4096)
 def _loss_law(one, two):
     p, q = np.array(one), np.array(two)
     both = (p > 0.0) & (q > 0.0)
-    return np.log(p[both] / q[both]), p[both], float(p[~both].sum())
+    return *_merged(np.log(p[both] / q[both]), p[both]), float(p[~both].sum())
+
+
+def _merged(losses, chances):
+    """Losses in order; the chances of equal ones are added up, and what cannot be seen is left out."""
+    order = np.argsort(losses)
+    losses, chances = losses[order], chances[order]
+    new = np.concatenate([[True], np.diff(losses) > 1e-12])[: len(losses)]
+    losses, chances = losses[new], np.add.reduceat(chances, np.flatnonzero(new)) if len(losses) else chances
+    seen = chances > 1e-17
+    return losses[seen], chances[seen]
 
 
 def _together(one, two, step):
     if len(one[0]) * len(two[0]) > _FEW:
         (first, p), (second, q) = _on_lattice(*one, step), _on_lattice(*two, step)
-        chances = np.maximum(signal.fftconvolve(p, q), 0.0)
-        return (first + second + np.arange(len(chances))) * step, chances
-    losses = np.add.outer(one[0], two[0]).ravel()
-    chances = np.multiply.outer(one[1], two[1]).ravel()
-    order = np.argsort(losses)
-    losses, chances = losses[order], chances[order]
-    new = np.concatenate([[True], np.diff(losses) > 1e-12])
-    return losses[new], np.add.reduceat(chances, np.flatnonzero(new))
+        size = len(p) + len(q) - 1
+        chances = np.fft.irfft(np.fft.rfft(p, 2 ** size.bit_length()) * np.fft.rfft(q, 2 ** size.bit_length()))[:size]
+        seen = chances > 1e-16  # of less, doubles would say nothing
+        return (first + second + np.flatnonzero(seen)) * step, chances[seen]
+    return _merged(np.add.outer(one[0], two[0]).ravel(), np.multiply.outer(one[1], two[1]).ravel())
 
 
 def _on_lattice(losses, chances, step):
@@ -336,13 +359,13 @@ def _cell_laws(mechanism, a, b):
     return tuple(tuple(np.maximum(each[seen], 0.0).tolist()) for each in laws)
 
 
-def question_laws(publisher, share, before, after):
+def question_laws(publisher, share, before, after, law=None):
     """What every pair sees of one question; `before` and `after` are coordinates by pair and group."""
     if isinstance(publisher, WorkloadPublisher):
         moved = [[x[0] - y[0] for x, y in zip(*each, strict=True)] for each in zip(before, after, strict=True)]
         found = strategy_of(publisher, len(moved[0]))
         return [workload_law(found, each) for each in np.array(moved, dtype=float)]
-    law = cache(partial(group_law, publisher, share))
+    law = law or laws_of_groups(publisher, share)
     return [
         sum((law(x, y) for x, y in zip(*each, strict=True) if x != y), PairLaw())
         for each in zip(before, after, strict=True)
@@ -365,33 +388,39 @@ PARTS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 ORDERS = (2, 16)
 
 
-def check_stated(ready, law, *, loss=None):
-    """That nothing which is stated or charged is below what the law of a pair of tables shows; the nearest ratio.
+def as_stated_before(ready):
+    """What version 0.2 stated: every question as if each of its numbers were drawn by itself."""
+    shares = [*ready.allocation.once.values(), *ready.allocation.selections.values()]
+    return added_up(each.apart for each in shares)
+
+
+def check_stated(ready, laws, *, loss=None):
+    """That nothing which is stated or charged is below what the laws of pairs of tables show; the nearest ratio.
 
     `loss` is stated in place of the plan's own, to see that a smaller one is caught.
     """
     if loss is not None:
         ready = replace(ready)
         ready.__dict__["loss"] = loss
-    epsilons = [part * ready.plan.budget.epsilon for part in PARTS]
-    exact, profile = law.deltas(epsilons), account_profile(ready)
+    epsilons = tuple(part * ready.plan.budget.epsilon for part in PARTS)
     gaussian, plain = charges(ready)
     mu, added = math.sqrt(gaussian.mu_squared.fraction), float(gaussian.delta)
-    terms, nearest_one = conversions(ready), 0.0
-    for epsilon, delta in zip(epsilons, exact.tolist(), strict=True):
-        least = delta * (1.0 - 1e-7) - 1e-13  # what doubles may be off
-        stated = profile(epsilon)
-        assert least <= stated, ("profile", epsilon, delta, stated)
-        of_mu = delta_of_mu(mu, epsilon=epsilon) + added
-        assert least <= of_mu, ("mu", epsilon, delta, of_mu)
-        nearest_one = max(nearest_one, delta / stated if stated > 1e-9 else 0.0)
-    assert exact[-1] <= float(plain.delta) * (1 + 1e-9) + 1e-13, "plain sums"
+    laws = [*dict.fromkeys(laws)]
+    exact = np.max([law.deltas(epsilons) for law in laws], axis=0)
+    least = exact * (1.0 - 1e-7) - 1e-13  # what doubles may be off
+    of_mu = np.array([delta_of_mu(mu, epsilon=each) for each in epsilons]) + added
+    assert (least <= of_mu).all(), ("mu", epsilons, exact, of_mu)
+    terms = conversions(ready)  # also states delta at some of these epsilons
     assert terms.mu <= mu * (1.0 + 1e-9), "conversions"
-    if not gaussian.delta.units:
-        for order in ORDERS:
-            paid = RenyiFilter(order=order).cost(RenyiFilter(order=order).units(gaussian))
-            assert law.divergence(order) <= float(paid.divergence) * (1 + 1e-9), ("divergence", order)
-    return nearest_one
+    at, known = account_profile(ready), dict(terms.deltas)
+    profile = np.array([known[each] if each in known else at(each) for each in epsilons])
+    assert (least <= profile).all(), ("profile", epsilons, exact, profile)
+    assert exact[-1] <= float(plain.delta) * (1 + 1e-9) + 1e-13, "plain sums"
+    for order in ORDERS if not gaussian.delta.units else ():
+        paid = float(RenyiFilter(order=order).cost(RenyiFilter(order=order).units(gaussian)).divergence)
+        assert max(law.divergence(order) for law in laws) <= paid * (1 + 1e-9), ("divergence", order)
+    shown = profile > 1e-9
+    return float((exact[shown] / profile[shown]).max(initial=0.0))
 
 
 def nearest(inputs, value):
@@ -399,9 +428,9 @@ def nearest(inputs, value):
     return min(range(len(inputs)), key=lambda at: (abs(Fraction(inputs[at]) - value), -at))
 
 
-def group_loss(publisher, share, x, y):
+def group_loss(publisher, share, law, x, y):
     if not isinstance(publisher, MechanismPublisher):
-        found = [coins(*map(np.array, each)) for each in group_law(publisher, share, x, y).pairs]
+        found = [coins(*map(np.array, each)) for each in law(x, y).pairs]
         if isinstance(publisher, DiscreteLaplacePublisher | TablePublisher):
             return pure_loss(found[0][0])
         return PairLoss(epsilon=sum(epsilon for epsilon, _ in found), square=sum(mu**2 for _, mu in found))

@@ -19,7 +19,6 @@ import pytest
 from rangebound.gdp import delta_of_mu
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, RenyiFilter
 from rangebound.numeric import root_down
-from rangebound.release.noise.joint_loss import added_up
 from rangebound.release.noise.moment_intervals import ALPHA, BETA, GAMMA
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
 from rangebound.release.output.ledger_entry import charges
@@ -28,7 +27,7 @@ from rangebound.release.plan.kinds.kind import KINDS as KNOWN
 from rangebound.release.plan.kinds.moments_kind import MomentsKind
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import allocations, prepared
-from tests.release.pair_loss import PairLaw, check_stated, group_law, strategy_of, workload_law
+from tests.release.pair_loss import PairLaw, as_stated_before, check_stated, group_law, strategy_of, workload_law
 from tests.release.plans import WAIT
 
 COST = {"column": "cost", "range": [5, 100]}
@@ -154,19 +153,12 @@ def laws_of(plan, way, seed=0):
     return ready, found
 
 
-def as_stated_before(ready):
-    """What version 0.2 stated: every question as if each of its numbers were drawn by itself."""
-    shares = [*ready.allocation.once.values(), *ready.allocation.selections.values()]
-    return added_up(each.apart for each in shares)
-
-
 def check(plan, *, control=False):
     """That no way to split the budget of a plan states or charges too little; how near it comes, and is caught."""
     nearest = 0.0
     for way in allocations(plan):
         ready, laws = laws_of(plan, way)
-        for law in laws:
-            nearest = max(nearest, check_stated(ready, law, loss=as_stated_before(ready) if control else None))
+        nearest = max(nearest, check_stated(ready, laws, loss=as_stated_before(ready) if control else None))
     return nearest
 
 
@@ -243,7 +235,7 @@ def test_the_series_of_which_too_little_was_stated(name):
     plan = series(*asked)
     (way,) = allocations(plan)
     ready, laws = laws_of(plan, way)
-    exact = max(float(law.deltas([0.0])[0]) for law in laws)
+    exact = max(float(law.deltas((0.0,))[0]) for law in laws)
     assert exact == pytest.approx(known.get("advantage", exact), abs=3e-4)
     assert exact <= plan_risk(plan).advantage() < 1.4 * exact
     before = as_stated_before(ready)
@@ -258,7 +250,7 @@ def test_the_series_of_which_too_little_was_stated(name):
 def needed_mu(law, epsilon):
     """The smallest mu whose profile is nowhere below that of a law, by halving."""
     points = np.linspace(0.0, 0.95, 39) * epsilon
-    deltas = law.deltas(points).tolist()
+    deltas = law.deltas(tuple(points.tolist())).tolist()
     low, high = 0.0, 10.0
     while high - low > 1e-5:
         middle = (low + high) / 2
@@ -277,7 +269,7 @@ def test_an_account_admits_no_more_of_them_than_it_promises(rule):
 
     def delta(cost):
         number = total // rule.units(cost)[0]
-        return float(PairLaw(pairs=law.pairs * number).deltas([1.0])[0])
+        return float(PairLaw(pairs=law.pairs * number).deltas((1.0,))[0])
 
     assert 0.0 < delta(charges(ready)[0]) <= 1e-6
     before = GaussianCost(mu=Fraction(math.sqrt(sum(each.square for each in ready.allocation.questions.values()))))
