@@ -381,7 +381,7 @@ def test_the_report_of_a_text_source_says_what_is_unknown(tmp_path, asked):
     plan = make_plan({"budget": {"epsilon": 1.0}, "query": [*query, share] if asked else query})
     with DuckDB(Source(path=str(tmp_path / "t.csv"))) as engine:
         made = release(plan, engine, ledger=None)
-    words = "how many values of 'wait' could not be read from the text file is unknown"
+    words = "how many values of 'wait' could not be read from the file is unknown"
     assert (words in " ".join(made.notes)) is not asked
     assert (words.replace("'", "&#x27;") in report(made)) is not asked
     assert check_certificate(made.certificate, made.to_bytes()).numbers == len(made.rows())
