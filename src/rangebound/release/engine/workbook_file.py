@@ -14,6 +14,7 @@ from rangebound.extras import need
 from rangebound.release.engine.text_file import distinct
 from rangebound.release.plan.text_format import TextFormat
 
+_ERROR = "#VALUE!"
 # What a cell shows whose formula has no value.
 _ERRORS = frozenset(("#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A", "#GETTING_DATA"))
 
@@ -79,6 +80,35 @@ def _day(value: datetime.date, form: TextFormat) -> str:
     return text
 
 
+def _values(book: Any, sheet: Any) -> Iterator[Sequence[Any]]:
+    """The values of the rows of a sheet; a cell that openpyxl cannot read, where it would stop, has an error.
+
+    Some programs write `NaN` or `inf` into a cell of a number, so one row could otherwise end a release.
+    """
+    from openpyxl.worksheet._reader import VALUE_TAG, WorkSheetParser
+
+    class Parser(WorkSheetParser):  # type: ignore[misc]
+        def parse_cell(self, element: Any) -> dict[str, Any]:
+            before = self.col_counter
+            try:
+                found: dict[str, Any] = super().parse_cell(element)
+            except Exception:
+                self.col_counter = before
+                element.set("t", "e")
+                for each in element.findall(VALUE_TAG):
+                    each.text = _ERROR
+                found = super().parse_cell(element)
+            return {**found, "value": _ERROR} if found["data_type"] == "e" and found["value"] else found
+
+    with sheet._get_source() as source:
+        styles = {"date_formats": book._date_formats, "timedelta_formats": book._timedelta_formats}
+        rows = Parser(source, sheet._shared_strings, data_only=True, epoch=book.epoch, **styles).parse()
+        for at, (number, row) in enumerate(rows):
+            if not at and number > 1:
+                yield ()  # the first row is empty
+            yield sheet._get_row(row, values_only=True)
+
+
 @contextmanager
 def _rows(path: Path, sheet: str | None, field: str) -> Iterator[Iterator[Sequence[Any]]]:
     """The rows of a sheet, as they are read; a failure is reported in words that do not depend on the data."""
@@ -93,9 +123,7 @@ def _rows(path: Path, sheet: str | None, field: str) -> Iterator[Iterator[Sequen
             if not names or (sheet is not None and sheet not in names):
                 rule = f"the workbook has no such sheet; its sheets are {', '.join(map(repr, names))}"
                 raise PlanError(f"{field}.table={sheet!r}: {rule}", field=f"{field}.table")
-            table = book[sheet or names[0]]
-            table.reset_dimensions()  # as the file states them they may be wrong
-            yield table.iter_rows(values_only=True)
+            yield _values(book, book[sheet or names[0]])
     except (ArgumentError, EngineError, PlanError, OSError, GeneratorExit):
         raise
     except Exception:  # of the reader, which has no error of its own
