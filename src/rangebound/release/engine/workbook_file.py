@@ -88,6 +88,8 @@ def _values(book: Any, sheet: Any) -> Iterator[Sequence[Any]]:
     from openpyxl.worksheet._reader import VALUE_TAG, WorkSheetParser
 
     class Parser(WorkSheetParser):  # type: ignore[misc]
+        col_counter: int
+
         def parse_cell(self, element: Any) -> dict[str, Any]:
             before = self.col_counter
             try:
