@@ -113,8 +113,15 @@ def harmful(cell: str) -> bool:
 
 
 ODD_TEXTS = st.text(
-    st.sampled_from([*"=+-@;,\"' \\ux0d'1a|", *"\t\r\n\v\f\0\x1c\x1e\x85\u2028\u2029\ufeff\uff1d"]), max_size=12
+    st.sampled_from([*"=+-@;,\"' \\ux0d'1a|\t\r\n\v\f\0\x1c\x1e\x85\u2028\u2029\ufeff\uff1d\u202e\u2066"]),
+    max_size=12,
 )
+
+
+@given(texts=st.sets(st.text("='-1a\\", max_size=4), min_size=2))
+@settings(max_examples=100, deadline=None)
+def test_no_two_texts_are_the_same_cell(texts):
+    assert len({spreadsheet_cell(each) for each in (*texts, "=1", "'=1", "''=1")}) == len(texts | {"=1", "'=1", "''=1"})
 
 
 @given(text=ODD_TEXTS)

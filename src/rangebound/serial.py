@@ -12,9 +12,10 @@ from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.support import Grid, Interval, Support, Union
 
 _INFINITIES = {"inf": math.inf, "-inf": -math.inf}
-_HIDDEN = r"\x00-\x1f\x7f-\x9f\u2028\u2029"  # what ends a line, or a text, in some reader
+# What ends a line, or a text, in some reader, or turns the order in which the rest of its line is shown.
+_HIDDEN = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 _RUNS = r"[=+\-@\uff1d\uff0b\uff0d\uff20]"  # what a cell begins with that some spreadsheet runs
-_FORMULA = re.compile(rf"[\s\ufeff]*{_RUNS}")
+_FORMULA = re.compile(rf"'*[\s\ufeff]*{_RUNS}")
 _SPLIT = re.compile(rf'[{_HIDDEN}]|;["\s\ufeff]*(?![-+]?[0-9][0-9.,]*["\s]*(?:;|$)){_RUNS}')
 _ESCAPED = re.compile(rf"[{_HIDDEN};\\]")
 _DEEPEST = 16  # lists and mappings around a value; a certificate has six
@@ -37,13 +38,14 @@ def parse_number(value: object) -> float:
 def spreadsheet_cell(value: object) -> object:
     """A value that stays one cell of one line, and is not run as a formula, in whatever reads a CSV file.
 
-    Text that begins like a formula gets an apostrophe in front. Text with a control character or a line separator, or
-    with a semicolon (which separates cells in the spreadsheets of many countries) before what looks like a formula,
-    gets an apostrophe and a backslash in front, and escapes for these characters, semicolons and backslashes; so does
-    text that begins with these two itself, so that no two texts with escapes look alike.
+    Text that begins like a formula, or like one with apostrophes in front, gets an apostrophe in front. Text with a
+    control character, a line separator or a mark that turns the order of letters, or with a semicolon (which separates
+    cells in the spreadsheets of many countries) before what looks like a formula, gets an apostrophe and a backslash in
+    front, and escapes for these characters, semicolons and backslashes; so does text that begins with these two itself.
 
     Guarantee: what is returned is on one line for every reader, also for those that know no quotes; no part of it
-    between semicolons begins like a formula. `plain_text` gives the text of the second kind back.
+    between semicolons begins like a formula, and no two texts look alike. `plain_text` gives the text of the
+    second kind back.
     Edge cases: a negative whole number is not a formula and stays as it is, and so does whatever is not text.
 
     >>> spreadsheet_cell("=1+1"), spreadsheet_cell("-3"), spreadsheet_cell(-0.5)
@@ -56,6 +58,15 @@ def spreadsheet_cell(value: object) -> object:
     if _SPLIT.search(value) or value.startswith("'\\"):
         return "'\\" + _ESCAPED.sub(lambda found: "\\\\" if found[0] == "\\" else f"\\u{ord(found[0]):04x}", value)
     return f"'{value}" if _FORMULA.match(value) and not re.fullmatch("-[0-9]+", value) else value
+
+
+def visible(text: str) -> str:
+    """Text on one line, in which escapes stand for what would change how the rest of the line is shown.
+
+    >>> print(visible("north\\u202e7"))
+    north\\u202e7
+    """
+    return re.sub(f"[{_HIDDEN}]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def plain_text(cell: str) -> str:

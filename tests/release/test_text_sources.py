@@ -27,6 +27,7 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.interface import Place
 from rangebound.release.engine.spark import Spark
 from rangebound.release.engine.text_file import copy_clean
+from rangebound.release.engine.workbook_file import sheet_rows
 from rangebound.release.output.report import report
 from rangebound.release.output.table_certificate import check_certificate
 from rangebound.release.plan.table_schema import check_schema, form_of
@@ -393,7 +394,7 @@ def test_the_report_of_a_text_source_says_what_is_unknown(tmp_path, asked):
     plan = make_plan({"budget": {"epsilon": 1.0}, "query": [*query, share] if asked else query})
     with DuckDB(Source(path=str(tmp_path / "t.csv"))) as engine:
         made = release(plan, engine, ledger=None)
-    words = "how many values of 'wait' could not be read from the text file is unknown"
+    words = "how many values of 'wait' could not be read from the file is unknown"
     assert (words in " ".join(made.notes)) is not asked
     assert (words.replace("'", "&#x27;") in report(made)) is not asked
     assert check_certificate(made.certificate, made.to_bytes()).numbers == len(made.rows())
@@ -437,6 +438,29 @@ def test_a_sheet_is_read_as_a_file_of_the_same_texts(tmp_path):
     text = io.StringIO()
     csv.writer(text, delimiter=";").writerows([NAMES, *rows, ["p", "", "", "", "", ""], [""] * 6])
     assert answers(PLAN, source) == expected(text.getvalue().replace("\r\n", "\n").encode(), form)
+
+
+CELLS = {"<v>NaN</v>": None, "<v>inf</v>": None, f"<v>{'9' * 5000}</v>": None, "<v>1e400</v>": "inf", "<v></v>": None}
+CELLS = {f'<c r="B3">{cell}</c>': text for cell, text in CELLS.items()}
+CELLS |= {'<c r="B3" t="d"><v>2025-99-99</v></c>': None, '<c r="B3" t="e"><v>#SPILL!</v></c>': None}
+CELLS |= {"<c><v>NaN</v></c>": None, '<c r="B3" t="s"><v>9</v></c>': None, '<c r="B3" t="str"><v>a</v></c>': "a"}
+
+
+@pytest.mark.parametrize(("cell", "text"), CELLS.items(), ids=range(len(CELLS)))
+def test_a_cell_that_cannot_be_read_is_one_missing_value(tmp_path, cell, text):
+    book = openpyxl.Workbook()
+    for row in (["a", "b", "c"], [1, 2, 3], [4, 5, 6], [7, 8, 9]):
+        book.active.append(row)
+    book.save(tmp_path / "first.xlsx")
+    with zipfile.ZipFile(tmp_path / "first.xlsx") as old, zipfile.ZipFile(tmp_path / "t.xlsx", "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name.endswith("sheet1.xml"):
+                data, many = re.subn(rb'<c r="B3".*?</c>', cell.encode(), data)
+                assert many == 1
+            new.writestr(name, data)
+    rows = list(sheet_rows(tmp_path / "t.xlsx", None, TextFormat(), 3))
+    assert rows == [["1", "2", "3"], ["4", text, "6"], ["7", "8", "9"]]
 
 
 def test_a_sheet_that_is_not_there_and_a_book_that_is_none_are_refused(tmp_path):

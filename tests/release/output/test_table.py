@@ -3,6 +3,7 @@
 import csv
 import html
 import io
+import re
 
 import duckdb
 import pandas
@@ -93,6 +94,21 @@ def test_no_key_ends_a_line_or_begins_a_formula_whoever_reads_the_file(tmp_path)
     raw = "g\n" + "\n".join(ODD_KEYS)  # the control
     assert len(raw.splitlines()) > len(ODD_KEYS) + 1
     assert [cell for cell in cells_of_europe(raw) if cell.startswith("=")]
+
+
+def test_a_long_key_does_not_make_every_line_of_the_text_as_wide():
+    found = counted("g", ["x" * 1_000_000, "south"])
+    assert max(map(len, str(found).splitlines())) < 400
+    assert "x" * 100 in str(found)
+
+
+def test_no_key_turns_the_order_in_which_its_number_is_shown():
+    """A mark for right to left goes on to the end of the line: 60 would be shown as 06."""
+    turned = counted("g", ["\u202enorth", "\u2067south", "a\u200db"])
+    for form in (report(turned), turned.to_csv(), str(turned)):
+        assert not re.search("[\u202a-\u202e\u2066-\u2069]", form)
+    assert "a\u200db" in report(turned)  # letters of many languages are joined with it
+    assert [row["g"] for row in turned.rows()] == ["\u202enorth", "\u2067south", "a\u200db"]
 
 
 def test_a_table_without_rows_has_its_columns():

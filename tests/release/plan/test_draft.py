@@ -46,6 +46,16 @@ def test_a_draft_has_a_count_and_asks_about_every_column_that_has_an_answer():
     check_schema(plan, SCHEMA)
 
 
+@pytest.mark.parametrize(
+    ("path", "encoding", "asked"), [("t.csv", None, 1), ("t.csv", "cp1252", 0), ("t.xlsx", None, 0)]
+)
+def test_a_draft_says_how_to_state_an_encoding_that_the_first_line_does_not_show(path, encoding, asked):
+    text = draft({"who": Family.UNTYPED}, Source(path=path, encoding=encoding), unit="who")
+    assert text.count("# encoding = ") == asked
+    assert text.count("# decimal = ") == 1
+    parse_plan(text.replace("# encoding", "encoding").replace("# date_format", "date_format"))
+
+
 def test_a_gap_that_is_not_filled_is_found():
     with pytest.raises(PlanError, match=r"unit.column='\?': is still to be filled in: .* 'who', 'clinic'"):
         check_schema(parse_plan(draft(SCHEMA, Source(path="visits.parquet"))), SCHEMA)

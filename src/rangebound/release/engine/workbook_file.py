@@ -67,7 +67,8 @@ def _values(parser: Any, row: Iterable[Any], width: int | None = None) -> list[A
         with suppress(Exception):
             column = coordinate_to_tuple(cell.get("r"))[1]
         try:
-            found[column] = parser.parse_cell(cell)["value"]
+            read = parser.parse_cell(cell)
+            found[column] = _DAMAGED if read["data_type"] == "e" and read["value"] else read["value"]
         except Exception:
             found[column] = _DAMAGED
     return [found.get(at) for at in range(1, (width or max(found, default=0)) + 1)]

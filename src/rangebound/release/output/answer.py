@@ -12,13 +12,13 @@ from rangebound.arguments import counted
 from rangebound.errors import ArgumentError, plain
 from rangebound.extras import need
 from rangebound.release.output.order import reading_order
-from rangebound.release.output.rendering import shown
+from rangebound.release.output.rendering import lined_up, shown
 from rangebound.release.output.scope import scope_lines
 from rangebound.release.output.table import Release
 from rangebound.release.plan.asking.computed import Group, Value, truth_of, value_of
 from rangebound.release.plan.asking.translation import Ordering, Translated
 from rangebound.release.plan.fields import date
-from rangebound.serial import spreadsheet_cell
+from rangebound.serial import spreadsheet_cell, visible
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -56,9 +56,7 @@ class Answer:
 
     def __str__(self) -> str:
         cells = [list(self.columns), *([shown("value", each) for each in row.values()] for row in self.rows())]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
-        return "\n".join([*(plain(line.rstrip()) for line in lines), *self.said()])
+        return "\n".join([*lined_up(cells), *self.said()])
 
     def said(self) -> list[str]:
         """What the numbers are of, where they are not quite what other databases would give, and what is unknown."""
@@ -72,7 +70,8 @@ class Answer:
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
         cells = (
-            "".join(f"<td>{html.escape(shown('value', each))}</td>" for each in row.values()) for row in self.rows()
+            "".join(f"<td>{html.escape(visible(shown('value', each)))}</td>" for each in row.values())
+            for row in self.rows()
         )
         body = "".join(f"<tr>{row}</tr>" for row in cells)
         said = "".join(f"<p class=scope>{html.escape(line)}</p>" for line in self.said())

@@ -13,6 +13,7 @@ from rangebound.arguments import counted, upwards
 from rangebound.release.output.in_words import outwards, plain_number, rounded
 from rangebound.release.output.rendering import FACTS, Row, shown
 from rangebound.release.plan.fields import date
+from rangebound.serial import visible
 
 _ROW, _LABEL, _WIDTH, _EDGE, _HEIGHT = 22, 200, 760, 230, 170
 _LONGEST = 34  # letters that fit beside a picture
@@ -73,7 +74,7 @@ def _ranking(rows: Sequence[Row], columns: Sequence[str], selected: str) -> str:
     lines: dict[str, list[str]] = {}
     for row in own:
         group = ", ".join(str(row[name]) for name in columns if name != chosen)
-        lines.setdefault(group, []).append(f"<li>{html.escape(str(row[chosen]))}</li>")
+        lines.setdefault(group, []).append(f"<li>{html.escape(visible(str(row[chosen])))}</li>")
     body = "".join(f"{_heading(group)}<ol>{''.join(keys)}</ol>" for group, keys in lines.items())
     more = len(rows) - len(own)
     left_out = f"<p class=scope>The table alone has {counted(more, 'more key')}.</p>" if more else ""
@@ -118,7 +119,7 @@ def _drawn(said: str, rows: list[Row], columns: Sequence[str], kind: str, *, fro
 
 
 def _heading(words: str) -> str:
-    return f"<p class=panel>{html.escape(words)}</p>" if words else ""
+    return f"<p class=panel>{html.escape(visible(words))}</p>" if words else ""
 
 
 def _ends(rows: Sequence[Row], from_zero: bool) -> tuple[float, float]:
@@ -194,7 +195,7 @@ def _cross_table(rows: Sequence[Row], columns: Sequence[str]) -> str:
     most = max(inner, default=0.0) or 1.0
 
     def words(key: object) -> str:
-        return html.escape(str(key)) if key is not None else "all"
+        return html.escape(visible(str(key))) if key is not None else "all"
 
     def cell(one: object, two: object) -> str:
         row = cells.get((one, two))
@@ -232,7 +233,7 @@ def _points(rows: Sequence[Row], columns: Sequence[str], ends: tuple[float, floa
         y = place * _ROW + _ROW / 2
         grey = " unreliable" if row["unreliable"] else ""
         keys = [str(row[key]) for key in columns if row[key] is not None]
-        label = ", ".join([*keys, *([row["part"]] if parts and row["part"] else [])]) or "all"
+        label = visible(", ".join([*keys, *([row["part"]] if parts and row["part"] else [])])) or "all"
         label = html.escape(label if len(label) <= _LONGEST else label[: _LONGEST - 3] + "...")
         marks.append(
             f'<text x="{_LABEL - 6}" y="{y + 4}" text-anchor="end" class="label{grey}">{label}</text>'

@@ -10,6 +10,7 @@ from rangebound.errors import plain
 from rangebound.release.output.scope import scope_lines
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
+from rangebound.serial import visible
 
 Row = dict[str, Any]
 """A row of a published table, by column."""
@@ -68,6 +69,7 @@ FACTS = frozenset((*FIRST, *LAST))
 
 
 _NO_BIAS = 1e-9  # what is printed of a smaller bound on a bias
+_WIDEST = 200  # letters of a cell that are printed, since all others of its column are as wide
 
 
 def readable(row: Row) -> Row:
@@ -115,14 +117,23 @@ def shown(name: str, value: str | float | None) -> str:
 
 
 def text(release: Published) -> str:
-    """The table as text, without what only repeats the plan, and below it what the numbers are of."""
+    """The table as text, without what only repeats the plan, and below it what the numbers are of.
+
+    Edge cases: a text of more than 200 letters is cut; all other forms have it whole.
+    """
     rows = briefly(release.rows())
     if not rows:
         return "No group was selected."
     cells = [list(rows[0]), *([shown(name, value) for name, value in row.items()] for row in rows)]
+    return "\n".join([*lined_up(cells), *scope_lines(release.plan)])
+
+
+def lined_up(cells: list[list[str]]) -> list[str]:
+    """Lines of text with a row each, whose columns are below each other; a cell of more than 200 letters is cut."""
+    cells = [[cell if len(cell) <= _WIDEST else f"{cell[: _WIDEST - 3]}..." for cell in row] for row in cells]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
-    return "\n".join([*(plain(line.rstrip()) for line in lines), *scope_lines(release.plan)])
+    return [plain(line.rstrip()) for line in lines]
 
 
 def table(release: Published) -> str:
@@ -135,7 +146,7 @@ def table(release: Published) -> str:
     head = "".join(f"<th{place[name]}>{html.escape(name)}</th>" for name in place)
     body = "".join(
         f"<tr{' class=unreliable' if row.get('unreliable') else ''}>"
-        + "".join(f"<td{place[name]}>{html.escape(_cell(row, name))}</td>" for name in row)
+        + "".join(f"<td{place[name]}>{html.escape(visible(_cell(row, name)))}</td>" for name in row)
         + "</tr>"
         for row in rows
     )

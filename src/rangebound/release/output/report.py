@@ -15,6 +15,7 @@ from rangebound.release.output.plan_risk import plan_odds
 from rangebound.release.output.rendering import Published, table
 from rangebound.release.output.scope import scope
 from rangebound.release.output.stated_promise import stated_entry, stated_promise
+from rangebound.serial import visible
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #222; --soft: #555; --faint: #767676; --line: #ddd; --paper: #fff;
@@ -97,10 +98,11 @@ def _told(release: Published) -> str:
 
 
 def _words(release: Published) -> str:
-    return "".join(
-        f"<h3>{html.escape(name)}</h3><ul class=told>{''.join(f'<li>{html.escape(each)}</li>' for each in lines)}</ul>"
-        for name, lines in in_words(release)
-    )
+    found = ""
+    for name, lines in in_words(release):
+        listed = "".join(f"<li>{html.escape(visible(each))}</li>" for each in lines)
+        found += f"<h3>{html.escape(name)}</h3><ul class=told>{listed}</ul>"
+    return found
 
 
 def _pictures(release: Published) -> str:

@@ -92,7 +92,7 @@ class Release:
     def notes(self) -> tuple[str, ...]:
         """What could not be made consistent, which numbers reach an end of their support, what is unknown."""
         names = ", ".join(map(repr, self.unread))
-        unread = f"how many values of {names} could not be read from the text file is unknown; they count as missing"
+        unread = f"how many values of {names} could not be read from the file is unknown; they count as missing"
         made = (
             *notes(self.plan, self.cells),
             *reached_ends(self.plan, self.cells),

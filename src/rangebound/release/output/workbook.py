@@ -35,8 +35,8 @@ def workbook(release: Published) -> bytes:
     Guarantee: a text is a text, whatever it begins with: nothing is run as a formula, and nothing becomes a link, a
     number or a date. A number has 16 significant digits, of which six are shown; all of them are in the .json form. A
     column is left out where no row says anything in it.
-    Edge cases: an infinite number is the text `inf` or `-inf`, since a sheet has none. More than 1,048,576 rows, or a
-    text of more than 32,767 letters, do not fit into a sheet and are refused.
+    Edge cases: an infinite number is the text `inf` or `-inf`, since a sheet has none. A text of more than
+    32,767 letters is cut. More than 1,048,576 rows do not fit into a sheet and are refused.
     """
     need("xlsxwriter", what="a table as .xlsx")
     from xlsxwriter import Workbook
@@ -120,9 +120,10 @@ def _write(sheet: Worksheet, row: int, column: int, value: object, look: Format 
         sheet.write_boolean(row, column, value)
     elif isinstance(value, (int, float)) and math.isfinite(value):
         sheet.write_number(row, column, value, look)
-    elif len(str(value)) > _MOST_LETTERS:
-        raise ArgumentError(
-            f"a text of {counted(len(str(value)), 'letter')}: a cell of a sheet has at most {_MOST_LETTERS}"
-        )
     else:
-        sheet.write_string(row, column, str(value))
+        sheet.write_string(row, column, _fitting(str(value)))
+
+
+def _fitting(text: str) -> str:
+    """A text that a cell has room for."""
+    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 3]}..."

@@ -18,6 +18,7 @@ from rangebound.release.plan.table_schema import (
     sounds_like_text,
     type_name,
 )
+from rangebound.release.plan.text_format import TEXT_FILES
 from rangebound.release.plan.toml_text import bare_or_quoted, quoted, toml_text
 
 _ENDS = "[LOWER, UPPER]"
@@ -101,7 +102,7 @@ def draft(
         name=quoted(PurePath(named).name),
         made="the names and types of its columns" if description is None else "the description of its columns",
         columns=", ".join(f"{quoted(name)} ({type_name(schema, name)})" for name in schema),
-        source="\n".join([*_stated(source), *(_FORMAT if bare else [])]),
+        source="\n".join([*_stated(source), *_unstated(source)]),
         bare=f" A {suffix} file has no types: keep the queries about numbers, and group by texts." if bare else "",
         unit=quoted(unit or TO_FILL_IN),
         most=known.rows or 1,
@@ -151,11 +152,18 @@ def _unread(name: str, kind: str) -> str:
 """
 
 
+_ENCODING = '# encoding = "windows-1252"   # if letters beyond ASCII are not in UTF-8: such values would be missing'
 _FORMAT = (
     '# decimal = ","              # if numbers are not written 1234.5: their decimal sign and what separates thousands',
     '# thousands = "."',
     '# date_format = "%d.%m.%Y"   # if dates are not written 2025-01-31',
 )
+
+
+def _unstated(source: Source) -> list[str]:
+    """What the first line does not say of the format, behind number signs: its rows may be written otherwise."""
+    text = PurePath(source.path or "").suffix.lower() in TEXT_FILES
+    return [*([_ENCODING] if text and source.encoding is None else []), *(_FORMAT if source.untyped else [])]
 
 
 def _stated(source: Source) -> list[str]:
