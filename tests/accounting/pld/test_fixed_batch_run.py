@@ -169,7 +169,7 @@ def test_the_last_step_is_one_after_which_no_cell_gains():
                 most, less = (fixed_batch_run._above(mu, mu, rate, each, up) for each in (-1.0, cosines[at]))
                 more = most - less
                 first, own = (fixed_batch_run._below(mu, mu, rate, cosines[each], down) for each in (1, at + 1))
-                yield (more.sum() - (own - first).sum()) / (more.sum() + (own - first).sum())
+                yield (more.sum() - (own - first).sum()) / max(more.sum() + (own - first).sum(), 1e-9)
 
     assert min(gains(power)) > -0.01
     assert min(gains(8.0 * power)) < -0.05  # the control

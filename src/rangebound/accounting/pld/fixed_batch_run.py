@@ -64,6 +64,7 @@ _ROUND_OFF = 1e-12  # of a dozen operations on masses, relative to the largest
 _HALVINGS = 48
 _KNOTS = 64
 _LEAST_POWER, _LARGEST_POWER = 0.25, 4096.0
+_LEAST_MU, _LARGEST_MU = 1e-3, 4.0  # beyond, floats lose the curves
 
 
 def fixed_batch_run(counts: Mapping[SingleEvent, int], plds: Sequence[DiscretePLD]) -> PLDComposition | None:
@@ -120,7 +121,7 @@ def _last_step(power: float, width: float) -> DiscretePLD:
 def _power(mu: float, rate: float) -> float:
     """An s at which no cell has more than the first one, as large as is easily found; 0 where none is."""
     low, high = _LEAST_POWER, _LARGEST_POWER
-    if not _is_first(mu, rate, low):
+    if not (_LEAST_MU < mu < _LARGEST_MU and _is_first(mu, rate, low)):
         return 0.0
     for _ in range(8):
         middle = math.sqrt(low * high)
