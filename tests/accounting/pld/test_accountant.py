@@ -192,7 +192,7 @@ def test_each_end_of_a_composed_delta_is_that_of_the_worse_direction(monkeypatch
 
     for values in ((0.2, 0.5), (0.5, 0.2)):
         directions = [known(each) for each in values]
-        monkeypatch.setattr(accountant, "_compositions", lambda *_, found=directions: (found, found))
+        monkeypatch.setattr(accountant, "_compositions", lambda *_, found=directions: ([], found, found))
         assert accountant._composed_delta({}, 1.0, 1e-9) == Enclosure(lower=0.4, upper=0.6)
 
 

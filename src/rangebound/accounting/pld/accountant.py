@@ -14,6 +14,7 @@ from rangebound import arguments
 from rangebound.accounting.event import AllocatedEvent, Event, MechanismEvent, SampledEvent, SingleEvent, steps
 from rangebound.accounting.pld import discretization, step_profile
 from rangebound.accounting.pld.cumulants import PLDComposition, tilt_for_delta, tilt_for_epsilon
+from rangebound.accounting.pld.fixed_batch_run import fixed_batch_run
 from rangebound.accounting.pld.fourier import ComposedPLD
 from rangebound.ball import Ball, ball, down, precision, span, up
 from rangebound.enclosure import Enclosure
@@ -24,6 +25,7 @@ _MOST_BINS = 2.0**21
 _COARSEST = 4.0**10
 _CLOSE = 1e-6  # relative, of a root
 _FEW = 4  # steps
+_ENOUGH = 2e-3  # relative: two bounds as close as that need no third one
 
 
 def delta(event: Event, epsilon: float) -> Enclosure:
@@ -187,26 +189,38 @@ def _has_tail(counts: dict[SingleEvent, int]) -> bool:
 
 
 def _composed_delta(counts: dict[SingleEvent, int], epsilon: float, tail: float) -> Enclosure:
-    above, below = _compositions(counts, tail, lambda composition: tilt_for_epsilon(composition, epsilon))
-    upper = max(each.delta_upper(epsilon) for each in above)
+    tilt = partial(tilt_for_epsilon, epsilon=epsilon)
+    found, above, below = _compositions(counts, tail, tilt)
+    uppers = [each.delta_upper(epsilon) for each in above]
     lower = max(each.delta_lower(epsilon) for each in below)
-    return Enclosure(lower=min(lower, upper), upper=upper)
+    if lower < (1.0 - _ENOUGH) * uppers[0] and (run := _run(counts, found)) is not None:
+        uppers[0] = min(uppers[0], ComposedPLD(run, tilt(run)).delta_upper(epsilon))
+    return Enclosure(lower=min(lower, max(uppers)), upper=max(uppers))
 
 
 def _composed_epsilon(counts: dict[SingleEvent, int], delta: float) -> Enclosure:
-    above, below = _compositions(counts, 1e-4 * delta, lambda composition: tilt_for_delta(composition, delta))
-    upper = max(_root(each.delta_upper, delta, each)[1] for each in above)
+    tilt = partial(tilt_for_delta, delta=delta)
+    found, above, below = _compositions(counts, 1e-4 * delta, tilt)
+    uppers = [_root(each.delta_upper, delta, each)[1] for each in above]
     lower = max(_root(each.delta_lower, delta, each)[0] for each in below)
-    return Enclosure(lower=min(lower, upper), upper=upper)
+    if lower < (1.0 - _ENOUGH) * uppers[0] and (run := _run(counts, found)) is not None:
+        composed = ComposedPLD(run, tilt(run))
+        uppers[0] = min(uppers[0], _root(composed.delta_upper, delta, composed)[1])
+    return Enclosure(lower=min(lower, max(uppers)), upper=max(uppers))
+
+
+def _run(counts: dict[SingleEvent, int], found: list[discretization.DiscretizedEvent]) -> PLDComposition | None:
+    """Other upper PLDs, of the dataset with the person against the one without, where there are some."""
+    return fixed_batch_run(counts, [each.upper[0] for each in found])
 
 
 def _compositions(
     counts: dict[SingleEvent, int], tail: float, tilt: Callable[[PLDComposition], float]
-) -> tuple[list[ComposedPLD], list[ComposedPLD]]:
-    """Upper PLDs of the composition in each direction, and lower ones from some pairs, on the finest grid that fits."""
+) -> tuple[list[discretization.DiscretizedEvent], list[ComposedPLD], list[ComposedPLD]]:
+    """The steps on the finest grid that fits, their upper PLDs composed in each direction, and lower ones of pairs."""
     found, above = _on_grid(counts, tail, tilt)
     below = _columns([each.lower for each in found], tuple(counts.values()))
-    return above, [ComposedPLD(each, tilt(each)) for each in below]
+    return found, above, [ComposedPLD(each, tilt(each)) for each in below]
 
 
 def _on_grid(

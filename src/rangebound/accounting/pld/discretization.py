@@ -105,7 +105,7 @@ def discretize(step: SingleEvent, width: float, tail: float) -> DiscretizedEvent
     with precision(step_profile.BITS):
         above = profile_of(step)
         places = _knots(step, above, width, tail)
-        forth, back = _both(_masses(_points(above, places, width), lambda new, old: not new > old), places, width, up)
+        forth, back = dominating(above, places, width)
         upper = (forth, forth if isinstance(step, MechanismEvent) else back)
         lower: list[DiscretePLD] = []
         first, second = step_profile.pairs(step.mechanism)
@@ -116,6 +116,11 @@ def discretize(step: SingleEvent, width: float, tail: float) -> DiscretizedEvent
         if step_profile.is_mirrored(step.mechanism) and isinstance(step, MechanismEvent):
             lower = lower[:1] * 2  # its own mirror image
         return DiscretizedEvent(upper, (*lower[:2], *lower[-2:]))
+
+
+def dominating(above: step_profile.Profile, places: list[int], width: float) -> tuple[DiscretePLD, DiscretePLD]:
+    """The upper PLDs of a profile, or of upper bounds on it at the knots, and of the other direction."""
+    return _both(_masses(_points(above, places, width), lambda new, old: not new > old), places, width, up)
 
 
 def profile_of(step: SingleEvent) -> step_profile.Profile:

@@ -13,9 +13,9 @@ at most the sensitivity C in length are the worst case.
 [balle2018subsampling, Thm 2]. The event A at which this supremum is attained is where a sum of two exponentials, of
 (v-u).z and of -u.z, is below a bound: it is convex, and z + d is in it with z if (u-v).d >= 0 and u.d >= 0. So N(u)(A)
 grows if u moves along such a d, N(v)(A) falls if v moves along -d, and so the supremum grows (the derivative by u or v
-is that for a fixed A). First let u move along the bisector of u and u-v, until its length is C; where they are
-opposite, start a little beside, in a second dimension. Then let v move along -d with d = v + C u/|u|, to -u:
-u.d = C (C + v.u/|u|) >= 0 and (u-v).d = C^2 - |v|^2 >= 0. So v = -u with |u| = C is the worst case. In units of the
+is that for a fixed A). First let v move away from the line of u, to the length C: in the plane of u and v, d = (0, -1)
+has u.d = 0 and (u-v).d >= 0. Then on the circle, to -C u/|u|: at the angle f from u, d = (sin f, -cos f) has
+u.d = (u-v).d = |u| sin f >= 0. Now let u grow along itself. So v = -u with |u| = C is the worst case. In units of the
 noise, with mu = C/scale, moved by mu, and with r = e^(mu z - mu^2/2), the event is
 
     q e^(-mu^2) r^2 - x q r - (x-1)(1-q) > 0,
@@ -26,7 +26,7 @@ which is z above a threshold.
 convexity in the second law; it is attained at v = u.
 
 So no single pair attains both, and over many steps the bound is more than any fixed pair leaks: by 3 to 12 % of
-epsilon over v = -u in long runs. What an adversary gains who takes another pair in each step is not known.
+epsilon over v = -u in long runs. `fixed_batch_run` has a bound on many steps that is not.
 """
 
 from __future__ import annotations
