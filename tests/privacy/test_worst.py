@@ -359,3 +359,14 @@ def test_a_large_epsilon_on_many_spans_is_what_one_pair_needs_and_no_pair_needs_
     allowed = [p for p in places if any(a <= p <= b for a, b in spans)]
     pairs = [(p, min(p + 5.0, max(b for a, b in spans if a <= p + 5.0))) for p in allowed]
     assert max(needs(*each, found.upper) for p, q in pairs if p < q for each in ((p, q), (q, p))) <= delta
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(500.0, 1e-200), pytest.param(599.0, 1e-280, marks=pytest.mark.slow)])
+def test_the_largest_epsilons_and_the_smallest_deltas_have_answers(epsilon, delta):
+    """Where the two together are beyond the largest double."""
+    union = rb.Union((0, 10), (12, 30))
+    made = mechanism(rb.Gaussian(scale=0.5), union, union, sensitivity=5.0)
+    needed = made.epsilon(delta)
+    assert 50.0 < needed < math.inf
+    assert made.delta(needed) <= delta * (1.0 + 1e-6)
+    assert 0.0 <= made.delta(epsilon) <= delta

@@ -75,8 +75,8 @@ def stick(
 
 def _degrees(epsilon: float, level: float) -> dict[float, int]:
     """The degrees of polynomials that miss next to nothing of a divergence, by the ellipse."""
-    size = 100.0 * (1.0 + math.exp(epsilon))
-    needed = {rho: 2 * math.ceil(0.5 * math.log(size / (_SHARE * level)) / math.log(rho)) for rho in RHOS}
+    digits = math.log(100.0 * (1.0 + math.exp(epsilon))) - math.log(_SHARE * level)
+    needed = {rho: 2 * math.ceil(0.5 * digits / math.log(rho)) for rho in RHOS}
     return {rho: max(degree, 6) for rho, degree in needed.items() if degree <= min(_HIGHEST, _DEEPEST / math.log(rho))}
 
 
