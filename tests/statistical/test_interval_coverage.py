@@ -183,6 +183,7 @@ def true_answers(x, y):
 
 
 @pytest.mark.claim("interval")
+@pytest.mark.few(2)
 @pytest.mark.parametrize("at", range(5))
 def test_no_interval_is_cut_to_what_is_published_where_the_answer_can_be_beyond(at):
     rows = 1_000_000 if at == 1 else 2000

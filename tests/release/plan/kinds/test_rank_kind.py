@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rangebound.errors import CertificateInvalid
@@ -58,6 +58,7 @@ ends = st.tuples(st.integers(-(10**6), 10**6), st.integers(1, 10**7), st.integer
 )
 
 
+@settings(max_examples=40)
 @given(ends=ends, at=st.integers(0, 1000), cut=st.sampled_from([None, (0.0, 0.4), (0.25, 1.0)]))
 def test_what_is_published_counts_at_the_point_that_was_drawn(ends, at, cut):
     width = ends[1] - ends[0]
