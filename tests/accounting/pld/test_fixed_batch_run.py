@@ -173,3 +173,18 @@ def test_the_last_step_is_one_after_which_no_cell_gains():
 
     assert min(gains(power)) > -0.01
     assert min(gains(8.0 * power)) < -0.05  # the control
+
+
+@pytest.mark.parametrize(
+    ("mu", "rate", "found"), [(3.9, 1e-5, False), (0.09, 0.01, False), (1.0, 1e-9, False), (0.5, 1e-6, True)]
+)
+def test_where_floats_lose_the_curves_nothing_is_claimed(mu, rate, found):
+    assert (fixed_batch_run._power(mu, rate) > 0.0) is found
+
+
+def test_short_gradients_count_at_least_as_much_as_the_first_cell_below_one():
+    """Their own curve crosses it there, so that what is above and what is below would cancel."""
+    left = -fixed_batch_run._levels(0.15 * 10.0 + 0.5 * 0.15**2, 0.01)[::-1]
+    first = fixed_batch_run._below(0.15, 0.15, 0.01, fixed_batch_run._COSINES[1], left)
+    assert (fixed_batch_run._below(0.075, 0.15, 0.01, 1.0, left) < first).any()  # the control
+    assert (fixed_batch_run._cells(0.15, 0.01)[1][-1] >= first).all()

@@ -65,7 +65,7 @@ _ROUND_OFF = 1e-12  # of a dozen operations on masses, relative to the largest
 _HALVINGS = 48
 _KNOTS = 64
 _LEAST_POWER, _LARGEST_POWER = 0.25, 4096.0
-_LEAST_MU, _LARGEST_MU = 1e-3, 4.0  # beyond, floats lose the curves
+_LEAST_MU, _LARGEST_MU, _LEAST_RATE = 0.1, 4.0, 1e-6  # beyond, floats lose the curves
 
 
 def fixed_batch_run(counts: Mapping[SingleEvent, int], plds: Sequence[DiscretePLD]) -> PLDComposition | None:
@@ -122,7 +122,7 @@ def _last_step(power: float, width: float) -> DiscretePLD:
 def _power(mu: float, rate: float) -> float:
     """An s at which no cell has more than the first one, as large as is easily found; 0 where none is."""
     low, high = _LEAST_POWER, _LARGEST_POWER
-    if not (_LEAST_MU < mu < _LARGEST_MU and _is_first(mu, rate, low)):
+    if not (_LEAST_MU < mu < _LARGEST_MU and rate >= _LEAST_RATE and _is_first(mu, rate, low)):
         return 0.0
     for _ in range(8):
         middle = math.sqrt(low * high)
@@ -137,11 +137,12 @@ def _is_first(mu: float, rate: float, s: float) -> bool:
     """
     right, left = _levels(2.0 * mu * _DEEP, rate), -_levels(mu * _DEEP + 0.5 * mu**2, rate)[::-1]
     above, below = _cells(mu, rate)
-    first, second = _Weights(right, s), _Weights(left, s)
-    most = _above(mu, mu, rate, -1.0, first.centroids) * (1.0 - 1e-9) * first.total
-    least = _below(mu, mu, rate, _COSINES[1], second.centroids, rounded_up=False) * (1.0 - 1e-9) * second.total
-    gains = (np.maximum(most - first.chords(each), 0.0).sum() for each in above)
-    losses = (np.maximum(second.chords(each) - least, 0.0).sum() for each in below)
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):  # what is no number proves nothing
+        first, second = _Weights(right, s), _Weights(left, s)
+        most = _above(mu, mu, rate, -1.0, first.centroids) * (1.0 - 1e-9) * first.total
+        least = _below(mu, mu, rate, _COSINES[1], second.centroids, rounded_up=False) * (1.0 - 1e-9) * second.total
+        gains = [np.maximum(most - first.chords(each), 0.0).sum() for each in above]
+        losses = [np.maximum(second.chords(each) - least, 0.0).sum() for each in below]
     return all(gain > loss * (1.0 + 1e-9) for gain, loss in zip(gains, losses, strict=True))
 
 
@@ -151,12 +152,14 @@ def _levels(end: float, rate: float) -> Floats:
 
 @lru_cache(maxsize=64)
 def _cells(mu: float, rate: float) -> tuple[list[Floats], list[Floats]]:
-    """Upper bounds on F for the cells after the first, above 1, and on F - (1-y) below 1."""
+    """Upper bounds on F for the cells after the first, above 1, and on F - (1-y) below 1, where short u may have less
+    than F_0.
+    """
     right, left = _levels(2.0 * mu * _DEEP, rate), -_levels(mu * _DEEP + 0.5 * mu**2, rate)[::-1]
     above = [_above(mu, mu, rate, each, right) for each in _COSINES[1:-1]]
     below = [_below(mu, mu, rate, each, left) for each in _COSINES[2:]]
     above.append(_above(_SHORT * mu, mu, rate, -1.0, right))
-    below.append(_below(_SHORT * mu, mu, rate, 1.0, left))
+    below.append(np.maximum(_below(_SHORT * mu, mu, rate, 1.0, left), _below(mu, mu, rate, _COSINES[1], left)))
     return above, below
 
 
@@ -165,9 +168,8 @@ class _Weights:
 
     def __init__(self, levels: Floats, s: float) -> None:
         gaps, starts = np.diff(levels), levels[:-1]
-        with np.errstate(under="ignore", over="ignore"):
-            self.total: Floats = np.exp(-(s + 1.0) * starts) * -np.expm1(-(s + 1.0) * gaps) / (s + 1.0)
-            self.share = (-np.expm1(-s * gaps) / s / (-np.expm1(-(s + 1.0) * gaps) / (s + 1.0)) - 1.0) / np.expm1(gaps)
+        self.total: Floats = np.exp(-(s + 1.0) * starts) * -np.expm1(-(s + 1.0) * gaps) / (s + 1.0)
+        self.share = (-np.expm1(-s * gaps) / s / (-np.expm1(-(s + 1.0) * gaps) / (s + 1.0)) - 1.0) / np.expm1(gaps)
         self.centroids: Floats = starts + np.log1p(self.share * np.expm1(gaps))
 
     def chords(self, values: Floats) -> Floats:
