@@ -140,6 +140,7 @@ def test_a_quick_answer_is_scaled_from_the_last_proof(explorer):
     assert not quick["certified"]
 
 
+@pytest.mark.slow
 def test_a_quick_answer_takes_a_blink():
     """Of the processor: how long it is by the clock depends on who else uses the machine."""
     desk, times = page_server.desk_of(None), []

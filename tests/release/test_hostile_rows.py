@@ -206,7 +206,7 @@ def in_postgres(address, kind, values):
 
 
 @pytest.mark.claim("answer")
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", POSTGRES)
 def test_every_type_of_postgres(kind, postgres):
     values, hostile = POSTGRES[kind]

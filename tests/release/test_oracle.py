@@ -358,7 +358,7 @@ SPARK = pytest.param("spark", marks=pytest.mark.slow)
 @pytest.mark.claim("answer")
 @pytest.mark.parametrize(
     "source",
-    [pytest.param(source, marks=[pytest.mark.slow] * (source not in ("arrow", "postgres"))) for source in SOURCES],
+    [pytest.param(source, marks=[pytest.mark.slow] * (source != "arrow")) for source in SOURCES],
 )
 def test_every_answer_is_that_of_the_oracle(source, request):
     first = 2 * list(SOURCES).index(source)  # other tables for every source

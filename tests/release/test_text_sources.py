@@ -286,7 +286,7 @@ def test_a_damaged_file_is_read_as_csv_and_pandas_read_it(tmp_path, seed):
     assert answers(PLAN, written(tmp_path / "t.csv", data, form)) == expected(data, form)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(30))
 def test_no_question_changes_the_answer_of_another(tmp_path, seed):
     chance = random.Random(1000 + seed)
@@ -316,7 +316,9 @@ JOINED = [
 ]
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "postgres", pytest.param("spark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "engine", ["duckdb", *(pytest.param(n, marks=pytest.mark.slow) for n in ("postgres", "spark"))]
+)
 def test_a_joined_file_spells_numbers_and_dates_its_own_way_on_every_engine(tmp_path, request, engine):
     own = pyarrow.table({"code": [f"p{at}" for at in range(30)]})
     server = None if engine == "duckdb" else request.getfixturevalue(engine)

@@ -410,6 +410,15 @@ class TestSpark(OtherEngine):
         super().test_it_finds_what_the_reference_finds(name, monkeypatch)
 
     @pytest.mark.slow
+    @pytest.mark.parametrize("shift", range(len(BOUNDS)))
+    def test_questions_have_contribution_bounds_of_their_own(self, shift):
+        super().test_questions_have_contribution_bounds_of_their_own(shift)
+
+    @pytest.mark.slow
+    def test_public_and_private_tables_are_joined(self):
+        super().test_public_and_private_tables_are_joined()
+
+    @pytest.mark.slow
     def test_a_plan_with_made_columns_finds_what_duckdb_finds(self):
         super().test_a_plan_with_made_columns_finds_what_duckdb_finds()
 
