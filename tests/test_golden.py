@@ -125,7 +125,7 @@ def with_scale(row: dict[str, Any], scale: float) -> rb.Mechanism:
     return rb.Mechanism(noise=rb.Laplace(scale=scale), query=query(row))
 
 
-@pytest.mark.claim("privacy")
+@pytest.mark.slow
 def test_golden_is_not_private_where_it_is_below_ours_and_ours_is_tight(scales: Any) -> None:
     for row, _, ours, above in scales:
         if above <= PRINTED:

@@ -18,8 +18,7 @@ def prover(tmp_path_factory):
     found.close()
 
 
-@pytest.mark.claim("page")
-@pytest.mark.claim("answer")
+@pytest.mark.slow
 def test_it_answers_as_the_function_does(prover):
     found, known = prover.ask("certified", {"plan": PLAN})
     wanted, widths = plan_view(parse_plan(PLAN))

@@ -92,8 +92,7 @@ def server_stopped_at_every_statement(server, before):
     raise AssertionError("no end")
 
 
-@pytest.mark.few(1)
-@pytest.mark.claim("kill")
+@pytest.mark.slow
 @BOTH
 def test_a_server_stopped_at_any_statement_loses_nothing_that_was_revealed(server, before, hurried, apart, monkeypatch):
     monkeypatch.setattr(postgres_store, "_MANY", -1 if hurried else MOST)

@@ -165,8 +165,8 @@ def attacked(name, draws, *, noise=1.0):
 
 
 FEW, MANY = 2000, 20_000
-OFTEN = ["a count", "crosstab", "quantile and count"]
-LATER = [pytest.param(name, FEW, 0.0, marks=pytest.mark.slow) for name in ("counts", "hierarchy", "series")]
+OFTEN = ["a count", "quantile and count"]
+LATER = [pytest.param(name, FEW, 0.0, marks=pytest.mark.slow) for name in ("counts", "crosstab", "hierarchy", "series")]
 OPEN = [name for name in SHAPES if name != "selected keys"]
 LONG = [pytest.param(name, MANY, 0.4, marks=pytest.mark.long) for name in OPEN]
 

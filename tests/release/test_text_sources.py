@@ -327,7 +327,7 @@ def test_a_joined_file_spells_numbers_and_dates_its_own_way_on_every_engine(tmp_
         "postgres": lambda: on_postgres(server, own),
         "spark": lambda: Spark(server.createDataFrame([(each,) for each in own["code"].to_pylist()], "code string")),
     }
-    for seed, stated in enumerate(JOINED):
+    for seed, stated in enumerate(JOINED if server else JOINED[:1]):
         chance = random.Random(seed)
         form = TextFormat(**stated, delimiter=";", quote='"', encoding="utf-8")
         rows = [[f"p{at}", *row[1:]] for at, row in enumerate(made_rows(chance, form))]

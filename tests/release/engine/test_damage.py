@@ -175,7 +175,7 @@ OBJECTS = ["a", "\ud800", 3, Mute(), None, float("nan"), 10**5000, pandas.NA, "a
 TOLD = ["a", None, "3", None, None, None, None, None, "a\x00b", "b'\\xff'"]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["objects", "categories", "beside arrow"])
 def test_objects_of_pandas_are_texts_or_missing(kind):
     column = pandas.Series(OBJECTS, dtype=object)

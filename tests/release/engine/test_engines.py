@@ -200,7 +200,7 @@ def every_kind():
     return plans
 
 
-QUICK = ["people, private keys", "conditions", "conversions"]
+QUICK = ["people, private keys", "conversions"]
 TABLES = [make_rows(400), [], make_rows(1), [dict.fromkeys(dict(make_rows(1)[0])) for _ in range(5)]]
 
 

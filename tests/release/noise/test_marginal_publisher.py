@@ -182,7 +182,7 @@ def exact_counts(ready, rows):
     return [[each.answers[at][key][0] for key in each.keys] for each in found for at in each.answers]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("listed", [False, True])
 def test_the_error_is_that_of_theory_and_intervals_hold_at_empty_cells_too(listed):
     plan, runs = plan_of([["sex"], ["city", "sex"], ["age", "city"], []], only_listed=listed), 150 if listed else 400

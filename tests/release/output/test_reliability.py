@@ -84,7 +84,7 @@ def bound(question, publisher, lower, upper):
     return question.bias(publisher, UNIT, np.array([lower]), np.array([upper]))[0]
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [20, 7, pytest.param(1, marks=pytest.mark.long)])
 def test_no_simulated_bias_is_above_its_bound_but_many_are_above_half_of_it(every):
     above, chosen = 0, cases(every)
