@@ -25,9 +25,10 @@ from rangebound.errors import (
     RequestConflict,
     RequestRejected,
 )
-from rangebound.ledger.approval import may_be_one
+from rangebound.ledger.approval import folded
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.charge_checks import request_of_another
+from rangebound.ledger.guarded_chain import signed
 from rangebound.ledger.record import ApprovalRequest
 from rangebound.release import release
 from rangebound.release.engine import Engine
@@ -123,8 +124,10 @@ def _waits(ledger: Ledger, plan: Plan, message: Mapping[str, Any]) -> bool:
         demand_plan_approval(plan, ledger=ledger, request=message["request"], who=message["who"])
     except (ApprovalNeeded, RequestRejected):
         return True
-    asked = filed(ledger, message["account"], message["request"])
-    if asked is not None and not may_be_one(asked.who, message["who"]) and ledger.paid(message["request"]) is None:
+    asked, who, login = filed(ledger, message["account"], message["request"]), message["who"], ledger.login
+    if asked is None or asked.who == signed(login, who) or ledger.paid(message["request"]) is not None:
+        return False
+    if folded(asked.who.removeprefix(f"{login or ''}/")) != folded(who):
         raise request_of_another(message["request"], asked.who)
     return False
 
