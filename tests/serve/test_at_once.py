@@ -205,7 +205,7 @@ def test_an_approved_request_is_for_whoever_asked(office):
     ("who", "same", "others"),
     [
         ("unit/anna", "Unit/Anna", ("anna", "unit", "unit/berta", "service")),
-        (person(None), person(None), ("anna", "service/anna")),  # the user of the system is the login
+        (person(None), person(None), ("anna", "service/anna")),  # whom version 0.2 noted as the login
     ],
     ids=["slash", "user"],
 )
@@ -222,6 +222,25 @@ def test_an_approved_request_is_for_whoever_asked_by_the_login_of_a_server(offic
         with pytest.raises(RequestConflict, match="for whom alone it is approved"):
             release_tasks._waits(office.ledger, None, {**asked, "who": other})
     assert not release_tasks._waits(office.ledger, None, {**asked, "who": same})
+
+
+def test_the_user_under_whom_a_server_runs_asks_and_approves_as_others_do(office, monkeypatch):
+    monkeypatch.setattr(type(office.ledger._chain.store), "login", "service")
+    for number, (who, decider) in enumerate(((person(None), "paul"), ("anna", person(None)), ("service", "paul"))):
+        request = f"reviewed/visits/{number}"
+        job = Job(account="reviewed", id=str(number), who=who, source="visits", plan="p", begun=0.0)
+        office.ledger.file_request(
+            account="reviewed",
+            request=request,
+            cost=Cost(epsilon=0.1),
+            dry_run=b"",
+            who=release_tasks.named(office.ledger, who),
+        )
+        office.jobs.change(office.jobs.add(job), JobState.WAITING, done=0.0)
+        with pytest.raises(Refusal, match="must not approve"):
+            asyncio.run(office.decide(token(who), "reviewed", job.id, approve=True, reason=""))
+        asyncio.run(office.decide(token(decider), "reviewed", job.id, approve=True, reason=""))
+        assert office.ledger.history()[-1].who == f"service/{decider}"
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,8 @@ def run(server: Server, ledger: Ledger, message: Mapping[str, Any]) -> Facts:
         warnings.simplefilter("ignore", UserWarning)  # the dry run has them
         steps: list[str] = []
         try:
-            made = release(plan, engine, ledger=ledger, request=request, who=message["who"], progress=steps.append)
+            who = named(ledger, message["who"])
+            made = release(plan, engine, ledger=ledger, request=request, who=who, progress=steps.append)
         except RangeboundError as error:
             read = _READING in steps and not isinstance(error, LedgerUnavailable)
             if read or (isinstance(error, ArgumentError) and ledger.paid(request) is not None):  # by an earlier attempt
@@ -120,16 +121,21 @@ def _waits(ledger: Ledger, plan: Plan, message: Mapping[str, Any]) -> bool:
     One that was rejected waits too: who looks for the decision finds it. One that is approved is not for others than
     those who asked, such as by another server of the same ledger.
     """
+    request, who = message["request"], message["who"]
     try:
-        demand_plan_approval(plan, ledger=ledger, request=message["request"], who=message["who"])
+        demand_plan_approval(plan, ledger=ledger, request=request, who=named(ledger, who))
     except (ApprovalNeeded, RequestRejected):
         return True
-    asked, who, login = filed(ledger, message["account"], message["request"]), message["who"], ledger.login
-    if asked is None or asked.who == signed(login, who) or ledger.paid(message["request"]) is not None:
-        return False
-    if folded(asked.who.removeprefix(f"{login or ''}/")) != folded(who):
-        raise request_of_another(message["request"], asked.who)
+    asked = filed(ledger, message["account"], request)
+    own = (named(ledger, who), who, signed(ledger.login, who))  # here, in a file before, and by version 0.2
+    if asked is not None and folded(asked.who) not in map(folded, own) and ledger.paid(request) is None:
+        raise request_of_another(request, asked.who)
     return False
+
+
+def named(ledger: Ledger, who: str) -> str:
+    """A person as a server has them noted: in a database after its login, whatever user of the system it runs as."""
+    return who if ledger.login is None else f"{ledger.login}/{who}"
 
 
 def filed(ledger: Ledger, account: str, request: str) -> ApprovalRequest | None:
