@@ -124,6 +124,20 @@ def test_verify_says_ok_or_all_that_is_wrong(path, ledger, command, refused):
     assert refused("ledger", "show", path)
 
 
+def test_verify_names_spends_of_another_name_as_a_note(path, ledger):
+    with Ledger.open(path) as book:
+        book.open_account("guarded", epsilon=1, approval=True)
+        for name in ("one", "two"):
+            asked = {"account": "guarded", "request": name, "cost": TENTH}
+            book.file_request(dry_run=b"{}", who="anna", **asked)
+            book.approve(name, who="paul")
+            book.release(compute=lambda _: b"x", who="Anna" if name == "one" else "bert", **asked)
+        spent = book.history()[-2]
+    assert (spent.who, json.loads(ledger("verify", path, "--json"))["not_told"]) == ("bert", [spent.seq])
+    said = f"spent or completed under another name, and no login tells by whom: entry {spent.seq}\n"
+    assert said in ledger("verify", path)
+
+
 def test_verify_finds_a_rollback_by_the_head(path, command, refused):
     old = path.read_bytes()
     with Ledger.open(path) as book:

@@ -7,8 +7,9 @@ import psycopg
 import pytest
 
 from rangebound.errors import ApprovalNeeded, ArgumentError, LedgerTampered, LedgerUnavailable, RequestConflict
-from rangebound.ledger import Ledger, charge_checks, postgres_schema, verify
+from rangebound.ledger import Ledger, book, charge_checks, postgres_schema, verify
 from rangebound.ledger.chain import EntryKind
+from rangebound.ledger.move import move
 from rangebound.ledger.postgres_schema import ROLES, WRITES
 from tests.ledger.postgres import fresh_address, schema_of
 from tests.ledger.rules import TENTH
@@ -221,16 +222,20 @@ def test_one_login_does_not_approve_its_own_request_under_two_names(team, postgr
         assert (last.who.partition("/")[2], report.one_login[-1]) == ("berta", last.seq)
 
 
-def test_nobody_completes_the_charge_of_another_login(team, postgres):
+def test_nobody_completes_the_charge_of_another_login(team, postgres, monkeypatch):
     asked = {"account": "people", "request": "pending", "cost": TENTH}
     with Ledger.open(login_with(postgres, team.address, "analyst"), key=team.key) as one:
         reservation = one.reserve(**asked)
         with team.opened("analyst") as another:
             with pytest.raises(RequestConflict, match="whose login alone may complete it"):
                 another.release(compute=lambda _: pytest.fail("computed"), **asked)
-            for payload in (b"forged", "not bytes"):  # past the check of the library: bytes, and a failure
-                with pytest.raises(LedgerUnavailable, match="one of another login"):
+            for payload in (b"forged", "not bytes"):  # bytes, and a failure
+                with pytest.raises(RequestConflict, match="whose login alone may complete it"):
                     another.publish(reservation, payload)
+                with monkeypatch.context() as patch:  # past the check of the library
+                    patch.setattr(book, "of_another", lambda *_: False)
+                    with pytest.raises(LedgerUnavailable, match="one of another login"):
+                        another.publish(reservation, payload)
         assert one.release(compute=lambda _: b"true", **asked) == b"true"
         with team.opened("analyst") as another:
             assert another.release(compute=lambda _: pytest.fail("computed"), **asked) == b"true"
@@ -247,11 +252,79 @@ def test_nobody_takes_up_the_approved_request_of_another_login(team, postgres, m
             with pytest.raises(RequestConflict, match="for whom alone it is approved"):
                 another.release(compute=lambda _: pytest.fail("computed"), **asked)
             with monkeypatch.context() as patch:  # past the check of the library
-                patch.setattr(charge_checks, "by_login", lambda *_: True)
+                patch.setattr(charge_checks, "of_another", lambda *_: False)
                 with pytest.raises(LedgerUnavailable, match="one of another login"):
                     another.reserve(**asked)
             assert one.release(compute=lambda _: b"true", who="me", **asked) == b"true"  # the control
             assert another.release(compute=lambda _: pytest.fail("computed"), **asked) == b"true"  # it is public now
+            one.file_request(request="theirs too", dry_run=b"x", **SELF)
+            own = {
+                "account": "people",
+                "request": "theirs too",
+                "cost": TENTH,
+            }  # not what was asked for
+            assert another.release(compute=lambda _: b"own", **own) == b"own"
+            assert not another.verify().taken_up
+
+
+APPROVAL = """SET ROLE {s}_approver;
+    INSERT INTO {s}.entries (seq, time, kind, account, request, ref, who, what, note, seal)
+    SELECT (SELECT max(seq) + 1 FROM {s}.entries), 0, 'approve', account, request, seq, session_user || '/y', '', '', ''
+    FROM {s}.entries WHERE request = 'raw'"""
+
+
+def test_another_role_by_sql_is_the_same_login(team, postgres):
+    address = login_with(postgres, team.address, "analyst", "approver")
+    with Ledger.open(address, key=team.key) as twin:
+        twin.file_request(request="raw", dry_run=b"x", who="x", **SELF)
+    team.raw("approver", APPROVAL)  # the control
+    with psycopg.connect(address.partition("&schema=")[0]) as own, pytest.raises(psycopg.Error) as caught:
+        own.execute(APPROVAL.format(s=team.schema))
+    assert caught.value.sqlstate == "RB002"
+
+
+def test_what_was_begun_in_a_file_goes_on_in_a_database_by_any_login(postgres, address, tmp_path, monkeypatch):
+    """Names in a file are as stated: those of computers, while logins have others."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    path, key, back = tmp_path / "a.ledger", tmp_path / "a.key", tmp_path / "b.ledger"
+    with Ledger.create(path, key=key) as made:
+        made.open_account("guarded", epsilon=1, approval=True)
+        made.open_account("people", epsilon=1)
+        for name in ("a", "b"):
+            made.file_request(request=name, dry_run=b"x", who="laptop/anna", **SELF)
+        made.approve("a", who="laptop/paul")
+        made.release(request="a", compute=lambda _: b"a", who="laptop/bert", **SELF)
+        made.approve("b", who="laptop/paul")
+        made.reserve(account="people", request="pending", cost=TENTH, who="")
+        spent = made.history()[-4]
+        report = made.verify()
+    assert (report.not_told, report.one_login, report.taken_up) == ((spent.seq,), (), ())
+    move(path, address, key=key, roles=True).close()
+    assert verify(path, key=key).not_told == verify(address, key=key).not_told == (spent.seq,)
+    anna, bert = (login_with(postgres, address, "analyst") for _ in range(2))
+    with Ledger.open(anna, key=key) as one, Ledger.open(bert, key=key) as another:
+        assert one.release(request="b", compute=lambda _: b"b", **SELF) == b"b"
+        assert one.release(account="people", request="pending", cost=TENTH, compute=lambda _: b"p") == b"p"
+        first, _, second = one.history()[-3:]
+        one.reserve(account="people", request="here", cost=TENTH)
+        for _ in range(2):  # the control: here a login is known; also past the check of the library
+            with pytest.raises((RequestConflict, LedgerUnavailable), match="login"):
+                another.release(account="people", request="here", cost=TENTH, compute=lambda _: b"forged")
+            monkeypatch.setattr(book, "of_another", lambda *_: False)
+    with move(address, back, key=key) as ledger:
+        assert ledger.release(account="people", request="here", cost=TENTH, compute=lambda _: b"h", who="x") == b"h"
+        third, report = ledger.history()[-1], ledger.verify()
+    assert report.not_told == tuple(each.seq for each in (spent, first, second, third))
+    assert (report.by_another, report.one_login, report.taken_up) == ((), (), ())
+
+
+def test_an_owner_does_not_say_that_entries_came_from_a_file(team):
+    """After such an entry the logins before it would be names that were stated."""
+    words = team.insert("move").replace("'', '', '')", "'{}', '', '')")
+    team.raw("owner", words.format("file"))  # the control
+    with pytest.raises(psycopg.Error) as caught:
+        team.raw("owner", words.format("postgres"))
+    assert caught.value.sqlstate == "RB001"
 
 
 def test_a_ledger_of_version_0_2_is_opened_and_verification_tells_who_did_what(
@@ -270,9 +343,23 @@ def test_a_ledger_of_version_0_2_is_opened_and_verification_tells_who_did_what(
         one.file_request(request="self", dry_run=b"x", who="x", **SELF)
         one.approve("self", who="y")
         reservation = one.reserve(account="people", request="pending", cost=TENTH)
+        for module in (book, charge_checks):  # as version 0.2 did
+            monkeypatch.setattr(module, "of_another", lambda *_: False)
         another.publish(reservation, b"forged")
-        report, (*_, approved, _, published) = another.verify(), another.history()
-    assert (report.one_login, report.by_another) == ((approved.seq,), (published.seq,))
+        another.release(request="self", compute=lambda _: b"taken", **SELF)
+        report, (*_, approved, _, published, spent, _) = another.verify(), another.history()
+        assert (report.one_login, report.by_another) == ((approved.seq,), (published.seq,))
+        assert (report.taken_up, report.not_told) == ((spent.seq,), ())
+        one.file_request(request="own", dry_run=b"x", who="x", **SELF)
+        one.approve("own", who="y")
+        one.release(request="own", compute=lambda _: b"own", who="x", **SELF)
+        assert one.verify().taken_up == (spent.seq,)  # the control
+        one.file_request(request="stated", dry_run=b"x", who="x", **SELF)
+        one.approve("stated", who="y")
+        one.release(request="stated", compute=lambda _: b"z", who="z", **SELF)
+        *_, stated, completed = one.history()
+        assert (stated.who.rpartition("/")[2], one.verify().not_told) == ("z", (stated.seq,))
+        assert completed.who == stated.who
 
 
 def test_names_of_roles_are_taken_once(team, postgres, tmp_path):

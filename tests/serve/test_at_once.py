@@ -6,9 +6,10 @@ import time
 
 import pytest
 
-from rangebound.errors import EngineError, LedgerUnavailable, PlanError
+from rangebound.errors import EngineError, LedgerUnavailable, PlanError, RequestConflict
 from rangebound.ledger import Cost
 from rangebound.ledger.book import Ledger
+from rangebound.ledger.names import person
 from rangebound.serve import office as room
 from rangebound.serve import release_tasks, worker
 from rangebound.serve.demo_folder import demo_plan, make_demo
@@ -198,6 +199,48 @@ def test_an_approved_request_is_for_whoever_asked(office):
     for who in ("anna", "berta"):  # what is published is public
         assert ran(office, "reviewed", who) == {"ok": True, "published": True}
     assert office.ledger.paid("one").who == "anna"
+
+
+@pytest.mark.parametrize(
+    ("who", "same", "others"),
+    [
+        ("unit/anna", "Unit/Anna", ("anna", "unit", "unit/berta", "service")),
+        (person(None), person(None), ("anna", "service/anna")),  # whom version 0.2 noted as the login
+    ],
+    ids=["slash", "user"],
+)
+def test_an_approved_request_is_for_whoever_asked_by_the_login_of_a_server(office, monkeypatch, who, same, others):
+    store = type(office.ledger._chain.store)
+    monkeypatch.setattr(release_tasks, "demand_plan_approval", lambda *_, **__: None)
+    monkeypatch.setattr(store, "login", "service")
+    office.ledger.file_request(account="reviewed", request="one", cost=Cost(epsilon=0.1), dry_run=b"", who=who)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "login", "paul")
+        office.ledger.approve("one")
+    asked = {"account": "reviewed", "request": "one"}
+    for other in others:
+        with pytest.raises(RequestConflict, match="for whom alone it is approved"):
+            release_tasks._waits(office.ledger, None, {**asked, "who": other})
+    assert not release_tasks._waits(office.ledger, None, {**asked, "who": same})
+
+
+def test_the_user_under_whom_a_server_runs_asks_and_approves_as_others_do(office, monkeypatch):
+    monkeypatch.setattr(type(office.ledger._chain.store), "login", "service")
+    for number, (who, decider) in enumerate(((person(None), "paul"), ("anna", person(None)), ("service", "paul"))):
+        request = f"reviewed/visits/{number}"
+        job = Job(account="reviewed", id=str(number), who=who, source="visits", plan="p", begun=0.0)
+        office.ledger.file_request(
+            account="reviewed",
+            request=request,
+            cost=Cost(epsilon=0.1),
+            dry_run=b"",
+            who=release_tasks.named(office.ledger, who),
+        )
+        office.jobs.change(office.jobs.add(job), JobState.WAITING, done=0.0)
+        with pytest.raises(Refusal, match="must not approve"):
+            asyncio.run(office.decide(token(who), "reviewed", job.id, approve=True, reason=""))
+        asyncio.run(office.decide(token(decider), "reviewed", job.id, approve=True, reason=""))
+        assert office.ledger.history()[-1].who == f"service/{decider}"
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,9 @@ def _checked(found: Report | ExportReport) -> list[str]:
     notes = {"the clock was set back before entry": found.clock_set_back}
     if isinstance(found, Report):
         notes["charged by one login and completed by another: entry"] = found.by_another
+        notes["approved for one login and spent by another: entry"] = found.taken_up
         notes["approved by the login that asked, under another name: entry"] = found.one_login
+        notes["spent or completed under another name, and no login tells by whom: entry"] = found.not_told
     said = [f"{words} {', '.join(map(str, entries))}" for words, entries in notes.items() if entries]
     return [f"ok: {counted(found.entries, 'entry', 'entries')}, all as written", *said]
 

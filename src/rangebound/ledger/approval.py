@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from unicodedata import normalize
@@ -39,7 +40,7 @@ def may_be_one(one: str, other: str) -> bool:
     >>> may_be_one("service/anna", "service/berta"), may_be_one("anna", "berta")
     (False, False)
     """
-    (login, _, said), (second, _, told) = (_folded(each).partition("/") for each in (one, other))
+    (login, _, said), (second, _, told) = (folded(each).partition("/") for each in (one, other))
     if login == second and bool(said) == bool(told):
         return said == told
     return bool({login, said} & {second, told} - {""})
@@ -54,16 +55,31 @@ def login_of(who: str) -> str:
     return who.partition("/")[0]
 
 
-def by_login(login: str | None, who: str) -> bool:
-    """Whether a name in a ledger is one of this login; of a file, where there are none, every name is.
+def by_login(login: str, who: str) -> bool:
+    """Whether a name in a ledger in a database is one of this login.
 
-    >>> by_login("anna", "anna/bob"), by_login("anna", "service/anna"), by_login(None, "anna")
-    (True, False, True)
+    >>> by_login("anna", "anna/bob"), by_login("anna", "service/anna")
+    (True, False)
     """
-    return login is None or f"{who}/".startswith(f"{login}/")
+    return f"{who}/".startswith(f"{login}/")
 
 
-def _folded(name: str) -> str:
+def in_same_place(moves: Sequence[int], entry: LedgerEntry) -> bool:
+    """Whether an entry was made in the kind of place where the ledger is now, after its `moves` between a file, where
+    names are as stated, and a database, where they begin with a login.
+
+    >>> [in_same_place([3, 5], LedgerEntry(seq, 0, "spend")) for seq in (2, 4, 6)]
+    [True, False, True]
+    """
+    return sum(each > entry.seq for each in moves) % 2 == 0
+
+
+def folded(name: str) -> str:
+    """A name without what makes no difference: case, spaces and letters that are not seen.
+
+    >>> folded(" An\u200bna"), folded("unit/Anna")
+    ('anna', 'unit/anna')
+    """
     return "".join(each for each in normalize("NFKC", name).casefold() if each.isprintable() and not each.isspace())
 
 

@@ -18,9 +18,17 @@ from rangebound.errors import (
     RequestFailed,
 )
 from rangebound.ledger.amount import Exact, rounded_down
-from rangebound.ledger.approval import Approval, by_login
+from rangebound.ledger.approval import Approval
 from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, sealed
-from rangebound.ledger.charge_checks import balance_of, conflict, costs_of, demand_approval, drafted, exceeded
+from rangebound.ledger.charge_checks import (
+    balance_of,
+    conflict,
+    costs_of,
+    demand_approval,
+    drafted,
+    exceeded,
+    of_another,
+)
 from rangebound.ledger.guarded_chain import GuardedChain, now, refuse
 from rangebound.ledger.head import head_of
 from rangebound.ledger.key import make_key, read_key
@@ -235,7 +243,7 @@ class Ledger:
             draft = draft._replace(first=first, second=second)
             asked = check is not None or balance.approval is not None
             if asked and self._chain.find(transaction, EntryKind.SPEND, request) is None:
-                demand_approval(self._chain.state, draft, self._chain.store.login)
+                demand_approval(self._chain.state, draft, self.login)
                 if check is not None:
                     check(self._chain.records(transaction, account))
             fits = balance.admits((first, second), latest)
@@ -423,6 +431,11 @@ class Ledger:
         return self._chain.read(take)
 
     @property
+    def login(self) -> str | None:
+        """The name by which a database knows who writes here; None in a file, where names are as stated."""
+        return self._chain.store.login
+
+    @property
     def head(self) -> str:
         """The number and the seal of the last entry: kept elsewhere, it lets `verify` find a rollback."""
         state = self._chain.state
@@ -453,12 +466,15 @@ class Ledger:
         self._refuse_failed(spend)
         if spend.seq not in self._chain.state.pending:
             return self._chain.payload(transaction, spend)
-        if not by_login(self._chain.store.login, spend.who):
+        self._refuse_of_another(spend)
+        return None
+
+    def _refuse_of_another(self, spend: LedgerEntry) -> None:
+        if of_another(self._chain.state, self.login, spend):
             raise RequestConflict(
                 f"request={arguments.shown(spend.request)}: was charged by {arguments.shown(spend.who)}, whose login "
                 "alone may complete it; ask them to run it again, or use a new id"
             )
-        return None
 
     def _finish(
         self, reservation: Reservation, kind: EntryKind, payload: bytes | None = None, *, who: str | None
@@ -479,6 +495,7 @@ class Ledger:
                 return b""
             if spend.seq not in state.pending:
                 return self._chain.payload(transaction, spend)
+            self._refuse_of_another(spend)
             if self._chain.append(transaction, draft, payload) is None:
                 raise LedgerTampered(f"entry {spend.seq}: has published bytes that are not in the chain")
         return payload or b""

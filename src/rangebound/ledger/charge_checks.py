@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rangebound import arguments
 from rangebound.errors import ApprovalNeeded, ArgumentError, BudgetExceeded, RequestConflict, RequestRejected
-from rangebound.ledger.approval import FiledRequest, RequestStatus, by_login
+from rangebound.ledger.approval import FiledRequest, RequestStatus, by_login, in_same_place
 from rangebound.ledger.chain import EntryKind, LedgerEntry
 from rangebound.ledger.names import person, prose
 from rangebound.ledger.replay import Balance, Replay
@@ -64,6 +64,11 @@ def conflict(request: str | None) -> RequestConflict:
     )
 
 
+def of_another(state: Replay, login: str | None, entry: LedgerEntry) -> bool:
+    """Whether another login than this one has made an entry; of one that was made in a file nobody knows."""
+    return login is not None and not by_login(login, entry.who) and in_same_place(state.moves, entry)
+
+
 def demand_approval(state: Replay, spend: LedgerEntry, login: str | None) -> None:
     """Refuse a spend whose account needs approval, unless its request was approved for exactly this, and for whoever
     asked: in a database, by the same login."""
@@ -76,7 +81,7 @@ def demand_approval(state: Replay, spend: LedgerEntry, login: str | None) -> Non
     if asked is None or asked.status is RequestStatus.WAITING:
         raise approval_needed(account, request, filed=asked is not None)
     refuse_rejected(asked)
-    if not by_login(login, asked.filed.who):
+    if of_another(state, login, asked.filed):
         raise request_of_another(request, asked.filed.who)
 
 

@@ -56,6 +56,10 @@ _NOTICE = """
     -- A transaction that notifies cannot be prepared: it would hold the lock of the ledger when its session is gone.
     PERFORM pg_notify('{schema}', '');"""
 _ADDED = _ADDED_BEFORE.replace("BEGIN", f"BEGIN{_NOTICE}", 1)
+# Entries that were made in a file, which the next move has brought here, bear names as stated, and no login.
+_TOLD = """coalesce(
+            (SELECT what FROM {schema}.entries WHERE kind = 'move' AND seq > e.seq ORDER BY seq LIMIT 1), 'file'
+        ) = 'file'"""
 _BY_WHOM = """
 BEGIN
     IF NEW.kind = 'approve' AND NOT pg_has_role(session_user, '{schema}_service', 'MEMBER') AND EXISTS (
@@ -66,20 +70,24 @@ BEGIN
     ) THEN
         RAISE EXCEPTION 'a request of the same login' USING ERRCODE = '{own}';
     END IF;
+    IF NEW.kind = 'move' AND NEW.what = 'postgres' THEN  -- it would say that what is here was made in a file
+        RAISE EXCEPTION 'a move to where the ledger is' USING ERRCODE = '{state}';
+    END IF;
     IF NEW.kind IN ('publish', 'fail') AND EXISTS (
-        SELECT FROM {schema}.entries WHERE seq = NEW.ref AND split_part(who, '/', 1) <> session_user::text
+        SELECT FROM {schema}.entries e WHERE seq = NEW.ref AND split_part(who, '/', 1) <> session_user::text AND {told}
     ) THEN
         RAISE EXCEPTION 'a charge of another login' USING ERRCODE = '{another}';
     END IF;
     IF NEW.kind = 'spend' AND EXISTS (
-        SELECT FROM {schema}.entries WHERE request = NEW.request AND kind = 'request'
-        AND split_part(who, '/', 1) <> session_user::text
+        SELECT FROM {schema}.entries e WHERE request = NEW.request AND kind = 'request' AND account = NEW.account
+        AND split_part(who, '/', 1) <> session_user::text AND {told}
     ) THEN
         RAISE EXCEPTION 'a request of another login' USING ERRCODE = '{another}';
     END IF;
     RETURN NEW;
 END
 """
+_BY_WHOM = _BY_WHOM.replace("{told}", _TOLD)
 _STORED = """
 BEGIN
     IF NOT EXISTS (

@@ -86,6 +86,7 @@ class Replay:
     pending: dict[int, str | None] = field(default_factory=dict)  # the requests of spends without published bytes
     place: str = ""  # the kind of store that the ledger was moved to last
     address: str = ""
+    moves: tuple[int, ...] = ()  # the numbers of the entries that say where the ledger goes
     failed: set[int] = field(default_factory=set)  # spends whose bytes could not be stored, and never will be
     requests: dict[str, FiledRequest] = field(default_factory=dict)  # by their ids, in accounts that need approval
 
@@ -218,6 +219,7 @@ def _move(replay: Replay, entry: LedgerEntry) -> None:
     if entry.what not in PLACES or entry.what == replay.place:
         raise ValueError("a ledger moves between a file and a database")
     replay.place, replay.address = entry.what, entry.note
+    replay.moves += (entry.seq,)
 
 
 PLACES = ("file", "postgres")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerTampered
-from rangebound.ledger.approval import login_of
+from rangebound.ledger.approval import in_same_place, login_of, may_be_one
 from rangebound.ledger.chain import BEARERS, NO_SEAL, EntryKind, LedgerEntry, holds
 from rangebound.ledger.head import Head
 from rangebound.ledger.replay import Replay
@@ -22,9 +22,11 @@ _HEAD = re.compile(r"([1-9]\d{0,17}):([0-9a-f]{64})", re.ASCII)
 class Report:
     """What a successful check saw: how many entries, the head to keep, and where the clock was set back.
 
-    In a database, whose logins are known, `by_another` are entries that complete the charge of another login: what they
-    published is not from whoever was charged. `one_login` are approvals by the login that asked, under another stated
-    name: a service does so for its people, and nobody else should.
+    Of entries that were made in a database, whose logins are known, `by_another` are those that complete the charge of
+    another login: what they published is not from whoever was charged. `taken_up` are spends of a request that was
+    approved for another login. `one_login` are approvals by the login that asked, under another stated name: a service
+    does so for its people, and nobody else should. `not_told` are spends and completions under another name of which
+    no login tells whether they are by another person: made in a file, or by a login that states several names.
     """
 
     entries: int
@@ -32,6 +34,8 @@ class Report:
     clock_set_back: tuple[int, ...]
     by_another: tuple[int, ...] = ()
     one_login: tuple[int, ...] = ()
+    taken_up: tuple[int, ...] = ()
+    not_told: tuple[int, ...] = ()
 
 
 def examine(
@@ -52,7 +56,6 @@ def examine(
             entries = transaction.entries(-(2**63))  # an entry below number 1 is someone else's
             findings += check_entries(entries, Replay(key=key), seen)
             findings += _bytes(transaction, seen)
-        logins = store.login is not None
         # Read after the entries, and compared with those that there are then: others may add some at any time.
         heads = [given] if given is not None else []
         if kept is not None and seen.name:
@@ -71,8 +74,7 @@ def examine(
         entries=seen.last,
         head=f"{seen.last}:{seen.seal.hex()}",
         clock_set_back=tuple(seen.set_back),
-        by_another=tuple(seen.by_another) if logins else (),
-        one_login=tuple(seen.one_login) if logins else (),
+        **_by_whom(seen, in_database=store.login is not None),
     )
 
 
@@ -85,9 +87,10 @@ class Progress:
         self.seal = NO_SEAL
         self.latest = 0
         self.set_back: list[int] = []
-        self.by_another: list[int] = []
-        self.one_login: list[int] = []
-        self.begun: dict[int, str] = {}  # who has charged or asked, until that is completed
+        self.moves: list[LedgerEntry] = []
+        self.begun: dict[int, LedgerEntry] = {}  # charges and requests, until they are completed or decided
+        self.asked: dict[tuple[str | None, str | None], LedgerEntry] = {}  # requests, until they are charged
+        self.followed: list[tuple[LedgerEntry, LedgerEntry]] = []  # by an entry under another name
         self.published: dict[int, bytes | None] = {}
 
 
@@ -127,16 +130,35 @@ def _note(entry: LedgerEntry, seen: Progress) -> None:
 
 
 def _note_who(entry: LedgerEntry, seen: Progress) -> None:
-    if entry.kind in (EntryKind.SPEND, EntryKind.REQUEST):
-        seen.begun[entry.seq] = entry.who
+    if entry.kind == EntryKind.MOVE:
+        seen.moves.append(entry)
     first = seen.begun.pop(entry.ref, None) if entry.ref is not None else None
-    if first is None:
-        return
-    same = login_of(first) == login_of(entry.who)
-    if entry.kind in (EntryKind.PUBLISH, EntryKind.FAIL) and not same:
-        seen.by_another.append(entry.seq)
-    if entry.kind == EntryKind.APPROVE and same and first != entry.who:
-        seen.one_login.append(entry.seq)
+    if entry.kind in (EntryKind.SPEND, EntryKind.REQUEST):
+        seen.begun[entry.seq] = entry
+        first = seen.asked.pop((entry.account, entry.request), None)
+    if entry.kind == EntryKind.REQUEST:
+        seen.asked[entry.account, entry.request] = entry
+    if first is not None and first.who != entry.who:
+        seen.followed.append((first, entry))
+
+
+def _by_whom(seen: Progress, *, in_database: bool) -> dict[str, tuple[int, ...]]:
+    """The entries that are about a charge or a request under another name, by what their logins tell."""
+    in_database = seen.moves[-1].what == "postgres" if seen.moves else in_database
+    moves = [each.seq for each in seen.moves]
+    found: dict[str, list[int]] = {"by_another": [], "one_login": [], "taken_up": [], "not_told": []}
+    for first, entry in seen.followed:
+        told = all(in_same_place(moves, each) is in_database for each in (first, entry))
+        same = login_of(first.who) == login_of(entry.who)
+        if told and same and entry.kind == EntryKind.APPROVE:
+            found["one_login"].append(entry.seq)
+        elif entry.kind in (EntryKind.APPROVE, EntryKind.REJECT):
+            continue
+        elif told and not same:
+            found["taken_up" if entry.kind == EntryKind.SPEND else "by_another"].append(entry.seq)
+        elif not may_be_one(first.who, entry.who):
+            found["not_told"].append(entry.seq)
+    return {name: tuple(seqs) for name, seqs in found.items()}
 
 
 def _bytes(transaction: Transaction, seen: Progress) -> Iterator[str]:

@@ -19,7 +19,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.serve.deadline import SeenState, next_tick, seen
 from rangebound.serve.job_store import Job, JobState, JobStore, database
 from rangebound.serve.pool import LedgerAway, Pool, TimeUp, WorkerDied
-from rangebound.serve.release_tasks import FILES, filed, public_words
+from rangebound.serve.release_tasks import FILES, filed, named, public_words
 from rangebound.serve.settings import Server
 from rangebound.serve.token_store import Token, TokenStore
 
@@ -162,7 +162,7 @@ class Office:
             raise Refusal(409, f"id={id!r}: is not waiting for approval")
         verb = self.ledger.approve if approve else self.ledger.reject
         try:
-            await asyncio.to_thread(verb, job.request, who=token.who, note=reason)
+            await asyncio.to_thread(verb, job.request, who=named(self.ledger, token.who), note=reason)
         except (LedgerUnavailable, LedgerTampered):
             raise
         except RangeboundError as error:

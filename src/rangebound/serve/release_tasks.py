@@ -25,9 +25,10 @@ from rangebound.errors import (
     RequestConflict,
     RequestRejected,
 )
-from rangebound.ledger.approval import may_be_one
+from rangebound.ledger.approval import folded
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.charge_checks import request_of_another
+from rangebound.ledger.guarded_chain import signed
 from rangebound.ledger.record import ApprovalRequest
 from rangebound.release import release
 from rangebound.release.engine import Engine
@@ -103,7 +104,8 @@ def run(server: Server, ledger: Ledger, message: Mapping[str, Any]) -> Facts:
         warnings.simplefilter("ignore", UserWarning)  # the dry run has them
         steps: list[str] = []
         try:
-            made = release(plan, engine, ledger=ledger, request=request, who=message["who"], progress=steps.append)
+            who = named(ledger, message["who"])
+            made = release(plan, engine, ledger=ledger, request=request, who=who, progress=steps.append)
         except RangeboundError as error:
             read = _READING in steps and not isinstance(error, LedgerUnavailable)
             if read or (isinstance(error, ArgumentError) and ledger.paid(request) is not None):  # by an earlier attempt
@@ -119,14 +121,21 @@ def _waits(ledger: Ledger, plan: Plan, message: Mapping[str, Any]) -> bool:
     One that was rejected waits too: who looks for the decision finds it. One that is approved is not for others than
     those who asked, such as by another server of the same ledger.
     """
+    request, who = message["request"], message["who"]
     try:
-        demand_plan_approval(plan, ledger=ledger, request=message["request"], who=message["who"])
+        demand_plan_approval(plan, ledger=ledger, request=request, who=named(ledger, who))
     except (ApprovalNeeded, RequestRejected):
         return True
-    asked = filed(ledger, message["account"], message["request"])
-    if asked is not None and not may_be_one(asked.who, message["who"]) and ledger.paid(message["request"]) is None:
-        raise request_of_another(message["request"], asked.who)
+    asked = filed(ledger, message["account"], request)
+    own = (named(ledger, who), who, signed(ledger.login, who))  # here, in a file before, and by version 0.2
+    if asked is not None and folded(asked.who) not in map(folded, own) and ledger.paid(request) is None:
+        raise request_of_another(request, asked.who)
     return False
+
+
+def named(ledger: Ledger, who: str) -> str:
+    """A person as a server has them noted: in a database after its login, whatever user of the system it runs as."""
+    return who if ledger.login is None else f"{ledger.login}/{who}"
 
 
 def filed(ledger: Ledger, account: str, request: str) -> ApprovalRequest | None:
