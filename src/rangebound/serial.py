@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 from typing import NoReturn
 
 from rangebound import arguments
@@ -12,12 +13,17 @@ from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.support import Grid, Interval, Support, Union
 
 _INFINITIES = {"inf": math.inf, "-inf": -math.inf}
-# What ends a line, or a text, in some reader, or turns the order in which the rest of its line is shown.
-_HIDDEN = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+# What ends a line, or a text, in some reader, turns the order in which the rest of its line is shown, is left out where
+# a file begins, or is not Unicode.
+_HIDDEN = r"\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff"
 _RUNS = r"[=+\-@\uff1d\uff0b\uff0d\uff20]"  # what a cell begins with that some spreadsheet runs
-_FORMULA = re.compile(rf"'*[\s\ufeff]*{_RUNS}")
-_SPLIT = re.compile(rf'[{_HIDDEN}]|;["\s\ufeff]*(?![-+]?[0-9][0-9.,]*["\s]*(?:;|$)){_RUNS}')
+_FORMULA = re.compile(rf"'*\s*{_RUNS}")
+_SPLIT = re.compile(rf'[{_HIDDEN}]|;["\s]*{_RUNS}')
 _ESCAPED = re.compile(rf"[{_HIDDEN};\\]")
+_GUESSED = re.compile(r"""[",'#;|~]""")  # what a reader that guesses takes for a separator, a quote or a comment
+_NO_XML = r"\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff"
+_NO_SAME = re.compile(rf"[{_NO_XML}]|x005F_|_x[0-9A-Fa-f]{{4}}_x[0-9A-Fa-f]{{4}}_")
+_NO_CELL = re.compile(rf"[{_NO_XML}_\\]")
 _DEEPEST = 16  # lists and mappings around a value; a certificate has six
 
 
@@ -44,8 +50,7 @@ def spreadsheet_cell(value: object) -> object:
     front, and escapes for these characters, semicolons and backslashes; so does text that begins with these two itself.
 
     Guarantee: what is returned is on one line for every reader, also for those that know no quotes; no part of it
-    between semicolons begins like a formula, and no two texts look alike. `plain_text` gives the text of the
-    second kind back.
+    between semicolons begins like a formula, and no two texts look alike. `plain_text` is the inverse.
     Edge cases: a negative whole number is not a formula and stays as it is, and so does whatever is not text.
 
     >>> spreadsheet_cell("=1+1"), spreadsheet_cell("-3"), spreadsheet_cell(-0.5)
@@ -56,7 +61,7 @@ def spreadsheet_cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     if _SPLIT.search(value) or value.startswith("'\\"):
-        return "'\\" + _ESCAPED.sub(lambda found: "\\\\" if found[0] == "\\" else f"\\u{ord(found[0]):04x}", value)
+        return _with_escapes(_ESCAPED, value)
     return f"'{value}" if _FORMULA.match(value) and not re.fullmatch("-[0-9]+", value) else value
 
 
@@ -70,14 +75,56 @@ def visible(text: str) -> str:
 
 
 def plain_text(cell: str) -> str:
-    """The text that `spreadsheet_cell` wrote with escapes; any other cell as it is.
+    """The text that `spreadsheet_cell` made a cell of.
 
-    >>> plain_text(str(spreadsheet_cell("a\\n\\\\n"))) == "a\\n\\\\n", plain_text("a")
-    (True, 'a')
+    >>> [plain_text(str(spreadsheet_cell(each))) for each in ("a\\n\\\\n", "=1", "'=1", "a")]
+    ['a\\n\\\\n', '=1', "'=1", 'a']
     """
     if not cell.startswith("'\\"):
-        return cell
+        return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
     return re.sub(r"\\(?:u([0-9a-f]{4})|\\)", lambda found: chr(int(found[1], 16)) if found[1] else "\\", cell[2:])
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Rows as CSV: texts as `spreadsheet_cell` writes them, nothing for None, and a line each.
+
+    A text with a character that a reader takes for a separator, a quote or the begin of a comment when it guesses from
+    the file is quoted. The empty text is an escape of nothing (`'\\`), so that it is not read as None.
+
+    Edge cases: a reader that guesses may still take semicolons for separators in a table of two or three columns with
+    semicolons in most of its rows; tell it that they are commas.
+
+    >>> print(csv_text([["g", "n"], ["=1", 2.0], ["", 3.0], [None, 5.0]]), end="")
+    g,n
+    "'=1",2.0
+    "'\\",3.0
+    ,5.0
+    """
+    return "".join((",".join(map(_field, row)) or '""') + "\n" for row in rows)
+
+
+def _field(value: object) -> str:
+    if not isinstance(value, str):
+        return "" if value is None else str(value)
+    text = str(spreadsheet_cell(value)) if value else "'\\"
+    return '"' + text.replace('"', '""') + '"' if _GUESSED.search(text) else text
+
+
+def workbook_text(text: str) -> str:
+    """A text that all readers of .xlsx files read as the same text, and as no other.
+
+    Text that XML cannot hold, or with what stands for such characters in these files where writers and readers differ
+    (`_x0041_x0042_`), gets an apostrophe, a backslash and escapes, as `spreadsheet_cell` says; so does text that begins
+    with these two itself.
+
+    >>> print(workbook_text("=1"), workbook_text("a\\rb"), workbook_text("x005F_"))
+    =1 '\\a\\u000db '\\x005F\\u005f
+    """
+    return _with_escapes(_NO_CELL, text) if _NO_SAME.search(text) or text.startswith("'\\") else text
+
+
+def _with_escapes(of: re.Pattern[str], text: str) -> str:
+    return "'\\" + of.sub(lambda found: "\\\\" if found[0] == "\\" else f"\\u{ord(found[0]):04x}", text)
 
 
 def support_to_dict(support: Support) -> dict[str, object]:

@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from rangebound.serve.client import Client, ServerRefusal
+from rangebound.serial import csv_text
+from rangebound.serve.client import Client, PublishedTable, ServerRefusal
 
 HEAVY = "{'numpy', 'scipy', 'pydantic', 'duckdb', 'starlette', 'uvicorn', 'h11', 'sqlite3', 'typer', 'cryptography'}"
 
@@ -56,3 +57,10 @@ def test_refusals_have_the_words_of_the_server(server, tmp_path):
         with pytest.raises(ServerRefusal, match="epsilon") as caught:
             server.client().dry_run(given, source="visits")
         assert caught.value.status == 422
+
+
+def test_rows_have_the_keys_of_the_data_and_nothing_where_a_cell_is_empty():
+    keys = ["=1", "'=1", "a\r=1", "", None, "-5", "x"]
+    text = csv_text([["=g", "value"], *([key, 1.0] for key in keys)])
+    found = PublishedTable(id="a", table=b"", csv=text, certificate="", report="")
+    assert found.rows() == [{"=g": key, "value": "1.0"} for key in keys]

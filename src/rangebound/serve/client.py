@@ -40,9 +40,15 @@ class PublishedTable:
     report: str
     record: str = ""
 
-    def rows(self) -> list[dict[str, str]]:
-        """The table, a mapping a row; pandas and Polars read `csv` with types."""
-        return list(csv.DictReader(io.StringIO(self.csv)))
+    def rows(self) -> list[dict[str, str | None]]:
+        """The table, a mapping a row, with keys as they are in the data and None for what is empty.
+
+        pandas and Polars read `csv` with types, and keys as cells that no spreadsheet runs.
+        """
+        from rangebound.serial import plain_text  # which needs more than the standard library
+
+        found = csv.DictReader(io.StringIO(self.csv))
+        return [{plain_text(name): plain_text(each) if each else None for name, each in row.items()} for row in found]
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

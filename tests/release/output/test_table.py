@@ -14,7 +14,7 @@ import pytest
 from rangebound.release import explain
 from rangebound.release.output.rendering import FACTS, shown
 from rangebound.release.output.report import report
-from rangebound.serial import spreadsheet_cell
+from rangebound.serial import plain_text, spreadsheet_cell
 from tests.release.output.asked import asked, forms, released
 
 
@@ -74,6 +74,7 @@ def read_by_all(text, folder):
     yield polars.read_csv(place, infer_schema=False).rows()
     yield list(zip(*pyarrow.csv.read_csv(place).to_pydict().values(), strict=True))
     yield duckdb.read_csv(str(place), all_varchar=True, header=True, delimiter=",", quotechar='"').fetchall()
+    yield duckdb.read_csv(str(place)).fetchall()  # which guesses
 
 
 def cells_of_europe(text):
@@ -94,6 +95,44 @@ def test_no_key_ends_a_line_or_begins_a_formula_whoever_reads_the_file(tmp_path)
     raw = "g\n" + "\n".join(ODD_KEYS)  # the control
     assert len(raw.splitlines()) > len(ODD_KEYS) + 1
     assert [cell for cell in cells_of_europe(raw) if cell.startswith("=")]
+
+
+def test_no_keys_make_a_reader_that_guesses_lose_rows(tmp_path):
+    """Apostrophes and marks of comments are quotes and comments to whoever guesses from the file."""
+    for keys in (["=1", "x'", "c"], ["'\\a", "x'", "c"], ["#a", "~|", "|;"], ["a;'", "'b", "'"]):
+        found, place = counted("g", keys), tmp_path / "t.csv"
+        found.write(place)
+        for rows in read_by_all(found.to_csv(), tmp_path):
+            assert [plain_text(row[2]) for row in rows] == keys
+    text = io.StringIO()  # the control: the same cells, quoted only where they must be
+    csv.writer(text).writerows([["g", "n"], *([spreadsheet_cell(each), 1.0] for each in ["=1", "x'", "c"])])
+    place.write_text(text.getvalue())
+    assert len(duckdb.read_csv(str(place)).fetchall()) < 3
+
+
+def test_an_empty_key_and_a_total_are_two_cells():
+    """Four rows of this crosstab were `n,crosstab,,,`: the group of two empty texts, two margins and the total."""
+    keys = {"g": ["", "a"], "h": ["", "y"]}
+    found = released(asked({"kind": "crosstab", "by": ["g", "h"]}, epsilon=50.0, keys=keys), keys)
+    _, *rows = csv.reader(io.StringIO(found.to_csv()))
+    assert len({(row[2], row[3]) for row in rows}) == len(rows) == 9
+    assert [[plain_text(each) if each else None for each in row[2:4]] for row in rows] == [
+        [row["g"], row["h"]] for row in found.rows()
+    ]
+    assert {row[4] for row in rows} == {""}  # the part, which none has
+    assert [line.count('""') for line in str(found).splitlines()[1:]] == [
+        [row["g"], row["h"]].count("") for row in found.rows()
+    ]
+    assert found._repr_html_().count("<td>&quot;&quot;</td>") == 6
+
+
+def test_no_key_continues_a_number_of_the_key_before_it():
+    """Where ; separates and a comma is the decimal point, `x;-5` and `5*...;` made one formula."""
+    keys = {"g": ["x;-5", "-5"], "h": ["5*cmd|'/C calc'!A1;", "5*A1;"]}
+    found = released(asked({"kind": "count", "by": ["g", "h"]}, epsilon=50.0, keys=keys), keys)
+    assert not [cell for cell in cells_of_europe(found.to_csv()) if cell.startswith("-5,5")]
+    plain = "\n".join(f"{one},{other}" for one in keys["g"] for other in keys["h"])  # the control
+    assert len([cell for cell in cells_of_europe(plain) if cell.startswith("-5,5")]) == 4
 
 
 def test_a_long_key_does_not_make_every_line_of_the_text_as_wide():

@@ -1,9 +1,12 @@
 """Tables as workbooks, read back by openpyxl, which others wrote."""
 
+import hashlib
 import io
 import math
+import re
 import zipfile
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import openpyxl
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from rangebound.errors import ArgumentError, MissingExtra
 from rangebound.release.output import workbook as module
 from rangebound.release.output.workbook import notes_of, workbook
+from rangebound.serial import plain_text, workbook_text
 from tests.release.output.asked import asked, released
 
 HOSTILE = ["=1+1", "+1", "-2+3", "@SUM(A1)", "=cmd|' /C calc'!A0", "http://a.b", "12", "2025-01-31", "\tx", "_x0041_"]
@@ -84,10 +88,54 @@ def test_what_does_not_fit_into_a_sheet_is_refused(made, monkeypatch):
 
 def test_a_text_that_a_cell_has_no_room_for_is_cut(made, monkeypatch):
     """A key that was selected privately comes after the charge: it must not decide whether there is a file."""
-    monkeypatch.setattr(module, "_MOST_LETTERS", 5)
-    cells = [cell for row in sheets(workbook(made))["table"].iter_rows(values_only=True) for cell in row]
-    assert "va..." in cells  # value
-    assert max(len(each) for each in cells if isinstance(each, str)) == 5
+    monkeypatch.setattr(module, "_MOST_LETTERS", 80)
+    keys = ["x" * 78, "x" * 79, "x" * 80, "x" * 79 + "y", "\U0001f600" * 39, "\U0001f600" * 40]
+    keys.append(module._fitting(keys[2]))  # looks like one that was cut
+    plan = asked({"kind": "count", "by": ["g"]}, epsilon=50.0, keys={"g": keys})
+    _, *rows = sheets(workbook(released(plan, {"g": keys})))["table"].iter_rows(values_only=True)
+    cells = [row[2] for row in rows]
+    assert len(set(cells)) == len(keys)
+    assert [cell for cell, key in zip(cells, keys, strict=True) if cell == key] == [keys[0], keys[4]]
+    assert max(len(each.encode("utf-16-le")) // 2 for each in cells) == 80
+    assert f"xxxx... SHA-256 {hashlib.sha256(keys[1].encode()).hexdigest()}" in cells
+
+
+TWINS = ["a\rb", "a_x000D_b", "_x0041_x0042_", "_x0041B", "_x005F_x0041_", "_x005FA", "ax005F_b", "ab", "a\x01", "'\\a"]
+
+
+def decoded(text):
+    """A text of an .xlsx file by the standard [ECMA-376, ST_Xstring]."""
+    return re.sub("_x([0-9A-Fa-f]{4})_", lambda found: chr(int(found[1], 16)), text)
+
+
+def texts_of(data):
+    with zipfile.ZipFile(io.BytesIO(data)) as parts:
+        root = ElementTree.fromstring(parts.read("xl/sharedStrings.xml"))
+    return [
+        decoded(each.text or "") for each in root.iter("{http://schemas.openxmlformats.org/spreadsheetml/2006/main}t")
+    ]
+
+
+def test_no_two_keys_are_the_same_text_for_any_reader():
+    plan = asked({"kind": "count", "by": ["g"]}, epsilon=50.0, keys={"g": TWINS})
+    data = workbook(released(plan, {"g": TWINS}))
+    _, *rows = sheets(data)["table"].iter_rows(values_only=True)
+    assert [row[2] for row in rows] == list(map(workbook_text, TWINS))
+    assert set(map(workbook_text, TWINS)) <= set(texts_of(data))
+    assert [plain_text(each) for each in map(workbook_text, TWINS)] == TWINS
+
+
+def test_control_the_same_keys_are_the_same_text_without_escapes():
+    from xlsxwriter import Workbook
+
+    file = io.BytesIO()
+    book = Workbook(file)
+    sheet = book.add_worksheet()
+    for at, each in enumerate(TWINS):
+        sheet.write_string(at, 0, each)
+    book.close()
+    assert len(set(texts_of(file.getvalue()))) < len(TWINS)
+    assert len({row[0] for row in sheets(file.getvalue()).active.iter_rows(values_only=True)}) < len(TWINS)
 
 
 def test_a_missing_extra_is_named_before_anything_is_written(made, monkeypatch, tmp_path):

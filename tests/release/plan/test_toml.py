@@ -152,6 +152,12 @@ j = 1
     assert lines("a = '''\n[ \" # ]'''''\nb = 1")[("b",)] == 3
 
 
+@pytest.mark.parametrize("change", [{"keys": {"g": ["\ud800"]}}, {"title": "\udfff"}])
+def test_half_of_a_surrogate_pair_is_a_plan_error(change):
+    with pytest.raises(PlanError, match="without half of a surrogate pair"):
+        make_plan({"budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "count"}], **change})
+
+
 def test_keys_deeper_than_a_plan_are_a_plan_error():
     for text in ("a" + ".a" * 1500 + " = 1\n", "[a" + ".a" * 1500 + "]\n"):
         with pytest.raises(PlanError, match=r"unknown field|is missing"):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import html
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,7 +16,7 @@ from rangebound.release.output.table import Release
 from rangebound.release.plan.asking.computed import Group, Value, truth_of, value_of
 from rangebound.release.plan.asking.translation import Ordering, Translated
 from rangebound.release.plan.fields import date
-from rangebound.serial import spreadsheet_cell, visible
+from rangebound.serial import csv_text, visible
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -79,11 +77,7 @@ class Answer:
 
     def to_csv(self) -> str:
         """The rows as CSV."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(map(spreadsheet_cell, self.columns))
-        writer.writerows(map(spreadsheet_cell, row.values()) for row in self.rows())
-        return text.getvalue()
+        return csv_text([self.columns, *(row.values() for row in self.rows())])
 
     def to_pandas(self) -> object:
         """The rows for pandas."""

@@ -100,9 +100,13 @@ def _without_empty(rows: list[Row]) -> list[Row]:
 def shown(name: str, value: str | float | None) -> str:
     """A value of a column as people read it: six digits and all before the point; a cost or a bias is rounded up.
 
+    Edge cases: a key that is the empty text is a pair of quotes, since nothing stands for a total.
+
     >>> shown("value", 1 / 3), shown("value", 1e6), shown("epsilon", 1 / 3), shown("unreliable", True)
     ('0.333333', '1000000', '0.333334', 'yes')
     """
+    if value == "" and name not in FACTS:
+        return '""'
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
 import hashlib
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +28,7 @@ from rangebound.release.output.workbook import workbook
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import make_plan
-from rangebound.serial import spreadsheet_cell
+from rangebound.serial import csv_text
 
 FORMAT, _FIRST_FORMAT = "rangebound release 2", "rangebound release 1"
 
@@ -196,11 +194,10 @@ class Release:
 
     def to_csv(self) -> str:
         """The table as CSV."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(map(spreadsheet_cell, self.columns))
-        writer.writerows(map(spreadsheet_cell, row.values()) for row in self.rows())
-        return text.getvalue()
+        rows = (
+            (None if name in FACTS and value == "" else value for name, value in row.items()) for row in self.rows()
+        )
+        return csv_text([self.columns, *rows])
 
     def to_arrow(self) -> Any:
         """The table for Arrow; needs pyarrow."""

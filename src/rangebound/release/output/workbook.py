@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import math
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from rangebound.release.output.hazards import hazards
 from rangebound.release.output.rendering import FIRST, Published, Row
 from rangebound.release.output.scope import scope_lines
 from rangebound.release.output.stated_promise import stated_promise
+from rangebound.serial import workbook_text
 
 if TYPE_CHECKING:
     from xlsxwriter.format import Format
@@ -36,7 +38,9 @@ def workbook(release: Published) -> bytes:
     number or a date. A number has 16 significant digits, of which six are shown; all of them are in the .json form. A
     column is left out where no row says anything in it.
     Edge cases: an infinite number is the text `inf` or `-inf`, since a sheet has none. A text of more than
-    32,767 letters is cut. More than 1,048,576 rows do not fit into a sheet and are refused.
+    32,765 letters is cut and ends with the SHA-256 of all of it. Text that these files cannot hold has escapes, as
+    `rangebound.serial.workbook_text` says. So no two texts look alike. More than 1,048,576 rows do not fit into a sheet
+    and are refused.
     """
     need("xlsxwriter", what="a table as .xlsx")
     from xlsxwriter import Workbook
@@ -66,8 +70,6 @@ def workbook(release: Published) -> bytes:
 
 def notes_of(release: Published) -> list[str]:
     """What a reader of the table has to know beside its numbers, a line each."""
-    import hashlib
-
     plan = release.plan
     said = [plan.title or "Private release", f"Spent: {plan.budget}."]
     said.append(
@@ -121,9 +123,16 @@ def _write(sheet: Worksheet, row: int, column: int, value: object, look: Format 
     elif isinstance(value, (int, float)) and math.isfinite(value):
         sheet.write_number(row, column, value, look)
     else:
-        sheet.write_string(row, column, _fitting(str(value)))
+        sheet.write_string(row, column, _fitting(workbook_text(str(value))))
 
 
 def _fitting(text: str) -> str:
-    """A text that a cell has room for."""
-    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 3]}..."
+    """A text that a cell has room for: a long one is cut, and ends with the digest of all of it.
+
+    Letters are counted as spreadsheets count them, in UTF-16. What is cut is longer than all that is not.
+    """
+    units = text.encode("utf-16-le")
+    if len(units) // 2 <= _MOST_LETTERS - 2:
+        return text
+    end = f"... SHA-256 {hashlib.sha256(text.encode()).hexdigest()}"
+    return units[: 2 * (_MOST_LETTERS - len(end))].decode("utf-16-le", "ignore") + end

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from fractions import Fraction
@@ -127,6 +128,8 @@ def printable(value: str) -> str:
     """Refuse a text that not every engine can hold."""
     if "\x00" in value:
         raise ValueError("must not hold the character of code 0")
+    if re.search("[\ud800-\udfff]", value):
+        raise ValueError("must be Unicode, without half of a surrogate pair")
     return value
 
 
