@@ -24,7 +24,7 @@ from sqlglot import exp
 
 from rangebound.calibration import calibrate
 from rangebound.choice import _boundings
-from rangebound.errors import ArgumentError, Unsatisfiable
+from rangebound.errors import ArgumentError, PlanError, Unsatisfiable
 from rangebound.noise import FAMILIES as NOISES
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise import publishers
@@ -463,7 +463,26 @@ def brief_plan(seed):
     asked = [{"by": chance.choice(ways if each.get("column") != "town" else ways[:-2]), **each} for each in asked]
     if "column" in unit and chance.random() < 0.4:
         asked = with_bounds(chance, asked)
-    return other_budget({"unit": unit, "query": named(asked)}, chance)
+    data = other_budget({"unit": unit, "query": named(asked)}, chance)
+    return with_cuts(data) if chance.random() < 0.25 else data
+
+
+CUTS = range(10_000, 10_096)
+"""Plans with bounds of their own, and numbers about how much is cut."""
+
+
+def cut_plan(seed):
+    return with_cuts(bounded_plan(seed - CUTS[0] + BOUNDED[0]))
+
+
+def with_cuts(data):
+    """The same plan with `report_clipping`; as it is, where nothing is cut."""
+    cut = {**data, "report_clipping": True}
+    try:
+        with_keys(cut, KEYS)
+    except PlanError:
+        return data
+    return cut
 
 
 def plan_of(seed):
@@ -479,6 +498,7 @@ MAKERS = {
     RANKED: ranked_plan,
     OPTIMAL: table_plan,
     BOUNDED: bounded_plan,
+    CUTS: cut_plan,
     ZONED: zoned_plan,
     WIDE: wide_plan,
     BRIEF: brief_plan,
@@ -536,7 +556,7 @@ def in_worlds(data, worlds, keys):
             }
             each["levels"] = [{**level, "members": members}]
         asked.append(each)
-    return with_keys({**data, "query": asked}, keys)
+    return with_keys({**data, "query": asked, "report_clipping": False}, keys)
 
 
 def world_of(key):
@@ -662,6 +682,27 @@ def coordinates_of(small, blocks, worlds):
                 world, rest = world_of(key)
                 named[world][rest] = count
     return found, units
+
+
+def cut_sides(plan, pairs):
+    """The coordinates of questions about what is cut, as `aligned` gives them: of all groups, so world by world."""
+    engine, made = reader(), [at for at, each in enumerate(plan.query) if each.made]
+    written = (
+        [each for each in compiled(plan, engine, SALT) if not set(made).isdisjoint(each[0].columns)] if made else []
+    )
+    found = {index: ([], [], [[True]] * len(pairs)) for index in made}
+    for pair in pairs if made else []:
+        for side, rows in enumerate(pair):
+            named = [(*row[:2], without_world(row[2]), *row[3:6], without_world(row[6]), *row[7:]) for row in rows]
+            engine._connection.register(engine._table._raw, table(named))
+            for block in aggregated(plan, engine, written):
+                for index in block.answers.keys() & found.keys():
+                    found[index][side].append([block.answers[index][()]])
+    return found
+
+
+def without_world(key):
+    return key and key.partition(":")[2]
 
 
 def sensitivity(question, unit, groups):
@@ -847,10 +888,11 @@ def check(seed, worlds, most, *, change=lambda way: way, every=True, stated=Fals
     if seed in WIDE:
         pairs = [wide_pair(chance, world, small.unit) for world in range(worlds)]
     else:
-        periods = seed in BOUNDED or seed in BRIEF
+        periods = seed in BOUNDED or seed in BRIEF or seed in CUTS
         pairs = [pair_of(chance, world, small.unit, periods=periods) for world in range(worlds)]
     found = [*found_in(large, small, [[row for each in pairs for row in each[at]] for at in (0, 1)], worlds)]
     sides = {index: aligned(small.query[index], small, *(each[0][index] for each in found)) for index in found[0][0]}
+    sides |= cut_sides(small, pairs)
     for index, (left, right, _) in sides.items():
         check_distances(small, index, left, right, most)
     units = {by: [each[1][by] for each in found] for by in found[0][1]}
@@ -924,6 +966,12 @@ FURTHER_PLANS = {
     ),  # all units, zones, neighbours
     "ranked keys that are selected": (RANKED[::3], 40, pairs_of(["top k"], ["L1", "L2", "mu^2", "epsilon"])),
     "bounds of their own": ([7000, 7033], 20, pairs_of(["count", "crosstab", "series"], ["L1", "L2"])),
+    "numbers about cuts": ([BRIEF[33]], 5, [("share clipped", "L1")]),
+    "more numbers about cuts": (
+        [CUTS[0], CUTS[1], CUTS[6], BRIEF[19]],
+        10,
+        [*pairs_of(["share clipped"], ["L1", "L2"]), ("share dropped", "L1")],
+    ),
     "more bounds of their own": (
         [7000, 7012, 7033, 7041, 7006, 7007],
         20,
@@ -969,7 +1017,7 @@ def test_no_pair_shows_more_than_a_plan_states_and_is_charged(seeds):
     assert most["plan", "stated"] > 0.9
 
 
-FAMILIES = [*MARGINALS, *SELECTIONS, *FURTHERS, *KEYED, *MADES, *RANKED, *ZONED, *BOUNDED, *OPTIMAL]
+FAMILIES = [*MARGINALS, *SELECTIONS, *FURTHERS, *KEYED, *MADES, *RANKED, *ZONED, *BOUNDED, *OPTIMAL, *CUTS]
 BUDGETS = 5
 """With which the questions of a plan are asked in the sample of plans."""
 
@@ -992,6 +1040,7 @@ def test_the_sample_has_every_kind():
     assert {bool(plan.budget.delta) for plan in plans} == {True, False}
     assert any(plan.private(each.by) for plan in plans for each in plan.query)
     assert any(each.rows or each.groups or each.period for plan in plans for each in plan.query)
+    assert {each.kind for plan in plans for each in plan.query if each.made} == {"share dropped", "share clipped"}
 
 
 def one_by_chance(*, query, epsilon, delta, support, objective):
@@ -1101,6 +1150,12 @@ BROKEN = {
         lambda self, measures: self.indexed(measures),
         FAR,
     ),
+    "clipped values are those of one group": (
+        BRIEF[19],
+        "plan.kinds.clipped.Clipped.looked_at",
+        lambda self, unit, groups: unit.most_rows,
+        "clipped.*cell",
+    ),
     "ranked keys count every row": (RANKED[0], "plan.kinds.ranked_counts.Owned", Counted, "top k.*cell"),
     "ranked counts have half their noise": (
         RANKED[0],
@@ -1169,6 +1224,7 @@ LATER += [
     "a sensitivity forgets rows",
     "a sensitivity forgets periods",
     "selected keys are drawn at four times their rate",
+    "clipped values are those of one group",
 ]
 """The controls of plans that are slow, or that take long and have another beside them."""
 

@@ -217,6 +217,69 @@ def test_tables_with_a_number_for_each_question_are_still_read_and_cost_what_the
     assert float(now[0].epsilon) == pytest.approx(float(before[0].epsilon) * 9 / 7)
 
 
+def made_by(unit, queries, **parts):
+    plan = make_plan({"unit": unit, "budget": {"epsilon": 1.0}, "query": queries, "report_clipping": True, **parts})
+    return plan, [each for each in plan.query if each.made]
+
+
+@pytest.mark.parametrize(("groups", "pooled"), [(1, True), (2, None)])
+def test_questions_with_other_bounds_on_groups_share_a_number_about_all_rows(groups, pooled):
+    """Not that of the rows which count for the first of them; the control has the same bounds, stated twice."""
+    asked = [{**MEAN, "name": "0", "by": ["clinic"], "groups": groups}, {**MEAN, "name": "1", "by": ["clinic"]}]
+    _, cuts = made_by(UNITS[0], asked, keys={"clinic": CLINICS})
+    (clipped,) = (each for each in cuts if each.kind == "share clipped")
+    assert (clipped.about, clipped.pooled) == (("0", "1"), pooled)
+    assert (clipped.over, clipped.groups) == (((), None) if pooled else (("clinic",), groups))
+
+
+def test_what_is_about_all_rows_needs_no_value_in_another_column():
+    asked = {"kind": "mean", **WAIT, "weighted_by": {"column": "age", "range": [0, 50]}, "by": ["clinic"]}
+    asked = [{**asked, "name": "0", "where": ADULT}, {**asked, "name": "1"}]
+    plan, cuts = made_by({}, asked, keys={"clinic": CLINICS})
+    assert [(each.pooled, each.also, each.over, each.where) for each in cuts] == [(True, None, ("clinic",), ())] * 2
+    assert "among all rows of their groups within the contribution bounds, once for '0', '1'" in explain(plan)
+    alone = made_by({}, asked[:1], keys={"clinic": CLINICS})[1]
+    assert all(each.also and not each.pooled for each in alone)
+
+
+@pytest.mark.parametrize(("by", "numbers"), [("day", 2), ("clinic", 1)])
+def test_groups_of_one_period_each_are_not_put_together(by, numbers):
+    """Together a unit would count in all of a year's days, 365 times as much; of other groups it does so anyway."""
+    days = [datetime.date(2025, 1, 1), datetime.date(2025, 12, 31)]
+    rows = 10_000 if by == "day" else 10  # of a unit in all days together there may not be so many
+    bounds = {"rows": rows, "period": {"column": "day", "each": "day", "range": days}}
+    asked = [{**MEAN, **bounds, "name": "0", "by": [by]}, {**MEAN, **bounds, "name": "1", "by": [by, "age"]}]
+    keys = {"day": {"days": days}, "clinic": CLINICS}
+    plan, cuts = made_by({"column": "who"}, asked, keys={by: keys[by], "age": [5, 70]})
+    found = [(each.over, plan.unit_of(each).most_rows) for each in cuts if each.kind == "share clipped"]
+    assert found == ([((by,), rows), ((by, "age"), rows)] if numbers == 2 else [((), 365 * rows)])
+
+
+def test_each_number_has_a_name_of_its_own():
+    """Two ranges of one column, columns and questions whose names begin alike; the control: no more than needed."""
+    long, wide = "y" * 40, {"range": [0, 1]}
+    asked = [{"name": "0", "kind": "ratio", "numerator": WAIT, "denominator": {"column": "wait", "range": [1, 100]}}]
+    asked += [{"name": "1", "kind": "line", "x": {"column": f"{long}1", **wide}, "y": {"column": f"{long}2", **wide}}]
+    asked += [{"name": "x" * 160 + str(at), "kind": "mean", "column": "age", "range": [0, at]} for at in (2, 3)]
+    names = [each.name for each in made_by({}, asked)[1]]
+    assert names == [
+        *("0: wait clipped", "0: wait clipped 2", f"1: {'y' * 30} clipped", f"1: {'y' * 30} clipped 2"),
+        *(f"{'x' * 150}: values clipped", f"{'x' * 150}: values clipped 2"),
+    ]
+
+
+def test_a_table_of_version_0_2_names_a_question_twice_that_cuts_the_same_twice():
+    """As that version wrote it; three times is of neither form."""
+    plan, cuts = made_by({}, [{"name": "0", "kind": "correlation", "x": WAIT, "y": WAIT}])
+    assert [each.about for each in cuts] == [("0",)]
+    written = json.loads(plan_json(plan))
+    asked, cut = written["query"]
+    again = plan_from_json({**written, "query": [asked, {**cut, "about": ["0", "0"]}]})
+    assert [each.about for each in again.query if each.made] == [("0", "0")]
+    with pytest.raises(PlanError, match="made by report_clipping = true alone"):
+        plan_from_json({**written, "query": [asked, {**cut, "about": ["0", "0", "0"]}]})
+
+
 def as_json(question):
     return question.model_dump(by_alias=True, exclude_none=True)
 
@@ -306,3 +369,82 @@ def test_what_a_distinct_count_drops_is_named_as_not_counted():
         make_plan({**data, "unit": {"column": "who", "groups": 2}})
     with pytest.raises(PlanError, match="nothing is cut; every row counts"):
         make_plan({**data, "query": [{**asked, "values": 1}]})
+
+
+WAYS = [[], ["clinic"], ["age"]]
+ASKED = [
+    {"kind": "count"},
+    {"kind": "count of units"},
+    {"kind": "count", "weighted_by": {"column": "age", "range": [0, 50]}},
+    {"kind": "mean", **WAIT},
+    {"kind": "sum", **WAIT},
+    {"kind": "mean", **WAIT, "missing": 5},
+    {"kind": "mean", **WAIT, "weighted_by": {"column": "age", "range": [0, 50]}},
+    {"kind": "median", **WAIT, "step": 10},
+    {"kind": "histogram", "column": "wait", "range": [-20, 30]},
+    {"kind": "correlation", "x": WAIT, "y": {"column": "age", "range": [0, 50]}},
+    {"kind": "correlation", "x": WAIT, "y": WAIT},
+]
+
+
+def asked_by_chance(chance):
+    """A unit and up to four questions, by different groups, with conditions and bounds of their own or without."""
+    unit, queries = chance.choice(UNITS), []
+    for at in range(chance.choice([2, 3, 4])):
+        each = {"by": chance.choice(WAYS), "where": chance.choice([[], ADULT])}
+        if queries and chance.random() < 0.5:
+            each = {name: queries[-1][name] for name in each}
+        each |= {**chance.choice(ASKED), "name": str(at)}
+        if "column" in unit:
+            own = {"rows": each["kind"] != "count of units", "groups": bool(each["by"])}
+            each |= {name: chance.choice([1, 3]) for name, may in own.items() if may and chance.random() < 0.4}
+        elif each["kind"] == "count of units":
+            each["kind"] = "count"
+        queries.append(each)
+    return unit, queries
+
+
+def cuts_in(unit, queries, engine):
+    """The numbers about cuts of a plan, by what they say."""
+    used = {column for each in queries for column in each["by"]}
+    keys = {name: each for name, each in {"clinic": CLINICS, "age": [5, 18, 70]}.items() if name in used}
+    try:
+        plan = plan_for(unit, queries, keys=keys)
+    except PlanError:  # nothing is cut
+        return []
+    return [(plan.query[at], each) for at, each in by_engine(plan, engine).items()]
+
+
+def what(cut):
+    return (cut.kind, cut.units) if cut.kind == "share dropped" else (cut.kind, cut.valued, cut.within, cut.filler)
+
+
+def pooled_alone(cut):
+    """The one question that a number about different ones is about."""
+    own = {name: getattr(cut, name) for name in ("rows", "groups") if getattr(cut, name) is not None}
+    own |= {"name": "0", "by": list(cut.over), "where": ADULT if cut.where else []}
+    if cut.kind == "share dropped":
+        return {**own, "kind": "count"}
+    filler = {} if cut.filler is None else {"missing": cut.filler}
+    return {**own, "kind": "mean", "column": cut.valued, "range": list(cut.within), **filler}
+
+
+def check_shared(seed):
+    """That each shared number is that of every question it is about, alone; returns how many are shared and pooled."""
+    chance, shared = random.Random(seed), Counter()
+    unit, queries = asked_by_chance(chance)
+    with DuckDB(arrow(some_rows(chance, [None, *range(12)])), threads=1) as engine:
+        for cut, found in cuts_in(unit, queries, engine):
+            shared[cut.kind, cut.pooled] += len(cut.about) > 1
+            about = [pooled_alone(cut)] if cut.pooled else [queries[int(name)] for name in cut.about]
+            for one in about:
+                alone = [each for other, each in cuts_in(unit, [one], engine) if what(other) == what(cut)]
+                assert found in alone, (seed, cut.name, one)
+    return shared
+
+
+@pytest.mark.slow
+def test_a_number_that_questions_share_is_that_of_each_alone():
+    """Questions with other groups, conditions, bounds and rows without a value: where they differ, that of all rows."""
+    shared = sum(map(check_shared, range(30)), Counter())
+    assert min(shared[kind, pooled] for kind in ("share dropped", "share clipped") for pooled in (None, True)) > 0

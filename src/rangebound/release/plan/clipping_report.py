@@ -27,11 +27,12 @@ def cut_questions(
     """The questions that say how much the bounds and ranges of others cut, as few as can be.
 
     Rows dropped: one for all questions with the same groups, conditions and bounds. Values clipped: one for each column
-    and range; where groups or conditions differ, it is about all rows. `unit_of` says how each is bounded, `choosing`
-    whether a unit may have more groups of a question than count. Without owners no rows are dropped. `apart` are those
-    of tables of version 0.2: one for each of what differs in any way.
+    and range; where groups, their bound or conditions differ, it is about all rows. Where the keys of groups say in
+    which period they are, it is not: of all groups together a unit counts in all periods. `unit_of` says how each is
+    bounded, `choosing` whether a unit may have more groups of a question than count. Without owners no rows are
+    dropped. `apart` are those of tables of version 0.2: one for each of what differs in any way.
     """
-    found: dict[tuple[object, ...], list[tuple[Kind, Truncation | Clipping]]] = {}
+    found: dict[tuple[object, ...], list[tuple[Kind, Unit, Truncation | Clipping]]] = {}
     for each in queries:
         unit = unit_of(each)
         bounded = each.truncated(choosing=choosing(each)) if unit.column is not None else None
@@ -44,21 +45,33 @@ def cut_questions(
                 case Truncation():
                     key = (each.by, each.where, unit, cut.owners)
                 case Clipping():
-                    key = (unit.rows, unit.period, cut.column, cut.range, cut.missing)
-            found.setdefault(key, []).append((each, cut))
-    return [_together(alike) for alike in found.values()]
+                    alone = unit.period is not None and unit.most_rows < unit.rows * unit.period.number
+                    grouped = (each.by, unit.groups) if alone else None  # else all periods would count
+                    key = (unit.rows, unit.period, grouped, cut.column, cut.range, cut.missing)
+            found.setdefault(key, []).append((each, unit, cut))
+    made = [_together(alike, apart=apart) for alike in found.values()]
+    return made if apart else [_named_once(each, made[:at]) for at, each in enumerate(made)]
 
 
-def _together(alike: Sequence[tuple[Kind, Truncation | Clipping]]) -> CutKind:
+def _named_once(cut: CutKind, before: Sequence[CutKind]) -> CutKind:
+    """The same question with a number behind its name, where others before it are named so."""
+    others = sum(each.name == cut.name for each in before)
+    return cut.model_copy(update={"name": f"{cut.name} {others + 1}"}) if others else cut
+
+
+def _together(alike: Sequence[tuple[Kind, Unit, Truncation | Clipping]], *, apart: bool) -> CutKind:
     """One question about the cuts of others, with their contribution bounds; what they do not share is left out."""
-    first, cut = alike[0]
-    about = tuple(dict.fromkeys(each.name for each, _ in alike))
-    by, where, same = (len(set(every)) == 1 for every in zip(*((a.by, a.where, b) for a, b in alike), strict=True))
-    if not same:
+    first, _, cut = alike[0]
+    names = tuple(each.name for each, *_ in alike)
+    about = names if apart else tuple(dict.fromkeys(names))  # twice before, where one question cuts the same twice
+    facts = (((each.by, unit.groups), each.where, what) for each, unit, what in alike)
+    by, where, same = (len(set(every)) == 1 for every in zip(*facts, strict=True))
+    pooled = not (by and where and same)
+    if pooled:
         cut = Truncation(owners=cut.owners) if isinstance(cut, Truncation) else replace(cut, also=())
     made = _question(first, cut, about, over=first.by if by else (), where=first.where if where else ())
     bounds = {"rows": first.rows, "groups": first.groups if by else None, "period": first.period}
-    return made.model_copy(update=bounds | ({} if by and where and same else {"pooled": True}))
+    return made.model_copy(update=bounds | ({"pooled": True} if pooled else {}))
 
 
 def _question(

@@ -20,7 +20,7 @@ class Clipped(CutKind):
     """The share of values outside the range, of the rows within the contribution bounds of the questions in `about`.
 
     Such a row has a value in each column of `also`, too. Of questions that do not share their groups, conditions and
-    `also`, all rows within the bounds of a unit without groups.
+    `also`, all rows within the bounds, of the groups and conditions that they share.
     """
 
     kind: Literal["share clipped"] = "share clipped"
@@ -55,6 +55,6 @@ class Clipped(CutKind):
         values, whose = self.values, ", ".join(map(repr, self.about))
         outside = span(values.lower, values.upper, dated=values.dated)
         if self.pooled:
-            rows = "all rows that meet these conditions" if self.where else "all rows"
+            rows = "all rows" + " of their groups" * bool(self.over) + " that meet these conditions" * bool(self.where)
             return [f"values outside {outside} among {rows} within the contribution bounds, once for {whose}"]
         return [f"values outside {outside} among the rows that count for {whose}"]
