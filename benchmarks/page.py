@@ -34,8 +34,7 @@ INTRO = """# Benchmarks
 under `out/peers`, and this page is written from the files in `benchmarks/results`. The bars were set before the \
 code was written. A number in parentheses is ours divided by theirs; **bold** means that the other library is ahead \
 by more than 1 percent. Some of the others offer no privacy (numpy, plain SQL, plain PyTorch, bare SQLite) and serve \
-as a yardstick. Nothing here is a test: numbers depend on the machine, ratios less so. Parts that state rangebound \
-0.1.0 were measured on the way to 0.2.0, which was released on 17 November 2026, and not since.
+as a yardstick. Nothing here is a test: numbers depend on the machine, ratios less so.
 """
 
 
