@@ -28,7 +28,6 @@ WHOLE = {
 LIBRARIES = {
     "diffprivlib": "diffprivlib",
     "OpenDP, Polars": "opendp",
-    "PipelineDP": "pipeline_dp",
     "SmartNoise": "smartnoise",
 }
 

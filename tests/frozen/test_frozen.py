@@ -67,6 +67,7 @@ def copies(folder):
     """Ledgers to open, since opening one may write to it."""
     for each in (HERE / "ledgers").iterdir():
         shutil.copy(each, folder / each.name)
+        (folder / each.name).chmod(0o600)  # a key that others may read is refused, and git keeps no modes
     return {rule: Ledger.open(folder / f"{rule}.ledger") for rule in RULES}
 
 
@@ -102,6 +103,7 @@ def of_ledger(ledger):
     return {"entries": found.entries, "head": found.head, "accounts": accounts}
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("entry", TRAININGS, ids=lambda each: each["name"])
 def test_the_account_of_a_training_goes_on(entry):
     pytest.importorskip("torch")
