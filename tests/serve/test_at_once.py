@@ -191,6 +191,7 @@ def ran(office, account, who):
     return worker.answer(office.server, office.ledger, {"do": "run", "request": "one", **asked})
 
 
+@pytest.mark.claim("charge")
 def test_an_approved_request_is_for_whoever_asked(office):
     assert ran(office, "reviewed", "anna") == {"ok": True, "waiting": True}
     office.ledger.approve("one", who="paul")
@@ -209,6 +210,7 @@ def test_an_approved_request_is_for_whoever_asked(office):
     ],
     ids=["slash", "user"],
 )
+@pytest.mark.claim("charge")
 def test_an_approved_request_is_for_whoever_asked_by_the_login_of_a_server(office, monkeypatch, who, same, others):
     store = type(office.ledger._chain.store)
     monkeypatch.setattr(release_tasks, "demand_plan_approval", lambda *_, **__: None)
