@@ -410,6 +410,10 @@ class TestSpark(OtherEngine):
         super().test_it_finds_what_the_reference_finds(name, monkeypatch)
 
     @pytest.mark.slow
+    def test_local_times_are_those_of_pandas(self):
+        super().test_local_times_are_those_of_pandas()
+
+    @pytest.mark.slow
     @pytest.mark.parametrize("shift", range(len(BOUNDS)))
     def test_questions_have_contribution_bounds_of_their_own(self, shift):
         super().test_questions_have_contribution_bounds_of_their_own(shift)
