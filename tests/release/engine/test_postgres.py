@@ -368,11 +368,9 @@ def slow(engine):
 
 def test_a_statement_ends_at_its_time_out(postgres):
     table = made(postgres, pa.table({"x": [1.0]}))
-    with Postgres(postgres, table, timeout=0.2) as engine:
-        began = time.monotonic()
-        with pytest.raises(EngineError, match="its time-out, memory or disk may be too small"):
-            slow(engine)
-        assert time.monotonic() - began < 30
+    too_small = pytest.raises(EngineError, match="its time-out, memory or disk may be too small")
+    with Postgres(postgres, table, timeout=0.2) as engine, too_small:  # by the server's clock, which may be set back
+        slow(engine)
     for wrong in (0.0, -1.0, math.nan):
         with pytest.raises(ArgumentError, match="timeout"):
             Postgres(postgres, table, timeout=wrong)
