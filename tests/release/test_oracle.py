@@ -612,7 +612,7 @@ SPELLED = {
         ["2025-01-31", "2025-01-31 10:00", "2025-01-31T10:00:59", "2025-1-31", "2025-02-30", "x"],
         {datetime.date(2025, 1, 31): 3},
     ),
-    "truth": (["true", "TRUE", " False", "no", "1"], {True: 2, False: 1}),
+    "truth": (["true", "TRUE", " False", "no", "1", "maybe", "2"], {True: 3, False: 2}),
     "text": (["1.0", "1", "01", "x"], {"1": 1, "x": 1}),
 }
 """Texts, and how many of them are each key."""

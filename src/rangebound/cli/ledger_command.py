@@ -10,7 +10,7 @@ import typer
 
 from rangebound.cli.options import Json, group
 from rangebound.cli.output_files import write_new
-from rangebound.errors import ArgumentError, MissingExtra
+from rangebound.errors import ArgumentError, LedgerUnavailable, MissingExtra
 
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
@@ -243,14 +243,16 @@ def verify(
 
 
 def _undercharged(ledger: str, key: Path | None) -> list[ChargeFinding] | None:
-    """The releases of a ledger that were charged too little; None where the extra for tables is not there to tell."""
+    """The releases of a ledger that were charged too little; None where that cannot be told: without the extra for
+    tables, and in a place that the ledger has left, whose chain is compared where it is now."""
     try:
         from rangebound.release.output.undercharged import undercharged
-    except MissingExtra as reason:
+
+        with _opened(ledger, key) as book:
+            return undercharged(book)
+    except (MissingExtra, LedgerUnavailable) as reason:
         print(f"charges were not compared with published tables: {reason}", file=sys.stderr)
         return None
-    with _opened(ledger, key) as book:
-        return undercharged(book)
 
 
 @app.command()
