@@ -10,6 +10,8 @@ from functools import partial
 
 import pytest
 
+from rangebound.cli import ledger_command
+from rangebound.errors import LedgerUnavailable
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.key import VARIABLE
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter
@@ -277,3 +279,18 @@ def test_verify_names_tables_that_were_charged_too_little(path, tmp_path, ledger
     assert float(found["paid"]["mu_squared"]) < 0.6 * float(found["due"]["mu_squared"])
     ledger("export", path, "--output", tmp_path / "history")
     assert "charges were not compared" in ledger("verify", "--export", tmp_path / "history", "--key", f"{path}.key")
+
+
+def test_a_place_that_the_ledger_has_left_is_verified_and_one_that_is_away_is_not(
+    address, path, ledger, command, refused, monkeypatch
+):
+    ledger("move", path, address)
+    code, out, said = command("ledger", "verify", path)
+    assert (code, out.startswith("ok: ")) == (0, True)
+    assert "were not compared with published tables: ledger: has moved to" in said
+
+    def away(*_):
+        raise LedgerUnavailable("ledger: cannot be reached")
+
+    monkeypatch.setattr(ledger_command, "_opened", away)  # the control: an error that says something else
+    assert "cannot be reached" in refused("ledger", "verify", path)

@@ -251,6 +251,8 @@ def _undercharged(ledger: str, key: Path | None) -> list[ChargeFinding] | None:
         with _opened(ledger, key) as book:
             return undercharged(book)
     except (MissingExtra, LedgerUnavailable) as reason:
+        if isinstance(reason, LedgerUnavailable) and not str(reason).startswith("ledger: has moved to "):
+            raise
         print(f"charges were not compared with published tables: {reason}", file=sys.stderr)
         return None
 
