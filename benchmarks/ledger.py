@@ -24,9 +24,9 @@ from typing import Any
 from rich.progress import track
 
 from benchmarks.report import Row, parser, publish
-from rangebound.extras import missing
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import Cost
+from rangebound.values.extras import missing
 
 TEXT = (
     "Durable calls a second, over all processes, the median of 15 turns. A release is two commits (the charge, then "

@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 
 from benchmarks.datasets import Table
-from rangebound import gdp
+from rangebound.privacy import gdp
 
 EPSILON, DELTA = 1.0, 1e-6
 BUDGET = {"epsilon": EPSILON, "delta": DELTA}

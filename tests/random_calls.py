@@ -9,9 +9,10 @@ import time
 from dataclasses import dataclass
 
 import rangebound as rb
-from rangebound import accounting, privacy
+from rangebound import accounting
 from rangebound.accounting import best_accountant, renyi
 from rangebound.errors import RangeboundError, Undecided
+from rangebound.privacy import worst as privacy
 
 NAMES = {"rb": rb, "inf": math.inf, "accounting": accounting, "best": best_accountant, "renyi": renyi}
 ENDS = (1, 5, 10, 24, 50, 100, 120, 250, 365, 500, 1000)

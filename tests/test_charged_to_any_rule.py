@@ -17,12 +17,12 @@ pytest.importorskip("sklearn")
 torch = pytest.importorskip("torch")
 
 from rangebound.errors import ArgumentTypeError, CertificateInvalid, PlanError, RangeboundError  # noqa: E402
-from rangebound.gdp import mu_of_pure  # noqa: E402
 from rangebound.learn.sklearn import LedgerBudget, StandardScaler  # noqa: E402
 from rangebound.learn.torch import Elementwise  # noqa: E402
 from rangebound.ledger import Ledger  # noqa: E402
 from rangebound.ledger.chain import EntryKind  # noqa: E402
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, PlainSum, RenyiFilter  # noqa: E402
+from rangebound.privacy.gdp import mu_of_pure  # noqa: E402
 from rangebound.release import check_certificate, check_entry, make_plan, release  # noqa: E402
 from rangebound.release.output.ledger_entry import charge_text, charges, least_due  # noqa: E402
 from rangebound.release.prepare import prepare  # noqa: E402

@@ -12,11 +12,12 @@ import pytest
 from matplotlib import pyplot
 
 import rangebound as rb
-from rangebound import arguments, plot
+from rangebound import plot
 from rangebound.accounting.event import MechanismEvent
 from rangebound.accounting.fisher_information import information
 from rangebound.errors import ArgumentError
 from rangebound.release import make_plan, release
+from rangebound.values import arguments
 
 SECRET = "7310429"
 NUMBER = int(SECRET)

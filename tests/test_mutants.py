@@ -25,7 +25,9 @@ def bound(lower, upper, losses, xp):
 
 
 def made(kind: str) -> set[tuple[str, str]]:
-    return {(each.before, each.after) for each in mutants_of("src/rangebound/ball.py", SOURCE) if each.kind == kind}
+    return {
+        (each.before, each.after) for each in mutants_of("src/rangebound/values/ball.py", SOURCE) if each.kind == kind
+    }
 
 
 def test_every_kind_of_mistake_is_made_in_its_places() -> None:
@@ -64,7 +66,7 @@ def test_what_is_called_harmless_exists_and_has_a_reason() -> None:
 @pytest.mark.slow
 def test_a_broken_line_is_caught_by_the_tests_that_call_it_and_a_harmless_one_is_not(tmp_path: Path) -> None:
     """The whole way on one file of tests: which test calls which function, then two mutants of one function."""
-    tests = ["tests/test_ball.py"]
+    tests = ["tests/values/test_ball.py"]
     noting = mutants._environment(tmp_path, **{reach.FOLDER: str(tmp_path)})
     subprocess.run([*PYTEST, "-p", "tests.reach", *tests], cwd=ROOT, env=noting, check=True, capture_output=True)
     _, called = reach.read(tmp_path)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rangebound as rb
-from rangebound import accounting, arguments, plot
+from rangebound import accounting, plot
 from rangebound.accounting import best_accountant
 from rangebound.audit import attack, timing
 from rangebound.errors import ArgumentTypeError
@@ -16,6 +16,7 @@ from rangebound.ledger import rule
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import Cost
 from rangebound.release import release
+from rangebound.values import arguments
 
 GaussianNB = pytest.importorskip("rangebound.learn.sklearn").GaussianNB
 UNIT = rb.Interval(0, 1)

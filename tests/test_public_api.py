@@ -153,9 +153,9 @@ def test_the_api_page_shows_every_public_name_and_no_other():
 
 
 def test_control_an_internal_name_is_noticed():
-    code = "import rangebound.noise\nfrom rangebound.ledger.book import Ledger\nfrom rangebound.plot import draw, law\n"
+    code = "import rangebound.laws\nfrom rangebound.ledger.book import Ledger\nfrom rangebound.plot import draw, law\n"
     names = imported(code + "from rangebound import Grid, audit, mechanism\n")
-    missed = {("rangebound", "noise"), ("rangebound.ledger.book", "Ledger"), ("rangebound.plot", "draw")}
+    missed = {("rangebound", "laws"), ("rangebound.ledger.book", "Ledger"), ("rangebound.plot", "draw")}
     assert {*internal(names)} == {*missed, ("rangebound", "mechanism")}
 
 

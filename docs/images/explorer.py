@@ -11,7 +11,7 @@ from typing import Any
 
 from PIL import Image
 
-from tests.explore.browsing import browser_or_skip, changed, opened, running_explorer, written_demo
+from tests.web.explorer.browsing import browser_or_skip, changed, opened, running_explorer, written_demo
 
 HERE = Path(__file__).resolve().parent
 COLOURS = 64

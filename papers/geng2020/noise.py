@@ -16,8 +16,8 @@ from scipy.optimize import brentq
 import rangebound as rb
 from papers.report import Claims, Progress, Row, save
 from rangebound import plot
+from rangebound.mechanisms.published.additive_noise import additive_noise_limits
 from rangebound.plot import style
-from rangebound.published.additive_noise import additive_noise_limits
 
 HERE = Path(__file__).parent
 FIGURES = {

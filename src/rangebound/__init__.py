@@ -20,11 +20,6 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
     from rangebound import plot as plot
     from rangebound import release as release
     from rangebound.accounting import compose
-    from rangebound.bounding import QUANTIZE, RECTIFY, TRUNCATE, UNBOUNDED
-    from rangebound.calibration import calibrate
-    from rangebound.certificates import Certificate, certify, verify
-    from rangebound.choice import choose
-    from rangebound.discrete_laplace import DiscreteLaplace
     from rangebound.errors import (
         ApprovalNeeded,
         ArgumentError,
@@ -45,25 +40,32 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
         Undecided,
         Unsatisfiable,
     )
-    from rangebound.estimation import Estimates, estimate
-    from rangebound.finite import Table
-    from rangebound.law import Law
+    from rangebound.laws.boundings import QUANTIZE, RECTIFY, TRUNCATE, UNBOUNDED
+    from rangebound.laws.distribution import Law
+    from rangebound.laws.gaussian import Gaussian
+    from rangebound.laws.laplace import Laplace
+    from rangebound.laws.truncated_laplacian import TruncatedLaplacian
     from rangebound.ledger import Cost, Ledger
-    from rangebound.mechanism import Mechanism
-    from rangebound.noise import Gaussian, Laplace, TruncatedLaplacian
+    from rangebound.mechanisms.calibration import calibrate
+    from rangebound.mechanisms.certificates import Certificate, certify, verify
+    from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+    from rangebound.mechanisms.estimation import Estimates, estimate
+    from rangebound.mechanisms.finite import Table
+    from rangebound.mechanisms.mechanism import Mechanism
+    from rangebound.mechanisms.published.variable_scale import VariableScaleLaplace
+    from rangebound.mechanisms.remapping import Remapped, remap
+    from rangebound.mechanisms.staircase import Staircase
     from rangebound.optimum.best_table import optimal
+    from rangebound.optimum.choice import choose
     from rangebound.optimum.limit_proof import Limit
     from rangebound.optimum.lower_limit import limit
-    from rangebound.privacy import hockey_stick, renyi
     from rangebound.privacy.claim import Claim
-    from rangebound.published.variable_scale import VariableScaleLaplace
-    from rangebound.query import Query
+    from rangebound.privacy.pairs.divergences import hockey_stick, renyi
     from rangebound.release import Plan, read_plan
     from rangebound.release import ask as sql
     from rangebound.release import release as release_table
-    from rangebound.remapping import Remapped, remap
-    from rangebound.staircase import Staircase
-    from rangebound.support import Grid, Interval, Union
+    from rangebound.values.query import Query
+    from rangebound.values.support import Grid, Interval, Union
 
     __all__ = [
         "QUANTIZE",
@@ -129,11 +131,6 @@ __version__ = "0.2.0"
 
 _NAMES = {
     "accounting": ("compose",),
-    "bounding": ("QUANTIZE", "RECTIFY", "TRUNCATE", "UNBOUNDED"),
-    "calibration": ("calibrate",),
-    "certificates": ("Certificate", "certify", "verify"),
-    "choice": ("choose",),
-    "discrete_laplace": ("DiscreteLaplace",),
     "errors": (
         "ApprovalNeeded",
         "ArgumentError",
@@ -154,23 +151,30 @@ _NAMES = {
         "Undecided",
         "Unsatisfiable",
     ),
-    "estimation": ("Estimates", "estimate"),
-    "finite": ("Table",),
-    "law": ("Law",),
+    "laws.boundings": ("QUANTIZE", "RECTIFY", "TRUNCATE", "UNBOUNDED"),
+    "laws.distribution": ("Law",),
+    "laws.gaussian": ("Gaussian",),
+    "laws.laplace": ("Laplace",),
+    "laws.truncated_laplacian": ("TruncatedLaplacian",),
     "ledger": ("Cost", "Ledger"),
-    "mechanism": ("Mechanism",),
-    "noise": ("Gaussian", "Laplace", "TruncatedLaplacian"),
+    "mechanisms.calibration": ("calibrate",),
+    "mechanisms.certificates": ("Certificate", "certify", "verify"),
+    "mechanisms.discrete_laplace": ("DiscreteLaplace",),
+    "mechanisms.estimation": ("Estimates", "estimate"),
+    "mechanisms.finite": ("Table",),
+    "mechanisms.mechanism": ("Mechanism",),
+    "mechanisms.published.variable_scale": ("VariableScaleLaplace",),
+    "mechanisms.remapping": ("Remapped", "remap"),
+    "mechanisms.staircase": ("Staircase",),
     "optimum.best_table": ("optimal",),
+    "optimum.choice": ("choose",),
     "optimum.limit_proof": ("Limit",),
     "optimum.lower_limit": ("limit",),
-    "privacy": ("hockey_stick", "renyi"),
     "privacy.claim": ("Claim",),
-    "published.variable_scale": ("VariableScaleLaplace",),
-    "query": ("Query",),
+    "privacy.pairs.divergences": ("hockey_stick", "renyi"),
     "release": ("Plan", "read_plan", "release_table", "sql"),
-    "remapping": ("Remapped", "remap"),
-    "staircase": ("Staircase",),
-    "support": ("Grid", "Interval", "Union"),
+    "values.query": ("Query",),
+    "values.support": ("Grid", "Interval", "Union"),
 }
 _OWN_NAMES = {"release_table": "release", "sql": "ask"}  # how a module calls it, where that differs
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
@@ -180,7 +184,7 @@ _EXTRAS = {"release": ("clarabel", "duckdb", "pydantic", "sqlglot")}  # what a m
 
 def _here(names: Iterable[str]) -> list[str]:
     """Those of the names whose module has what it needs: a star or `help` must not fail for want of an extra."""
-    from rangebound.extras import missing
+    from rangebound.values.extras import missing
 
     absent = {module for module, packages in _EXTRAS.items() if missing(*packages)}
     hidden = absent.union(*(_NAMES.get(module, ()) for module in absent))

@@ -13,9 +13,9 @@ from rangebound.accounting import renyi as renyi_accountant
 from rangebound.accounting.fisher_information import information
 from rangebound.accounting.pld import accountant
 from rangebound.errors import ArgumentError
-from rangebound.finite import TOTAL
-from tests.finite import brute_force
-from tests.finite.random_tables import random_table
+from rangebound.mechanisms.finite import TOTAL
+from tests.mechanisms.finite import brute_force
+from tests.mechanisms.finite.random_tables import random_table
 from tests.thinning import some
 
 BIT = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 from benchmarks import which_noise as w
-from rangebound.gdp import largest_mu
+from rangebound.privacy.gdp import largest_mu
 
 
 def test_the_page_has_the_tables_of_the_results() -> None:

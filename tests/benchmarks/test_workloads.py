@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import workloads
 from benchmarks.datasets import Table, made_up
-from rangebound import gdp
+from rangebound.privacy import gdp
 
 
 @pytest.fixture(scope="module")

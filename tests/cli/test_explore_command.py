@@ -9,7 +9,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from rangebound.cli.app import run
-from tests.explore.browsing import PATIENCE, running_explorer
+from tests.web.explorer.browsing import PATIENCE, running_explorer
 
 
 @pytest.mark.slow
@@ -23,7 +23,7 @@ def test_without_a_plan_it_is_one_number():
 def test_a_browser_is_opened_unless_one_says_otherwise(monkeypatch, capsys):
     import webbrowser
 
-    from rangebound.explore import page_server
+    from rangebound.web.explorer import page_server
 
     opened = []
     monkeypatch.setattr(webbrowser, "open", opened.append)

@@ -14,9 +14,9 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from rangebound.ledger.book import Ledger
-from rangebound.serve.client import Client
+from rangebound.web.service.client import Client
 from tests.cli.visits import DOCS, blocks, complaints, typed
-from tests.serve.running import PATIENCE
+from tests.web.service.running import PATIENCE
 
 SETTINGS = """folder = "work"
 ledger = "people.ledger"

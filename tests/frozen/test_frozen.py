@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import rangebound as rb
-from rangebound.certificates import Theorem
 from rangebound.errors import RangeboundError
 from rangebound.ledger.book import Ledger
+from rangebound.mechanisms.certificates import Theorem
 from rangebound.release import check_certificate, check_entry
 from rangebound.release.plan.kinds.kind import KINDS
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from rangebound.errors import RangeboundError
-from rangebound.gdp import epsilon_of_mu
 from rangebound.ledger.amount import SCALE
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.record import Account, Reservation
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, PlainSum, RenyiFilter, Rule
+from rangebound.privacy.gdp import epsilon_of_mu
 
 TENTH = Cost(epsilon=0.1)
 RULES: dict[str, Rule] = {"sum": PlainSum(), "gaussian": GaussianFilter(), "renyi": RenyiFilter(order=16)}

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
-from rangebound.gdp import epsilon_of_mu, largest_mu, mu_of_pure, pure_epsilon
 from rangebound.ledger.amount import LARGEST, SCALE, Amount, rounded_down
 from rangebound.ledger.rule import (
     Cost,
@@ -23,6 +22,7 @@ from rangebound.ledger.rule import (
     charged,
     rule_from_dict,
 )
+from rangebound.privacy.gdp import epsilon_of_mu, largest_mu, mu_of_pure, pure_epsilon
 from tests.ledger.rules import RULES
 
 GAUSSIAN = [1, 1570797, 15702348542, 1517911190742, 61276243753873, 7962259782730944]

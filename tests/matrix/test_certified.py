@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.ball import precision
 from rangebound.privacy import proof
 from rangebound.privacy.proof import Theorem, prove
 from rangebound.privacy.search.cell_bound import HIGH, LOW, bound
+from rangebound.values.ball import precision
 from tests.crosscheck.oracle import oracle
 from tests.matrix.cells import ALLOWED, NOISES, SUPPORTS, Cell
 

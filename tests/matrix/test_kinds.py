@@ -15,7 +15,7 @@ import pytest
 import rangebound as rb
 from rangebound.accounting import MechanismEvent, SampledEvent, group_event
 from rangebound.accounting.fisher_information import information
-from rangebound.gdp import delta_of_mu
+from rangebound.privacy.gdp import delta_of_mu
 
 RANGE = rb.Interval(0, 4)
 QUERY = rb.Query(range=RANGE, sensitivity=1.0)

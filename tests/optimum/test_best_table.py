@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from tests.finite.brute_force import neighbouring_inputs
+from tests.mechanisms.finite.brute_force import neighbouring_inputs
 from tests.optimum.designs import least_error
 
 TEN = rb.Interval(0, 10)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.finite.weights import exponential
+from rangebound.mechanisms.finite.weights import exponential
 from rangebound.optimum.boundary_layers import layered
 from tests.optimum.designs import cells, check_smooth_and_private
 from tests.optimum.test_smooth_table import falls_away

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 import rangebound as rb
-from rangebound.finite import reach
+from rangebound.mechanisms.finite import reach
 from rangebound.optimum.input_lattice import (
     first_neighbours,
     fitting_parts,

@@ -11,11 +11,11 @@ import pytest
 from flint import arb
 
 import rangebound as rb
-from rangebound.ball import precision
 from rangebound.errors import CertificateInvalid
 from rangebound.optimum import limit_proof
 from rangebound.optimum.limit_proof import Limit, cheapest
 from rangebound.optimum.stair_pricing import price
+from rangebound.values.ball import precision
 from tests.optimum.designs import check_limit
 from tests.optimum.test_stair_pricing import windows
 

@@ -10,7 +10,7 @@ from matplotlib import pyplot as plt
 import rangebound as rb
 from rangebound import plot
 from rangebound.plot import style
-from rangebound.privacy import worst_delta, worst_loss
+from rangebound.privacy.worst import worst_delta, worst_loss
 
 QUERY = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
 GAPS = rb.Query(range=rb.Union((0, 3), (5, 10)), sensitivity=2.5)

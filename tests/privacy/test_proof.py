@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.ball import precision
 from rangebound.errors import CertificateInvalid
 from rangebound.privacy.counterexample import excess
 from rangebound.privacy.proof import Proof, Theorem, _theorems, check, prove
 from rangebound.privacy.search.cell_bound import Task, bound
 from rangebound.privacy.worst import worst_delta, worst_loss
+from rangebound.values.ball import precision
 from tests.matrix.cells import ALLOWED, Cell
 
 CELLS = [cell for cell in ALLOWED if cell.range == "equal" and cell.noise != "truncated_laplacian"]

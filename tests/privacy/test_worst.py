@@ -10,9 +10,8 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr, logsumexp
 
 import rangebound as rb
-from rangebound.ball import ball, down, precision, taylor, up
 from rangebound.errors import ClaimFalse
-from rangebound.law import Shape
+from rangebound.laws.shape import Shape
 from rangebound.privacy.closed_forms import loss_is_pinned
 from rangebound.privacy.counterexample import find_counterexample
 from rangebound.privacy.pair_profile import pair_profile, worst_pair_at
@@ -23,6 +22,7 @@ from rangebound.privacy.search.loss_objective import Loss
 from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.worst import worst_delta, worst_epsilon, worst_loss, worst_renyi
+from rangebound.values.ball import ball, down, precision, taylor, up
 from tests.crosscheck.compare import agree
 from tests.crosscheck.oracle import Oracle, oracle
 from tests.matrix.brute import delta_at, loss, renyi_at, scan

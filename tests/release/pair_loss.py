@@ -18,9 +18,9 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 from scipy.stats import binom
 
-from rangebound.gdp import delta_of_mu
+from rangebound.laws.family import Curve
 from rangebound.ledger.rule import RenyiFilter
-from rangebound.noise import Curve
+from rangebound.privacy.gdp import delta_of_mu
 from rangebound.release.noise import exponential_mechanism
 from rangebound.release.noise.joint_loss import added_up
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher

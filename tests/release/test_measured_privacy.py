@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from rangebound.audit import attack
-from rangebound.noise import Curve
+from rangebound.laws.family import Curve
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher
 from rangebound.release.noise.quantile_publisher import QuantilePublisher
 from rangebound.release.noise.strategies.lattice_noise import LatticeNoise

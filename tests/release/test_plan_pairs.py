@@ -22,10 +22,10 @@ import pytest
 from scipy.special import ndtr
 from sqlglot import exp
 
-from rangebound.calibration import calibrate
-from rangebound.choice import _boundings
 from rangebound.errors import ArgumentError, PlanError, Unsatisfiable
-from rangebound.noise import FAMILIES as NOISES
+from rangebound.laws.families import FAMILIES as NOISES
+from rangebound.mechanisms.calibration import calibrate
+from rangebound.optimum.choice import _boundings
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise import publishers
 from rangebound.release.noise.exponential_mechanism import rate

@@ -8,19 +8,20 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from rangebound.bounding import Bounding
 from rangebound.errors import CertificateInvalid, PlanError
-from rangebound.gdp import delta_of_mu
+from rangebound.laws.boundings import Bounding
+from rangebound.laws.gaussian import Gaussian
+from rangebound.laws.laplace import Laplace
 from rangebound.ledger.book import Ledger
-from rangebound.mechanism import Mechanism
-from rangebound.noise import Gaussian, Laplace
-from rangebound.query import Query
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.privacy.gdp import delta_of_mu
 from rangebound.release import explain, make_plan, release
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
 from rangebound.release.plan.groupings import public_keys
 from rangebound.release.prepare import allocations, prepare, prepared, total_error
-from rangebound.support import Interval, Union
+from rangebound.values.query import Query
+from rangebound.values.support import Interval, Union
 from tests.release.output.asked import asked
 from tests.release.plans import SUPPORTED, plan_data
 from tests.release.test_plan_pairs import FEWER, KEYS, plan_of, with_keys

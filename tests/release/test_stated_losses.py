@@ -16,9 +16,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from rangebound.gdp import delta_of_mu
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, RenyiFilter
-from rangebound.numeric import root_down
+from rangebound.privacy.gdp import delta_of_mu
 from rangebound.release.noise.moment_intervals import ALPHA, BETA, GAMMA
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
 from rangebound.release.output.ledger_entry import charges
@@ -27,6 +26,7 @@ from rangebound.release.plan.kinds.kind import KINDS as KNOWN
 from rangebound.release.plan.kinds.moments_kind import MomentsKind
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import allocations, prepared
+from rangebound.values.numeric import root_down
 from tests.release.pair_loss import PairLaw, as_stated_before, check_stated, group_law, strategy_of, workload_law
 from tests.release.plans import WAIT
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.finite import TOTAL
+from rangebound.mechanisms.finite import TOTAL
 from rangebound.sampling import alias_sampler, alias_table
 from rangebound.sampling.alias_table import _check_law, alias_entries
-from tests.finite.brute_force import nearest
-from tests.finite.random_tables import random_row, random_table
+from tests.mechanisms.finite.brute_force import nearest
+from tests.mechanisms.finite.random_tables import random_row, random_table
 from tests.sampling.sources import Repeating, words
 
 compiled = pytest.mark.skipif(

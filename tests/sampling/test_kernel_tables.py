@@ -8,10 +8,10 @@ import pytest
 from flint import arb, arb_series
 
 import rangebound as rb
-from rangebound.ball import ball, precision
 from rangebound.sampling import inversion, kernel_tables
 from rangebound.sampling.draw_plan import MARGIN, NEAR, RARE, RARER, WIDER_MARGIN, plan
 from rangebound.sampling.lattice import default_lattice
+from rangebound.values.ball import ball, precision
 from tests.sampling.sources import words
 
 POWER, LOG, TAIL = 0, kernel_tables.POWER_CELLS, kernel_tables.POWER_CELLS + kernel_tables.LOG_CELLS

@@ -1,6 +1,6 @@
 """The part of python-flint that is used here, as one type for balls and for Taylor series of balls.
 
-Formulas are written once for both (see `rangebound.ball`), so that `arb` has the methods of `arb_series` as well. What
+Formulas are written once for both (see `rangebound.values.ball`), so that `arb` has the methods of `arb_series` as well. What
 is one and what is the other is asked at run time, by `is_taylor`.
 """
 

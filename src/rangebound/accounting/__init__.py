@@ -20,8 +20,8 @@ from rangebound.accounting.event import (
     SampledEvent,
 )
 from rangebound.accounting.per_instance import PerInstance
-from rangebound.enclosure import Enclosure
-from rangebound.risk import AttackRisk, EnclosedRisk, ProfileRisk, guaranteed, odds
+from rangebound.privacy.risk import AttackRisk, EnclosedRisk, ProfileRisk, guaranteed, odds
+from rangebound.values.enclosure import Enclosure
 
 __all__ = [
     "AllocatedEvent",

@@ -9,7 +9,7 @@ from rangebound.accounting.adaptive import adaptive_accountant
 from rangebound.accounting.adaptive.recursion import Progress
 from rangebound.accounting.event import Event
 from rangebound.accounting.pld import accountant
-from rangebound.enclosure import Enclosure
+from rangebound.values.enclosure import Enclosure
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias
 
-from rangebound import arguments
 from rangebound.accounting import best_accountant
 from rangebound.accounting.adaptive.recursion import Progress
 from rangebound.accounting.event import (
@@ -27,16 +26,17 @@ from rangebound.accounting.event import (
 )
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.accounting.pld import accountant
-from rangebound.ball import ball, precision, up
-from rangebound.discrete_laplace import DiscreteLaplace
-from rangebound.enclosure import Enclosure
 from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.numeric import rounded_up
-from rangebound.query import Query
-from rangebound.remapping import Remapped
-from rangebound.risk import AttackRisk, PairProfile
-from rangebound.risk.smallest_mu import smallest_mu
-from rangebound.staircase import Staircase
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+from rangebound.mechanisms.remapping import Remapped
+from rangebound.mechanisms.staircase import Staircase
+from rangebound.privacy.risk import AttackRisk, PairProfile
+from rangebound.privacy.risk.smallest_mu import smallest_mu
+from rangebound.values import arguments
+from rangebound.values.ball import ball, precision, up
+from rangebound.values.enclosure import Enclosure
+from rangebound.values.numeric import rounded_up
+from rangebound.values.query import Query
 
 _BITS = 192
 _CLOSE_MU = 1e-4  # relative, of a mu: a delta of a composition takes long

@@ -21,9 +21,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.bounding import TRUNCATE
-from rangebound.mechanism import Mechanism
-from rangebound.support import Interval
+from rangebound.laws.boundings import TRUNCATE
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.values.support import Interval
 
 Floats = npt.NDArray[np.float64]
 

@@ -12,16 +12,18 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from rangebound import arguments
 from rangebound.accounting.event import ComposedEvent, Event, MechanismEvent, Private, SampledEvent, before_remap
-from rangebound.bounding import UNBOUNDED
 from rangebound.errors import ArgumentError
-from rangebound.extras import need
-from rangebound.mechanism import Mechanism
-from rangebound.noise import Curve, Gaussian, Laplace
-from rangebound.numeric import rounded_down
-from rangebound.query import Query
-from rangebound.support import Interval
+from rangebound.laws.boundings import UNBOUNDED
+from rangebound.laws.family import Curve
+from rangebound.laws.gaussian import Gaussian
+from rangebound.laws.laplace import Laplace
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.values import arguments
+from rangebound.values.extras import need
+from rangebound.values.numeric import rounded_down
+from rangebound.values.query import Query
+from rangebound.values.support import Interval
 
 
 def to_dp_accounting(event: Event) -> Any:

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from rangebound import arguments
-from rangebound.bounding import UNBOUNDED
-from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.finite import Table
-from rangebound.mechanism import Mechanism
-from rangebound.remapping import Remapped
-from rangebound.staircase import Staircase
-from rangebound.support import Interval
+from rangebound.laws.boundings import UNBOUNDED
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+from rangebound.mechanisms.finite import Table
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.mechanisms.remapping import Remapped
+from rangebound.mechanisms.staircase import Staircase
+from rangebound.values import arguments
+from rangebound.values.support import Interval
 
 _MOST = 10**9
 

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.accounting.event import ComposedEvent, Event, MechanismEvent, repetitions
 from rangebound.accounting.per_instance import PerInstance
-from rangebound.ball import ball, down, precision, up
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.values import arguments
+from rangebound.values.ball import ball, down, precision, up
 
 Floats = npt.NDArray[np.float64]
 

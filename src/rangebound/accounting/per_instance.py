@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NoReturn, SupportsIndex
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.values import arguments
 
 _RULE = (
     "a per-instance number depends on the data: it is private, proves nothing for anyone else, and no budget takes it; "

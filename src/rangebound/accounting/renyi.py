@@ -29,7 +29,6 @@ from functools import lru_cache, singledispatch
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.accounting.event import (
     AllocatedEvent,
     Event,
@@ -40,14 +39,15 @@ from rangebound.accounting.event import (
     SingleEvent,
     steps,
 )
-from rangebound.ball import Ball, ball, precision, up
-from rangebound.bounding import UNBOUNDED
-from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.errors import ArgumentError
-from rangebound.finite import Table
-from rangebound.mechanism import Mechanism
-from rangebound.privacy import worst_renyi
-from rangebound.staircase import Staircase
+from rangebound.laws.boundings import UNBOUNDED
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+from rangebound.mechanisms.finite import Table
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.mechanisms.staircase import Staircase
+from rangebound.privacy.worst import worst_renyi
+from rangebound.values import arguments
+from rangebound.values.ball import Ball, ball, precision, up
 
 Floats = npt.NDArray[np.float64]
 Worth = Callable[[float, float], float]  # of an order and a divergence

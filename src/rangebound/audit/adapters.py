@@ -11,9 +11,9 @@ from typing import Protocol, SupportsFloat
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.audit.attack import Draw
 from rangebound.errors import ArgumentTypeError
+from rangebound.values import arguments
 
 Floats = npt.NDArray[np.float64]
 

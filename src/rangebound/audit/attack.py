@@ -11,23 +11,23 @@ from functools import singledispatch
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.accounting.event import A_MECHANISM, PRIVATE, Private
 from rangebound.audit.bound import EmpiricalBound, lower_bound
 from rangebound.audit.distinguishing_events import best
 from rangebound.audit.features import FEATURES, Classifier, HistogramClassifier, classified, seen_only
-from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.finite import Table
-from rangebound.finite.pair_numbers import neighbours, stick_at
-from rangebound.finite.pair_numbers import worst_pair as worst_inputs
-from rangebound.finite.weights import exponential
-from rangebound.mechanism import Mechanism
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+from rangebound.mechanisms.finite import Table
+from rangebound.mechanisms.finite.pair_numbers import neighbours, stick_at
+from rangebound.mechanisms.finite.pair_numbers import worst_pair as worst_inputs
+from rangebound.mechanisms.finite.weights import exponential
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.mechanisms.remapping import Remapped
+from rangebound.mechanisms.staircase import Staircase
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.counterexample import finite_pair
 from rangebound.privacy.worst import worst_under
-from rangebound.remapping import Remapped
-from rangebound.staircase import Staircase
+from rangebound.values import arguments
 
 Floats = npt.NDArray[np.float64]
 Draw = Callable[[float, int], npt.ArrayLike]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError
+from rangebound.values import arguments
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]

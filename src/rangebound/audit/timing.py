@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.audit.attack import check_draws, check_pair
+from rangebound.values import arguments
 
 Floats = npt.NDArray[np.float64]
 

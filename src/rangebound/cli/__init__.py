@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rangebound.extras import need
+from rangebound.values.extras import need
 
 need("rich", "typer")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rangebound.accounting import ComposedEvent
     from rangebound.accounting.best_accountant import EveryAccountant
     from rangebound.accounting.event import SingleEvent
-    from rangebound.support import Support
+    from rangebound.values.support import Support
 
 _KNOWN = {"noise", "scale", "limit", "range", "sensitivity", "support", "bounding", "times", "rate"}
 _WIDTH = 100  # columns, where there is no terminal
@@ -117,9 +117,9 @@ def _levels(data: dict[str, Any], name: str) -> list[float]:
 
 def _event(entry: dict[str, Any]) -> SingleEvent:
     """One [[release]]: a mechanism, how often it is used, and its sampling rate."""
-    from rangebound import arguments
     from rangebound.accounting import MechanismEvent, SampledEvent
-    from rangebound.bounding import Bounding
+    from rangebound.laws.boundings import Bounding
+    from rangebound.values import arguments
 
     unknown = sorted(set(entry) - _KNOWN)
     if unknown:
@@ -143,7 +143,7 @@ def _event(entry: dict[str, Any]) -> SingleEvent:
 
 def _support(name: str, value: Any) -> Support:
     """[0, 10] is an interval and [[0, 1], [2, 3]] a union; a table gives all fields, as for a grid."""
-    from rangebound.serial import support_from_dict
+    from rangebound.values.serial import support_from_dict
 
     match value:
         case dict():
@@ -172,7 +172,7 @@ def _show(rows: list[_Row], count: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from rangebound.arguments import counted, downwards, upwards
+    from rangebound.values.arguments import counted, downwards, upwards
 
     table = Table(box=None, pad_edge=False, header_style="bold", title=counted(count, "step"), title_justify="left")
     for name in ("asked", "at least", "at most", "privacy loss", "Renyi", "adaptive"):

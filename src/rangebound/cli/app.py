@@ -29,7 +29,7 @@ from rangebound.cli import (
 )
 from rangebound.cli.options import SETTINGS, Interrupted
 from rangebound.errors import ApprovalNeeded, RangeboundError, plain
-from rangebound.kernels import kernel_lines
+from rangebound.values.kernels import kernel_lines
 
 # Plain help: Rich would take longer to load than everything else.
 app = typer.Typer(

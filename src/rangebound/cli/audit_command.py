@@ -65,8 +65,8 @@ def call(
     json: Json = False,
 ) -> None:
     """Audit any function that publishes numbers."""
-    from rangebound import arguments
     from rangebound.audit import adapters, attack
+    from rangebound.values import arguments
 
     target = _imported(function)
     rule = "a function of an answer and a count, or of an answer alone with --one-by-one"

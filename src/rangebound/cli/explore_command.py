@@ -19,10 +19,10 @@ def explore(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address; open no browser.")] = False,
 ) -> None:
     """Choose epsilon on a page in the browser; read no data."""
-    from rangebound.extras import need
+    from rangebound.values.extras import need
 
     need("starlette", "uvicorn", "duckdb", "pydantic", what="rangebound explore")
-    from rangebound.explore.page_server import explore as run
+    from rangebound.web.explorer.page_server import explore as run
 
     def ready(address: str) -> None:
         sys.stdout.write(f"exploring at {address}\nCtrl-C ends it\n")

@@ -15,8 +15,8 @@ import rangebound as rb
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from rangebound.noise import Noise
-    from rangebound.support import Support
+    from rangebound.laws.family import Noise
+    from rangebound.values.support import Support
 
 Mechanisms: TypeAlias = "list[rb.Mechanism]"  # a string: Typer evaluates it, and the name itself would load the library
 Range = Annotated[
@@ -56,8 +56,8 @@ def mechanisms(
     grid: Step = None,
 ) -> Mechanisms:
     """One mechanism for each noise and bounding, with the scale given or calibrated."""
-    from rangebound import arguments
-    from rangebound.bounding import Bounding
+    from rangebound.laws.boundings import Bounding
+    from rangebound.values import arguments
 
     asked = query(range, sensitivity)
     if (scale is None) == (epsilon is None):
@@ -119,7 +119,7 @@ def noise_named(name: object, scale: Any, limit: Any) -> Noise:
 
 
 def _family(name: object) -> type[Noise]:
-    from rangebound.noise import FAMILIES
+    from rangebound.laws.families import FAMILIES
 
     if not isinstance(name, str) or name not in FAMILIES:
         raise ArgumentError(f"noise={name!r}: must be one of {', '.join(FAMILIES)}")

@@ -28,7 +28,7 @@ class PayingLedger:
 def ledger_place(named: object, plan: Path, ledger: str | None) -> str | None:
     """Where the ledger is: as the command line says, else as the plan does, relative to the plan's folder unless it
     is an address."""
-    from rangebound.postgres_address import is_address
+    from rangebound.values.postgres_address import is_address
 
     if ledger or not isinstance(named, str) or not named:
         return ledger or None
@@ -44,7 +44,7 @@ def paying(
     Edge cases: where there is none, the error has the command that makes it for the account of a `plan`.
     """
     from rangebound.ledger import Ledger, ledger_files
-    from rangebound.postgres_address import is_address
+    from rangebound.values.postgres_address import is_address
 
     if place is None:
         raise ArgumentError("ledger: missing; name it in the plan's [budget] or by --ledger (--dry-run needs none)")

@@ -84,7 +84,6 @@ def new(
 @app.command()
 def check(plan: File, json: Json = False) -> None:
     """Check a plan, its columns and its statements; read no data."""
-    from rangebound.arguments import counted
     from rangebound.cli import printing
     from rangebound.release import explain as words
     from rangebound.release import read_plan
@@ -93,6 +92,7 @@ def check(plan: File, json: Json = False) -> None:
     from rangebound.release.plan.toml import pointing
     from rangebound.release.sql.aggregate import check_statements
     from rangebound.release.sql.view import view
+    from rangebound.values.arguments import counted
 
     found = read_plan(plan)
     with pointing(plan):

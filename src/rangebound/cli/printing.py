@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rangebound.arguments import counted, upwards
 from rangebound.errors import plain
 from rangebound.ledger.approval import Approval
 from rangebound.ledger.export_check import ExportReport
 from rangebound.ledger.record import Account, ApprovalRequest, Record
 from rangebound.ledger.rule import AnyCost, Cost, PlainSum, Rule
 from rangebound.ledger.verification import Report
+from rangebound.values.arguments import counted, upwards
 
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger

@@ -14,7 +14,7 @@ from rangebound.cli.options import SETTINGS, Json
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from rangebound.serve.token_store import TokenStore
+    from rangebound.web.service.token_store import TokenStore
 
 # The rooms below are loaded by the commands that need them, so that help is immediate.
 app = typer.Typer(
@@ -42,15 +42,15 @@ def serve(
         return
     if demo == (config is not None):
         raise ArgumentError("config: missing; give --config server.toml, or --demo for made-up data")
-    from rangebound.extras import need
+    from rangebound.values.extras import need
 
     need("starlette", "uvicorn", "duckdb", "pydantic", what="rangebound serve")
-    from rangebound.serve.listener import serve as run
+    from rangebound.web.service.listener import serve as run
 
     if config is not None:
         run(config, ready=lambda url: _say(f"serving at {url}\n"))
         return
-    from rangebound.serve.demo_folder import make_demo, what_to_type
+    from rangebound.web.service.demo_folder import make_demo, what_to_type
 
     with tempfile.TemporaryDirectory(prefix="rangebound-demo-") as name:
         folder = Path(name)
@@ -69,8 +69,8 @@ def token(
     ] = "analyst",
 ) -> None:
     """Make a token, and print it this once."""
-    from rangebound.serve.settings import read_settings
-    from rangebound.serve.token_store import TokenRole
+    from rangebound.web.service.settings import read_settings
+    from rangebound.web.service.token_store import TokenRole
 
     server = read_settings(config)
     unknown = [each for each in account if each not in server.settings.accounts]
@@ -118,9 +118,9 @@ def revoke(
 
 
 def _tokens(config: Path) -> TokenStore:
-    from rangebound.serve.job_store import database
-    from rangebound.serve.settings import read_settings
-    from rangebound.serve.token_store import TokenStore
+    from rangebound.web.service.job_store import database
+    from rangebound.web.service.settings import read_settings
+    from rangebound.web.service.token_store import TokenStore
 
     return TokenStore(database(read_settings(config).folder))
 

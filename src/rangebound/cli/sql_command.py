@@ -163,7 +163,7 @@ def _forecast(
 def _moved(asked: Translated, folder: Path, save: Path) -> str:
     """The plan for a file in another folder: relative paths in it count from there."""
 
-    from rangebound.postgres_address import is_address
+    from rangebound.values.postgres_address import is_address
 
     def moved(path: str | None) -> str | None:
         if path is None or is_address(path) or Path(path).is_absolute():

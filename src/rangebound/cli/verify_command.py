@@ -46,8 +46,8 @@ def verify(
     The certificate of a mechanism or of a limit is proved again from its file alone. That of a table needs the
     published .json file, from which the table is computed again.
     """
-    from rangebound.arguments import shown
     from rangebound.cli import printing
+    from rangebound.values.arguments import shown
 
     text = _text(certificate, work)
     stated = _stated_format(text)
@@ -101,7 +101,7 @@ def _stated_format(text: str) -> str | None:
 
 def _mechanism(text: str) -> tuple[dict[str, object], str]:
     """A claim about a mechanism, proved again."""
-    from rangebound.certificates import verify as prove_again
+    from rangebound.mechanisms.certificates import verify as prove_again
 
     try:
         found = prove_again(text)
@@ -124,8 +124,8 @@ def _mechanism(text: str) -> tuple[dict[str, object], str]:
 
 def _limit(text: str) -> tuple[dict[str, object], str]:
     """A limit that no mechanism can be below, proved again."""
-    from rangebound.arguments import downwards
     from rangebound.optimum.limit_proof import Limit
+    from rangebound.values.arguments import downwards
 
     found = Limit.from_json(text)
     found.verify()
@@ -171,7 +171,7 @@ def _facts(found: Checked, *, charged: bool) -> dict[str, object]:
 
 
 def _words(found: Checked, *, charged: bool) -> str:
-    from rangebound.arguments import counted, upwards
+    from rangebound.values.arguments import counted, upwards
 
     words = f"ok: {counted(found.numbers, 'number')}, epsilon {upwards(found.epsilon)}, delta {upwards(found.delta)}"
     unchecked = "the charge was not checked, which needs --ledger" if found.entry else "charged to no ledger"

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from rangebound import arguments, numeric
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.values import arguments, numeric
 
 SCALE = 10**12
 """Units in 1: an amount is a whole number of 1/SCALE."""

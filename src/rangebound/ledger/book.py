@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from types import TracebackType
 
-from rangebound import arguments
 from rangebound.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -43,6 +42,7 @@ from rangebound.ledger.rule import AnyCost, C, GaussianFilter, PlainSum, RenyiFi
 from rangebound.ledger.sqlite import PATIENCE
 from rangebound.ledger.store import NoRoom, Store, Transaction
 from rangebound.ledger.verification import Report, examine, missing, parse_head
+from rangebound.values import arguments
 
 Check = Callable[[list[Record]], None]
 

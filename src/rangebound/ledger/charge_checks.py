@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rangebound import arguments
 from rangebound.errors import ApprovalNeeded, ArgumentError, BudgetExceeded, RequestConflict, RequestRejected
 from rangebound.ledger.approval import FiledRequest, RequestStatus, by_login, in_same_place
 from rangebound.ledger.chain import EntryKind, LedgerEntry
 from rangebound.ledger.names import person, prose
 from rangebound.ledger.replay import Balance, Replay
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, RenyiCost, Units
+from rangebound.values import arguments
 
 
 def drafted(kind: EntryKind, *, who: str | None, what: str = "", note: str = "") -> LedgerEntry:

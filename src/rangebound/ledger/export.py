@@ -14,7 +14,7 @@ from collections.abc import Callable
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import FORMAT
 from rangebound.ledger.record import Record
-from rangebound.serial import plain_text, spreadsheet_cell
+from rangebound.values.serial import plain_text, spreadsheet_cell
 
 COLUMNS = [
     *("seq", "time", "kind", "account", "request", "epsilon", "delta", "order", "divergence"),
@@ -34,8 +34,8 @@ def to_csv(records: list[Record]) -> str:
     one is about, `head` the head of the ledger at it.
 
     Edge cases: text that a spreadsheet would run as a formula gets an apostrophe in front, and so does text that begins
-    with one; line breaks and the like are escaped, as `rangebound.serial.spreadsheet_cell` says. JSON has the text as
-    it is.
+    with one; line breaks and the like are escaped, as `rangebound.values.serial.spreadsheet_cell` says. JSON has
+    the text as it is.
 
     >>> import tempfile, rangebound as rb
     >>> with tempfile.TemporaryDirectory() as folder, rb.Ledger.create(folder + "/census.ledger") as ledger:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import LedgerEntry
 from rangebound.ledger.export import COLUMNS, plain_cell, to_csv, to_csv_before, to_lines, to_lines_before
@@ -20,6 +19,7 @@ from rangebound.ledger.names import file_path
 from rangebound.ledger.record import Account, Record, account_of, record_of
 from rangebound.ledger.replay import Replay
 from rangebound.ledger.verification import Progress, check_entries, parse_head
+from rangebound.values import arguments
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Cells: TypeAlias = dict[str, object]

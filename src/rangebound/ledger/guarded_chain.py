@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
-from rangebound import arguments
 from rangebound.errors import LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import BEARERS, EntryKind, LedgerEntry, holds, sealed
 from rangebound.ledger.client_head import ClientHead, LaterHead
@@ -19,6 +18,7 @@ from rangebound.ledger.record import Record, record_of
 from rangebound.ledger.replay import Replay, trial
 from rangebound.ledger.store import ConnectionLost, Store, Transaction
 from rangebound.ledger.verification import missing, strays
+from rangebound.values import arguments
 
 T = TypeVar("T")
 

@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import LedgerEntry
 from rangebound.ledger.key import sync_folder
+from rangebound.values import arguments
 
 try:
     import fcntl

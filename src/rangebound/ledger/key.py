@@ -8,9 +8,9 @@ import re
 import stat
 from pathlib import Path
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerUnavailable
 from rangebound.ledger.names import file_path
+from rangebound.values import arguments
 
 VARIABLE = "RANGEBOUND_LEDGER_KEY"
 """Environment variable with the path of the key file, where none is given."""

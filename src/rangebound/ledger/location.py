@@ -7,7 +7,6 @@ import shlex
 from pathlib import Path
 from typing import TypeAlias
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerUnavailable
 from rangebound.ledger.client_head import ClientHead
 from rangebound.ledger.head import ENDING, Head, HeadFile, head_folder, head_path
@@ -18,7 +17,8 @@ from rangebound.ledger.postgres_store import PostgresStore
 from rangebound.ledger.sqlite import FILES, PATIENCE, SQLiteStore, may_be_database
 from rangebound.ledger.user_folder import made_folder, user_folder
 from rangebound.ledger.verification import Report, examine
-from rangebound.postgres_address import is_address
+from rangebound.values import arguments
+from rangebound.values.postgres_address import is_address
 
 PathLike: TypeAlias = str | os.PathLike[str]
 AnyStore: TypeAlias = SQLiteStore | PostgresStore

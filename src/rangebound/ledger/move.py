@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind, LedgerEntry
@@ -21,7 +20,8 @@ from rangebound.ledger.key import VARIABLE, Key, keep_key, read_key
 from rangebound.ledger.location import AnyStore, PathLike, head_file, located, vacant, verify
 from rangebound.ledger.postgres_store import PostgresStore
 from rangebound.ledger.sqlite import PATIENCE
-from rangebound.postgres_address import is_address
+from rangebound.values import arguments
+from rangebound.values.postgres_address import is_address
 
 
 def move(

@@ -10,8 +10,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.values import arguments
 
 _NAME = 200  # characters of an account's name or a request's id
 _PROSE = 10_000  # characters of a note

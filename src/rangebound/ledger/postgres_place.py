@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from rangebound.errors import ArgumentError, LedgerUnavailable
-from rangebound.extras import need
-from rangebound.postgres_address import NO_PASSWORD, checked_address
+from rangebound.values.extras import need
+from rangebound.values.postgres_address import NO_PASSWORD, checked_address
 
 DEFAULT_SCHEMA = "rangebound"
 CONNECTING = 10  # seconds for a server to answer

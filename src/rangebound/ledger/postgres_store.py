@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger import postgres_schema
 from rangebound.ledger.chain import EntryKind, LedgerEntry
@@ -33,6 +32,7 @@ from rangebound.ledger.postgres_place import PostgresPlace
 from rangebound.ledger.postgres_schema import COLUMNS
 from rangebound.ledger.postgres_transaction import AT_ONCE, Begun, PostgresTransaction
 from rangebound.ledger.store import ConnectionLost, NoRoom
+from rangebound.values import arguments
 
 if TYPE_CHECKING:
     import psycopg

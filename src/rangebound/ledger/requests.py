@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerTampered, RequestConflict
 from rangebound.ledger.approval import FiledRequest
 from rangebound.ledger.chain import EntryKind, LedgerEntry
@@ -16,6 +15,7 @@ from rangebound.ledger.record import ApprovalRequest, Record, request_of
 from rangebound.ledger.replay import Replay
 from rangebound.ledger.rule import AnyCost, charged
 from rangebound.ledger.store import Transaction
+from rangebound.values import arguments
 
 
 def file_request(

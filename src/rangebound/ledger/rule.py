@@ -10,10 +10,10 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
-from rangebound import arguments, numeric
 from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
-from rangebound.gdp import epsilon_of_mu, largest_mu, mu_of_pure, pure_epsilon
 from rangebound.ledger.amount import LARGEST, SCALE, Amount, Exact, exact, rounded_up
+from rangebound.privacy.gdp import epsilon_of_mu, largest_mu, mu_of_pure, pure_epsilon
+from rangebound.values import arguments, numeric
 
 Units: TypeAlias = tuple[int, int]
 """A cost as the two columns that are added up."""

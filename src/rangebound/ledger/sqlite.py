@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import LedgerEntry
 from rangebound.ledger.forks import OneConnection
 from rangebound.ledger.key import sync_folder
 from rangebound.ledger.sqlite_transaction import INSERT, ONE, STORE, SQLiteTransaction
 from rangebound.ledger.store import NoRoom
+from rangebound.values import arguments
 
 PATIENCE = 25.0
 """Seconds to wait for other threads, and again for other processes, before giving up."""

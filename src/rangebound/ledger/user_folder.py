@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rangebound import arguments
 from rangebound.errors import LedgerUnavailable
+from rangebound.values import arguments
 
 _PLACES = {"key": ("XDG_DATA_HOME", ".local/share"), "head": ("XDG_STATE_HOME", ".local/state")}
 """By the XDG Base Directory Specification: what must not be lost is data, what only this machine knows is state."""

@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, LedgerTampered
 from rangebound.ledger.approval import in_same_place, login_of, may_be_one
 from rangebound.ledger.chain import BEARERS, NO_SEAL, EntryKind, LedgerEntry, holds
 from rangebound.ledger.head import Head
 from rangebound.ledger.replay import Replay
 from rangebound.ledger.store import Store, Transaction
+from rangebound.values import arguments
 
 _HEAD = re.compile(r"([1-9]\d{0,17}):([0-9a-f]{64})", re.ASCII)
 

@@ -9,9 +9,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, Unsatisfiable
-from rangebound.finite import Table
+from rangebound.mechanisms.finite import Table
 from rangebound.optimum.boundary_layers import layered
 from rangebound.optimum.column_generation import open_gap, solve
 from rangebound.optimum.input_lattice import check_doubles
@@ -30,9 +29,10 @@ from rangebound.optimum.table_setting import (
     table_setting,
 )
 from rangebound.privacy.claim import Claim
-from rangebound.progress_line import Tell, progress_line
-from rangebound.query import Query
-from rangebound.support import Grid, Interval, Support, Union
+from rangebound.values import arguments
+from rangebound.values.progress_line import Tell, progress_line
+from rangebound.values.query import Query
+from rangebound.values.support import Grid, Interval, Support, Union
 
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]

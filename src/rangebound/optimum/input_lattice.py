@@ -10,9 +10,9 @@ import math
 from fractions import Fraction
 
 from rangebound.errors import ArgumentError
-from rangebound.finite import InputCell, reach_of
-from rangebound.query import Query
-from rangebound.support import Support
+from rangebound.mechanisms.finite import InputCell, reach_of
+from rangebound.values.query import Query
+from rangebound.values.support import Support
 
 STEPPED = 1.2
 """Epsilon from which on a lattice has to be finer, and to fit the stairs of the noise."""
@@ -97,7 +97,7 @@ def table_inputs(answers: Support, step: Fraction, *, fill: bool = False) -> lis
 
     To `fill` a span they are a little farther apart, so that its ends are inputs.
 
-    >>> from rangebound.support import Interval
+    >>> from rangebound.values.support import Interval
     >>> table_inputs(Interval(0, 1), Fraction(3, 8)), table_inputs(Interval(0, 1), Fraction(3, 8), fill=True)
     ([0.125, 0.5, 0.875], [0.0, 0.5, 1.0])
     """
@@ -131,7 +131,7 @@ def limit_inputs(answers: Support, step: Fraction, most: int) -> list[float]:
 def limit_inputs_from_both_ends(answers: Support, step: Fraction) -> list[float]:
     """Points of one interval in two lattices of `step` (rounded down a little), one from each end, in turn.
 
-    >>> from rangebound.support import Interval
+    >>> from rangebound.values.support import Interval
     >>> limit_inputs_from_both_ends(Interval(0, 1), Fraction(3, 8))
     [0.0, 0.25, 0.375, 0.625, 0.75, 1.0]
     """

@@ -14,14 +14,14 @@ from functools import cached_property
 
 from flint import arb
 
-from rangebound import arguments
-from rangebound.ball import precision
 from rangebound.errors import ArgumentError, CertificateInvalid, RangeboundError
-from rangebound.numeric import rounded_down
 from rangebound.optimum.input_lattice import LARGEST, first_neighbours
-from rangebound.query import Query
-from rangebound.serial import read_json, same_data, support_from_dict, support_to_dict
-from rangebound.support import Grid
+from rangebound.values import arguments
+from rangebound.values.ball import precision
+from rangebound.values.numeric import rounded_down
+from rangebound.values.query import Query
+from rangebound.values.serial import read_json, same_data, support_from_dict, support_to_dict
+from rangebound.values.support import Grid
 
 FORMAT = "rangebound limit 1"
 LONGEST = 4_000_000

@@ -10,9 +10,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.errors import CertificateInvalid, Unsatisfiable
-from rangebound.numeric import rounded_down
 from rangebound.optimum.column_generation import open_gap, solve
 from rangebound.optimum.design_problem import DesignProblem
 from rangebound.optimum.input_lattice import (
@@ -28,9 +26,11 @@ from rangebound.optimum.input_lattice import (
 )
 from rangebound.optimum.limit_proof import Limit, LimitedError, Over
 from rangebound.optimum.staircase_columns import Columns
-from rangebound.progress_line import Tell, progress_line
-from rangebound.query import Query
-from rangebound.support import Grid
+from rangebound.values import arguments
+from rangebound.values.numeric import rounded_down
+from rangebound.values.progress_line import Tell, progress_line
+from rangebound.values.query import Query
+from rangebound.values.support import Grid
 
 Floats = npt.NDArray[np.float64]
 

@@ -12,14 +12,14 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError
-from rangebound.finite import Table, cells, reach
+from rangebound.mechanisms.finite import Table, cells, reach
 from rangebound.optimum.design_problem import DesignProblem
 from rangebound.optimum.input_lattice import STEPPED, check_lattice, stepped_parts, table_inputs
 from rangebound.optimum.limit_proof import LimitedError, Over
-from rangebound.query import Query
-from rangebound.support import Grid, Support
+from rangebound.values import arguments
+from rangebound.values.query import Query
+from rangebound.values.support import Grid, Support
 
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]

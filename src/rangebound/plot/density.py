@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.law import Law
-from rangebound.law.finite_law import FiniteLaw
-from rangebound.law.lattice_law import LatticeLaw
-from rangebound.mechanism import describe_noise
+from rangebound.laws.distribution import Law
+from rangebound.laws.finite_law import FiniteLaw
+from rangebound.laws.lattice_law import LatticeLaw
+from rangebound.mechanisms.mechanism import describe_noise
 from rangebound.plot import style
+from rangebound.values import arguments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

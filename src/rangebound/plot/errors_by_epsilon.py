@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
-from rangebound.choice import At, Objective, choose
+from rangebound.optimum.choice import At, Objective, choose
 from rangebound.plot import style
-from rangebound.query import Query
-from rangebound.support import Support
+from rangebound.values import arguments
+from rangebound.values.query import Query
+from rangebound.values.support import Support
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

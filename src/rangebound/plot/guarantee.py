@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.accounting.event import Private, before_remap
-from rangebound.discrete_laplace import DiscreteLaplace
-from rangebound.mechanism import Mechanism
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.mechanisms.staircase import Staircase
 from rangebound.plot import style
-from rangebound.staircase import Staircase
+from rangebound.values import arguments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

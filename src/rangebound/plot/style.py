@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rangebound import arguments
 from rangebound.accounting.event import A_MECHANISM, PRIVATE, Private
-from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.errors import ArgumentError
-from rangebound.extras import need
-from rangebound.finite import Table
-from rangebound.mechanism import Mechanism, describe
-from rangebound.remapping import Remapped
-from rangebound.staircase import Staircase
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+from rangebound.mechanisms.finite import Table
+from rangebound.mechanisms.mechanism import Mechanism, describe
+from rangebound.mechanisms.remapping import Remapped
+from rangebound.mechanisms.staircase import Staircase
+from rangebound.values import arguments
+from rangebound.values.extras import need
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

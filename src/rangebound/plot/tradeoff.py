@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.accounting.event import PRIVATE
 from rangebound.errors import ArgumentError
 from rangebound.plot import style
-from rangebound.risk import AttackRisk
+from rangebound.privacy.risk import AttackRisk
+from rangebound.values import arguments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.plot import style
+from rangebound.values import arguments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

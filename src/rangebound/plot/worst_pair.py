@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.accounting.event import A_MECHANISM, PRIVATE, Private, before_remap
-from rangebound.discrete_laplace import DiscreteLaplace
-from rangebound.finite import Table
-from rangebound.finite.pair_numbers import neighbours, stick_at
-from rangebound.finite.pair_numbers import worst_pair as worst_inputs
-from rangebound.finite.weights import exponential
-from rangebound.mechanism import Mechanism
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+from rangebound.mechanisms.finite import Table
+from rangebound.mechanisms.finite.pair_numbers import neighbours, stick_at
+from rangebound.mechanisms.finite.pair_numbers import worst_pair as worst_inputs
+from rangebound.mechanisms.finite.weights import exponential
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.mechanisms.staircase import Staircase
 from rangebound.plot import style
 from rangebound.plot.guarantee import sweep
-from rangebound.privacy import hockey_stick, renyi, worst_delta, worst_loss
-from rangebound.staircase import Staircase
-from rangebound.support import Interval, Union
+from rangebound.privacy.pairs.divergences import hockey_stick, renyi
+from rangebound.privacy.worst import worst_delta, worst_loss
+from rangebound.values import arguments
+from rangebound.values.support import Interval, Union
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError
+from rangebound.values import arguments
 
 
 class Notion(enum.Enum):

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from rangebound.ball import Ball, ball, refine, up
-from rangebound.law.shape import UNBOUNDED_SHAPE
+from rangebound.laws.shape import UNBOUNDED_SHAPE
 from rangebound.privacy.pairs.exact import Mapped, family, mapped
 from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.supremum import by_windows
 from rangebound.privacy.windows.gaussian_hockey_stick import loss_bounds
 from rangebound.privacy.windows.gaussian_laws import Laws
+from rangebound.values.ball import Ball, ball, refine, up
 
 _FEW = 8  # lines that are all evaluated
 

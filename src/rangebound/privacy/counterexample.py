@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from flint import ctx
 
-from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
-from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.closed_forms import delta_on, loss_on
 from rangebound.privacy.neighbours import neighbours, pair_at
@@ -25,7 +24,8 @@ from rangebound.privacy.setting import Setting, mirrored
 from rangebound.privacy.supremum import by_windows, enclosed, tasks
 from rangebound.privacy.windows.gaussian_hockey_stick import stick_of_pair
 from rangebound.privacy.windows.gaussian_laws import Laws
-from rangebound.roots import bracket, falling_root
+from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up
+from rangebound.values.roots import bracket, falling_root
 
 
 class Counterexample(NamedTuple):

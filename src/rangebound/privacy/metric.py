@@ -16,9 +16,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from rangebound.ball import INFINITY, PRECISIONS, Ball, ball, down, largest, precision, refine, up
-from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
 from rangebound.privacy.counterexample import pair_loss
 from rangebound.privacy.pairs.exact import (
     Mapped,
@@ -29,6 +28,7 @@ from rangebound.privacy.pairs.exact import (
     family,
 )
 from rangebound.privacy.setting import Setting
+from rangebound.values.ball import INFINITY, PRECISIONS, Ball, ball, down, largest, precision, refine, up
 
 _STEPS = (0, 2, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40)  # powers of 1/2: distances of a pair in scales
 _PLACES = 8  # examined for a counterexample, the steepest first

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from rangebound.numeric import rounded_down, rounded_up
 from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.setting import Setting
-from rangebound.support import Interval, Union
+from rangebound.values.numeric import rounded_down, rounded_up
+from rangebound.values.support import Interval, Union
 
 
 def pair_at(side: Setting, setting: Setting, line: SearchLine, position: float) -> tuple[float, float]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from rangebound.ball import Ball, ball, refine
-from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.counterexample import finite_pair
 from rangebound.privacy.pairs.exact import family, stick
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.worst import worst_delta
+from rangebound.values.ball import Ball, ball, refine
 
 _NEAR = 1e-9  # relative: how far below the supremum a pair at finite answers may be, where only a limit attains it
 

@@ -12,9 +12,8 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from rangebound.ball import PRECISIONS, Ball, ball, precision
 from rangebound.errors import CertificateInvalid
-from rangebound.law.shape import UNBOUNDED_SHAPE
+from rangebound.laws.shape import UNBOUNDED_SHAPE
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.closed_forms import loss_is_pinned, loss_values
 from rangebound.privacy.counterexample import excess
@@ -26,6 +25,7 @@ from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.supremum import tasks
 from rangebound.privacy.windows import gaussian_worst, laplace_windows
+from rangebound.values.ball import PRECISIONS, Ball, ball, precision
 
 
 class Theorem(enum.Enum):

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
-from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
 from rangebound.privacy.search.positions import SearchLine, lines
-from rangebound.support import Interval, Union
+from rangebound.values.support import Interval, Union
 
 
 @dataclass(frozen=True)

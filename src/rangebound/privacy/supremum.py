@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rangebound.ball import PRECISIONS, precision
-from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
 from rangebound.privacy.search.branch_and_bound import DECIDING, Found, enclose
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.windows import gaussian_worst, laplace_rounded, laplace_windows
+from rangebound.values.ball import PRECISIONS, precision
 
 Make = Callable[[Noise, Shape], Any]
 

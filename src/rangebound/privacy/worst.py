@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rangebound.ball import PRECISIONS, Ball, ball, down, precision, refine, up
-from rangebound.law.shape import UNBOUNDED_SHAPE
+from rangebound.laws.shape import UNBOUNDED_SHAPE
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.closed_forms import delta_on, loss_is_pinned, loss_on, loss_values, lossy_pairs
 from rangebound.privacy.counterexample import find_counterexample, pair_epsilon, pair_loss
@@ -29,6 +28,7 @@ from rangebound.privacy.search.rounded_lattice import rounded_top
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.supremum import Make, by_windows, enclosed, tasks
 from rangebound.privacy.unions import laplace_union
+from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 
 # Beyond these the answer of the limit is given, which is on the safe side.
 _LARGEST_EPSILON, _LARGEST_ORDER = 1e6, 1e8

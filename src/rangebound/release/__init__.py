@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rangebound.extras import need
+from rangebound.values.extras import need
 
 need("clarabel", "duckdb", "pydantic", "sqlglot")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rangebound import arguments
 from rangebound.ledger.book import Ledger
 from rangebound.release.output.answer import Answer
 from rangebound.release.plan.asking.translation import translate
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan_approval import demand_plan_approval, needs_approval
 from rangebound.release.run import Progress, engine_of, release
+from rangebound.values import arguments
 
 
 @arguments.guided

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError, BudgetExceeded, EngineError, PlanError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import AnyCost
@@ -26,6 +25,7 @@ from rangebound.release.sql.aggregate import aggregated, compiled, rehearse_stat
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.view import view
 from rangebound.sampling.entropy import secure_bits
+from rangebound.values import arguments
 
 Progress = Callable[[str], None]
 

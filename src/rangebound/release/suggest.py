@@ -16,7 +16,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError, plain
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.record import Record
@@ -38,6 +37,7 @@ from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.owners import Conditions, owners_by_size, owners_by_value
 from rangebound.release.sql.view import view
 from rangebound.sampling.entropy import secure_bits
+from rangebound.values import arguments
 
 REACH = Fraction(19, 20)
 """What part of the owners is to keep all rows, or all groups."""

@@ -1,6 +1,6 @@
 """Sampling: secure random words, and the exact draw of a published number.
 
-What is published is the ideal law of `rangebound.law` rounded to a public lattice; `docs/sampling.md` tells how, and
+What is published is the ideal law of `rangebound.laws` rounded to a public lattice; `docs/sampling.md` tells how, and
 proves it.
 """
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.kernels import warn_of_slow_path
-from rangebound.query import Query
 from rangebound.sampling.entropy import SECURE, Words, WordSource
 from rangebound.sampling.sampler import CHUNK
+from rangebound.values.kernels import warn_of_slow_path
+from rangebound.values.query import Query
 
 try:
     from rangebound.sampling import _kernel

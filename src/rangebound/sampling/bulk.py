@@ -11,11 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.progress_line import is_shown
-from rangebound.query import Query
 from rangebound.sampling.entropy import SECURE, Words, WordSource
+from rangebound.values import arguments
+from rangebound.values.progress_line import is_shown
+from rangebound.values.query import Query
 
 Floats = npt.NDArray[np.float64]
 

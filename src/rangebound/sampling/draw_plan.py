@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
 from rangebound.sampling.lattice import Lattice
-from rangebound.support import Interval, Union
+from rangebound.values.support import Interval, Union
 
 MARGIN = 2.0**-42  # in scales; derived in docs/sampling.md
 ROUNDING = 2.0**-50  # some roundings of doubles

@@ -17,11 +17,11 @@ from fractions import Fraction
 
 from flint import arb, fmpz
 
-from rangebound.ball import Ball, ball, precision
-from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
 from rangebound.sampling.entropy import WordSource
 from rangebound.sampling.lattice import Lattice
+from rangebound.values.ball import Ball, ball, precision
 
 _BITS = 128
 _LARGEST = sys.float_info.max

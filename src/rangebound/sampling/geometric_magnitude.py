@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from flint import arb, fmpq
 
-from rangebound.ball import Ball, precision
+from rangebound.values.ball import Ball, precision
 
 Bits = Callable[[int], int]
 

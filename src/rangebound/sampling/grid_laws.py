@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
 from rangebound.sampling.draw_plan import MARGIN, ROUNDING, DrawPlan, largest
 from rangebound.sampling.entropy import Words
 from rangebound.sampling.inversion import inverted, uniform

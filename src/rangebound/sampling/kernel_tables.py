@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, arb_mat
 
-from rangebound.ball import Ball, ball, precision
+from rangebound.values.ball import Ball, ball, precision
 
 DEGREE = 7
 POWER_CELLS = LOG_CELLS = INVERSE_CELLS = 16

@@ -12,10 +12,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError
-from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
+from rangebound.values import arguments
 
 _FINENESS = 20  # a default step is at most 2^-20 of the scale
 _EXACT = 2**53

@@ -11,17 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
-from rangebound.kernels import warn_of_slow_path
-from rangebound.law import Shape
-from rangebound.law.shape import UNBOUNDED_SHAPE
-from rangebound.noise import Curve, Noise
-from rangebound.numeric import rounded_up
-from rangebound.query import Query
+from rangebound.laws.family import Curve, Noise
+from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
 from rangebound.sampling import gaussian_tail, grid_laws, inversion, truncation
 from rangebound.sampling.draw_plan import NEAR, DrawFamily, DrawPlan, farthest, largest, plan
 from rangebound.sampling.entropy import SECURE, Words, WordSource
 from rangebound.sampling.fallback import Fallback
 from rangebound.sampling.lattice import Lattice, default_lattice, lattice_of
+from rangebound.values.kernels import warn_of_slow_path
+from rangebound.values.numeric import rounded_up
+from rangebound.values.query import Query
 
 try:
     from rangebound.sampling import _kernel

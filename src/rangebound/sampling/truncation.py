@@ -12,13 +12,13 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.law import Shape
-from rangebound.noise import Noise
-from rangebound.numeric import log_sum
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
 from rangebound.sampling.draw_plan import MARGIN, RARE, ROUNDING, gaps, steps_to_the_unit
 from rangebound.sampling.entropy import Words
 from rangebound.sampling.inversion import uniform
 from rangebound.sampling.lattice import Lattice
+from rangebound.values.numeric import log_sum
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

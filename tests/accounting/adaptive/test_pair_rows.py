@@ -12,10 +12,10 @@ from rangebound.accounting.adaptive.curve_rows import SampledRows
 from rangebound.accounting.adaptive.kernel_cover import Kernels, cover
 from rangebound.accounting.adaptive.pair_rows import pair_rows
 from rangebound.accounting.pld import step_profile
-from rangebound.ball import ball, precision
 from rangebound.privacy.pair_profile import pair_profile
+from rangebound.values.ball import ball, precision
 from tests.accounting.mechanisms import short
-from tests.risk.closed_forms import table
+from tests.privacy.risk.closed_forms import table
 
 INF = math.inf
 LAPLACE, GAUSSIAN = rb.Laplace, rb.Gaussian

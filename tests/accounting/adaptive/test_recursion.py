@@ -14,11 +14,11 @@ from rangebound.accounting.adaptive import adaptive_accountant, table_rows
 from rangebound.accounting.adaptive.kernel_cover import Kernels, cover
 from rangebound.accounting.adaptive.pair_rows import pair_rows
 from rangebound.accounting.adaptive.recursion import Adversary, AdversaryValues, make_step
-from rangebound.ball import precision
-from rangebound.finite import TOTAL
-from rangebound.finite.pair_numbers import InputPairs, neighbours
+from rangebound.mechanisms.finite import TOTAL
+from rangebound.mechanisms.finite.pair_numbers import InputPairs, neighbours
 from rangebound.privacy.pair_profile import pair_profile
-from tests.finite.random_tables import random_table
+from rangebound.values.ball import precision
+from tests.mechanisms.finite.random_tables import random_table
 
 
 def law(*weights):

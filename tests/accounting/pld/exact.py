@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from flint import arb
 
-from rangebound.ball import precision
+from rangebound.values.ball import precision
 
 BITS = 700
 

@@ -9,7 +9,8 @@ import pytest
 import rangebound as rb
 from rangebound.accounting import MechanismEvent, SampledEvent
 from rangebound.accounting.pld import discretization, step_profile
-from rangebound.ball import ball, precision
+from rangebound.privacy.worst import worst_delta
+from rangebound.values.ball import ball, precision
 from tests.accounting.mechanisms import free, gaussian, short
 
 GRID = rb.Grid(step=0.5, within=rb.Interval(0, 4))
@@ -103,7 +104,7 @@ def test_the_row_of_positions_is_above_the_exact_profile_and_close(width, sensit
     largest = m.delta(0.0)
     for share in np.linspace(0.0, 0.99, 12):
         epsilon = float(share * m.epsilon())
-        exact = rb.privacy.worst_delta(m.setting, epsilon)
+        exact = worst_delta(m.setting, epsilon)
         assert row(epsilon) >= exact.lower
         assert row(epsilon) <= exact.upper + 1e-4 * largest
 

@@ -9,7 +9,7 @@ import rangebound as rb
 from rangebound.accounting import ComposedEvent, FixedBatchEvent, MechanismEvent
 from rangebound.accounting.pld import accountant, fixed_batch_run, step_profile
 from rangebound.accounting.pld.fixed_batch_profile import fixed_batch, opposed
-from rangebound.ball import ball, precision
+from rangebound.values.ball import ball, precision
 
 
 def gaussian(scale):

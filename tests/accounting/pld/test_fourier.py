@@ -13,7 +13,7 @@ from rangebound.accounting.pld.circular_sum import circular_sum
 from rangebound.accounting.pld.cumulants import PLDComposition, tilt_for_delta, tilt_for_epsilon
 from rangebound.accounting.pld.discretization import DiscretePLD
 from rangebound.accounting.pld.fourier import ComposedPLD
-from rangebound.ball import precision
+from rangebound.values.ball import precision
 
 
 def random_pld(seed, size, step, infinite=0.0):

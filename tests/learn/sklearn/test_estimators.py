@@ -17,7 +17,6 @@ from sklearn.datasets import load_iris
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rangebound as rb
-from rangebound.gdp import largest_mu
 from rangebound.learn.sklearn import (
     PCA,
     GaussianNB,
@@ -35,6 +34,7 @@ from rangebound.learn.sklearn import (
 from rangebound.learn.sklearn.class_labels import labelled, targets
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import GaussianFilter
+from rangebound.privacy.gdp import largest_mu
 
 # Of each kind: settings that are right for features in [0, 10], and the names of what a fit publishes.
 STATISTICS: dict[Any, tuple[dict[str, Any], tuple[str, ...]]] = {

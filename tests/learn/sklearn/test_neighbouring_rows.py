@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.gdp import largest_mu
 from rangebound.learn.sklearn import (
     PCA,
     KMeans,
@@ -26,6 +25,7 @@ from rangebound.learn.sklearn import (
     row_sums,
 )
 from rangebound.learn.sklearn.row_sums import QUANTA
+from rangebound.privacy.gdp import largest_mu
 
 CLASSES, TARGETS = {"classes": [0, 1, 2]}, {"target_bounds": (-1.0, 2.0)}
 # Settings at their limits, and usual ones.

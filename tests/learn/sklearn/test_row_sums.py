@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, norm
 
-from rangebound.gdp import is_private
 from rangebound.learn.sklearn import row_sums
 from rangebound.learn.sklearn.clusters import squared_distances
 from rangebound.learn.sklearn.logistic_regression import gradient_rows, gradients
 from rangebound.learn.sklearn.row_sums import QUANTA
+from rangebound.privacy.gdp import is_private
 
 
 def squared(whole: Any) -> int:

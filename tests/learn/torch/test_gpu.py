@@ -10,7 +10,7 @@ import rangebound as rb
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
-from rangebound.bounding import Bounding
+from rangebound.laws.boundings import Bounding
 from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiWatcher
 from rangebound.learn.torch.gradients.clamped import blocked, clamped_products
 from rangebound.learn.torch.gradients.per_example import clipped_sum

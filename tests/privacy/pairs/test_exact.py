@@ -9,12 +9,12 @@ import pytest
 from flint import arb
 
 import rangebound as rb
-from rangebound.ball import ball, precision, span, taylor, value_of
 from rangebound.errors import RangeboundError
-from rangebound.law import Shape
+from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.divergences import renyi_formula, stick_formula
 from rangebound.privacy.pairs.exact import Mapped, Truncated, TruncatedGaussian, family
 from rangebound.privacy.pairs.integrals import Integrals
+from rangebound.values.ball import ball, precision, span, taylor, value_of
 from tests.crosscheck.compare import agree
 from tests.crosscheck.oracle import oracle
 from tests.matrix.cells import ALLOWED, Cell, places

@@ -9,11 +9,11 @@ import pytest
 from flint import arb_series
 
 import rangebound as rb
-from rangebound.ball import ball, down, is_taylor, precision, span, taylor, up, value_of
-from rangebound.law import Shape
+from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.exact import family, stick
 from rangebound.privacy.pairs.exponential_family import Tilted
 from rangebound.privacy.pairs.integrals import Integrals, Plain
+from rangebound.values.ball import ball, down, is_taylor, precision, span, taylor, up, value_of
 
 INF = math.inf
 

@@ -12,10 +12,10 @@ import scipy.special
 from flint import arb
 
 import rangebound as rb
-from rangebound.ball import ball, down, precision, span, taylor, up
 from rangebound.privacy.pairs.lattice_sums import Theta
 from rangebound.privacy.search.endless_lattice import Threshold, renyi_ceiling, stick_ceiling
 from rangebound.privacy.worst import worst_delta, worst_loss, worst_renyi
+from rangebound.values.ball import ball, down, precision, span, taylor, up
 from tests.matrix.deadline import deadline
 
 INF = math.inf

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.ball import PRECISIONS, ball, down, precision, up
-from rangebound.law import Shape
+from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.truncated_laplace_grid import TruncatedLaplaceGrid
 from rangebound.privacy.search.branch_and_bound import Found, climb, enclose
 from rangebound.privacy.search.cell_bound import Task, bound
@@ -17,6 +16,7 @@ from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss
 from rangebound.privacy.search.positions import SearchLine, lines
 from rangebound.privacy.search.renyi_objective import Renyi
+from rangebound.values.ball import PRECISIONS, ball, down, precision, up
 from tests.matrix.cells import ALLOWED, Cell
 
 INF = math.inf

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.ball import ball, precision, taylor, value_of
-from rangebound.law import Shape
+from rangebound.laws.shape import Shape
 from rangebound.privacy.counterexample import breaks
 from rangebound.privacy.neighbours import neighbours
 from rangebound.privacy.pairs.exact import family
@@ -19,6 +18,7 @@ from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.loss_objective import Loss
 from rangebound.privacy.supremum import tasks
 from rangebound.privacy.worst import worst_delta, worst_epsilon, worst_loss, worst_renyi
+from rangebound.values.ball import ball, precision, taylor, value_of
 from tests.crosscheck.oracle import oracle
 from tests.matrix.brute import loss, scan
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import scipy.special
 
-from rangebound.ball import ball, down, precision, up
-from rangebound.law import Shape
-from rangebound.noise import Gaussian
+from rangebound.laws.gaussian import Gaussian
+from rangebound.laws.shape import Shape
 from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss
 from rangebound.privacy.windows import gaussian_hockey_stick as tested
@@ -17,6 +16,7 @@ from rangebound.privacy.windows import gaussian_laws
 from rangebound.privacy.windows.gaussian_hockey_stick import loss_bounds, stick, stick_of_pair
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.privacy.windows.gaussian_windows import windows_of
+from rangebound.values.ball import ball, down, precision, up
 
 UNION = Shape(spans=((0.0, 0.3), (0.35, 0.5), (1.1, 3.0)), normalised=True)
 GRID = Shape(points=(0.0, 0.2, 0.5, 0.55, 1.5, 3.0), normalised=True)

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.ball import ball, down, precision, up
-from rangebound.law import Shape
-from rangebound.noise import Gaussian
+from rangebound.laws.gaussian import Gaussian
+from rangebound.laws.shape import Shape
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.renyi_objective import Renyi
@@ -21,7 +20,8 @@ from rangebound.privacy.windows import gaussian_worst as tested
 from rangebound.privacy.windows.gaussian_rounded import _GaussianCells, rounded_renyi
 from rangebound.privacy.windows.gaussian_windows import windows_of
 from rangebound.privacy.windows.gaussian_worst import enclosed
-from rangebound.support import Interval, Union
+from rangebound.values.ball import ball, down, precision, up
+from rangebound.values.support import Interval, Union
 
 INF = math.inf
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.ball import INFINITY, ball, down, precision, up
-from rangebound.noise import TruncatedLaplacian
+from rangebound.laws.truncated_laplacian import TruncatedLaplacian
 from rangebound.privacy.pairs.mapped import Mapped
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.loss_objective import Loss
@@ -19,6 +18,7 @@ from rangebound.privacy.windows import laplace_rounded
 from rangebound.privacy.windows.discs import exactly
 from rangebound.privacy.windows.laplace_rounded import clipped, enclosed
 from rangebound.privacy.windows.segments import windows_of
+from rangebound.values.ball import INFINITY, ball, down, precision, up
 
 INF = math.inf
 

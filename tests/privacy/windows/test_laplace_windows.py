@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.ball import ball, down, precision
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss
@@ -16,6 +15,7 @@ from rangebound.privacy.windows import laplace_windows, segments
 from rangebound.privacy.windows.discs import Discs, exactly
 from rangebound.privacy.windows.laplace_windows import enclosed
 from rangebound.privacy.worst import worst_delta
+from rangebound.values.ball import ball, down, precision
 from tests.crosscheck.oracle import oracle
 from tests.privacy.unions.test_long_unions import union
 

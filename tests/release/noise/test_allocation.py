@@ -7,14 +7,14 @@ from fractions import Fraction
 
 import pytest
 
-from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.ledger.amount import promised
 from rangebound.ledger.rule import Cost
-from rangebound.numeric import rounded_down
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.release.noise.allocation import LossForm, Request, is_within, split_gaussian
 from rangebound.release.noise.joint_loss import added_up
 from rangebound.release.prepare import allocations
-from rangebound.support import Interval
+from rangebound.values.numeric import rounded_down
+from rangebound.values.support import Interval
 from tests.release.output.asked import asked
 from tests.release.pair_loss import of_pure, profile
 from tests.release.plans import SUPPORTED

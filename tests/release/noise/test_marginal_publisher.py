@@ -29,7 +29,7 @@ from rangebound.release.plan.workloads import hidden_groupings, workloads
 from rangebound.release.prepare import allocations, answers, budget_split, prepare, prepared
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.sampling.entropy import secure_bits
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 from tests.release.noise.refusals import refusal
 from tests.release.output.asked import asked, released
 from tests.release.output.test_certificate_fields import refuses

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rangebound.noise import Laplace
+from rangebound.laws.laplace import Laplace
 from rangebound.release.noise import moment_intervals as own
 from rangebound.release.noise.draw import AddedNoise, Reading
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from rangebound.noise import Gaussian, Laplace
+from rangebound.laws.gaussian import Gaussian
+from rangebound.laws.laplace import Laplace
 from rangebound.release.noise.draw import AddedNoise
 from rangebound.release.noise.ratio_interval import _tail, ratio_interval
 from tests.thinning import crossed

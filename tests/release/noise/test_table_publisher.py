@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from rangebound.errors import ArgumentError, PlanError
-from rangebound.finite import TOTAL, Table, cells
+from rangebound.mechanisms.finite import TOTAL, Table, cells
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.table_publisher import best_table
 from rangebound.sampling.entropy import secure_bits
-from rangebound.support import Interval, Union
+from rangebound.values.support import Interval, Union
 from tests.release.noise.refusals import refusal
 from tests.thinning import crossed
 

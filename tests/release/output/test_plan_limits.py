@@ -11,7 +11,7 @@ from rangebound.release.output.forecast import COLUMNS
 from rangebound.release.output.plan_limits import LimitedMean, _proved, limit_problem, plan_limits
 from rangebound.release.plan.kinds.kind import OneCoordinate
 from rangebound.release.prepare import prepare
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 from tests.release.output.asked import asked
 from tests.thinning import crossed
 

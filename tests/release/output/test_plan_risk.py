@@ -4,7 +4,7 @@ import math
 
 import pandas
 
-from rangebound.gdp import delta_of_mu
+from rangebound.privacy.gdp import delta_of_mu
 from rangebound.release import explain, parse_plan
 from rangebound.release import release as release_table
 from rangebound.release.output.plan_risk import account_profile, plan_odds, plan_risk

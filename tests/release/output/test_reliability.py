@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.errors import PlanError
-from rangebound.noise import Gaussian, Laplace
+from rangebound.laws.gaussian import Gaussian
+from rangebound.laws.laplace import Laplace
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.release import check_certificate
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Cell
@@ -22,7 +23,7 @@ from rangebound.release.output.reliability import biases, is_unreliable
 from rangebound.release.output.report import report
 from rangebound.release.plan.unit import Unit
 from rangebound.sampling.entropy import secure_bits
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 from tests.release.output.asked import asked, released
 from tests.release.plans import WAIT
 

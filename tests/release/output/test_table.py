@@ -14,7 +14,7 @@ import pytest
 from rangebound.release import explain
 from rangebound.release.output.rendering import FACTS, shown
 from rangebound.release.output.report import report
-from rangebound.serial import plain_text, spreadsheet_cell
+from rangebound.values.serial import plain_text, spreadsheet_cell
 from tests.release.output.asked import asked, forms, released
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rangebound.calibration import calibrate
 from rangebound.errors import CertificateInvalid
+from rangebound.mechanisms.calibration import calibrate
 from rangebound.release import Release, check_certificate, make_plan, release
 from rangebound.release.noise import publishers
 from rangebound.release.output.table import sha256

@@ -14,7 +14,7 @@ import pytest
 from rangebound.errors import ArgumentError, MissingExtra
 from rangebound.release.output import workbook as module
 from rangebound.release.output.workbook import notes_of, workbook
-from rangebound.serial import plain_text, workbook_text
+from rangebound.values.serial import plain_text, workbook_text
 from tests.release.output.asked import asked, released
 
 HOSTILE = ["=1+1", "+1", "-2+3", "@SUM(A1)", "=cmd|' /C calc'!A0", "http://a.b", "12", "2025-01-31", "\tx", "_x0041_"]

@@ -20,7 +20,7 @@ from rangebound.accounting.adaptive.recursion import TILTS, Adversary, Floats, P
 from rangebound.accounting.event import Event, MechanismEvent, Private, SampledEvent, SingleEvent, steps
 from rangebound.accounting.pld import discretization, step_profile
 from rangebound.accounting.pld.discretization import spacing
-from rangebound.ball import precision
+from rangebound.values.ball import precision
 
 _FINE, _COARSE = 64.0, 5.0  # points of the grid to a typical loss
 _WORK = 2e10  # multiplications that are worth it: about three seconds

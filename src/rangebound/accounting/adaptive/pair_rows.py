@@ -19,11 +19,11 @@ import numpy.typing as npt
 from rangebound.accounting.adaptive.curve_rows import Curve, PairRows
 from rangebound.accounting.adaptive.table_rows import rows_of_grid, rows_of_table
 from rangebound.accounting.event import Private
-from rangebound.finite import Table
-from rangebound.mechanism import Mechanism
-from rangebound.privacy import Setting
+from rangebound.mechanisms.finite import Table
+from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.search.positions import SearchLine
-from rangebound.support import Grid
+from rangebound.privacy.setting import Setting
+from rangebound.values.support import Grid
 
 Floats = npt.NDArray[np.float64]
 

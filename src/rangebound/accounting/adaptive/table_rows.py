@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.accounting.adaptive.curve_rows import Curve, PairRows
-from rangebound.bounding import TRUNCATE
-from rangebound.finite import TOTAL, Table
-from rangebound.finite.pair_numbers import neighbours, worst_ratio
-from rangebound.mechanism import Mechanism
-from rangebound.support import Grid
+from rangebound.laws.boundings import TRUNCATE
+from rangebound.mechanisms.finite import TOTAL, Table
+from rangebound.mechanisms.finite.pair_numbers import neighbours, worst_ratio
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.values.support import Grid
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]

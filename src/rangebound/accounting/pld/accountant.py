@@ -10,15 +10,15 @@ import math
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
 
-from rangebound import arguments
 from rangebound.accounting.event import AllocatedEvent, Event, MechanismEvent, SampledEvent, SingleEvent, steps
 from rangebound.accounting.pld import discretization, step_profile
 from rangebound.accounting.pld.cumulants import PLDComposition, tilt_for_delta, tilt_for_epsilon
 from rangebound.accounting.pld.fixed_batch_run import fixed_batch_run
 from rangebound.accounting.pld.fourier import ComposedPLD
-from rangebound.ball import Ball, ball, down, precision, span, up
-from rangebound.enclosure import Enclosure
-from rangebound.roots import falling_bracket
+from rangebound.values import arguments
+from rangebound.values.ball import Ball, ball, down, precision, span, up
+from rangebound.values.enclosure import Enclosure
+from rangebound.values.roots import falling_bracket
 
 _TAIL, _LAST_TAIL, _LEAST = 1e-25, 1e-270, 1e-290
 _MOST_BINS = 2.0**21

@@ -22,8 +22,8 @@ import numpy as np
 
 from rangebound.accounting.pld.lognormal_sum import lognormal_sum, running_sums
 from rangebound.accounting.pld.step_profile import Profile
-from rangebound.ball import Ball, ball, precision, up
-from rangebound.mechanism import Mechanism
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.values.ball import Ball, ball, precision, up
 
 _LARGEST = 15.0  # mu: beyond, the numbers of an epoch are too large for doubles
 _SMALLEST = 1e-9  # mu: below, the points of an epoch are too near to each other, and a larger mu leaks no less

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from rangebound.accounting.pld.circular_sum import UNIT
 from rangebound.accounting.pld.discretization import DiscretePLD
-from rangebound.ball import Ball, ball, down, precision, up
-from rangebound.roots import boundary
+from rangebound.values.ball import Ball, ball, down, precision, up
+from rangebound.values.roots import boundary
 
 Floats = npt.NDArray[np.float64]
 

@@ -23,8 +23,8 @@ from rangebound.accounting.event import AllocatedEvent, FixedBatchEvent, Mechani
 from rangebound.accounting.pld import step_profile
 from rangebound.accounting.pld.allocation_profile import allocated
 from rangebound.accounting.pld.fixed_batch_profile import fixed_batch, opposed
-from rangebound.ball import Ball, ball, down, precision, up
-from rangebound.mechanism import Mechanism
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.values.ball import Ball, ball, down, precision, up
 
 Floats = npt.NDArray[np.float64]
 Point = tuple[Ball, Ball]  # x = e^epsilon, and the profile there or a bound on it

@@ -32,8 +32,8 @@ epsilon over v = -u in long runs. `fixed_batch_run` has a bound on many steps th
 from __future__ import annotations
 
 from rangebound.accounting.pld.step_profile import Profile, worst
-from rangebound.ball import Ball, ball, down, hull, up
-from rangebound.mechanism import Mechanism
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.values.ball import Ball, ball, down, hull, up
 
 
 def fixed_batch(mechanism: Mechanism, rate: float) -> Profile:

@@ -49,8 +49,8 @@ from rangebound.accounting.pld import discretization, step_profile
 from rangebound.accounting.pld.cumulants import PLDComposition
 from rangebound.accounting.pld.discretization import DiscretePLD
 from rangebound.accounting.pld.fixed_batch_profile import opposed
-from rangebound.ball import Ball, ball, precision
-from rangebound.mechanism import Mechanism
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.values.ball import Ball, ball, precision
 
 Floats = npt.NDArray[np.float64]
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from rangebound.accounting.pld.circular_sum import UNIT, circular_sum, norm
 from rangebound.accounting.pld.cumulants import PLDComposition
-from rangebound.ball import ball, down, precision, up
+from rangebound.values.ball import ball, down, precision, up
 
 Floats = npt.NDArray[np.float64]
 

@@ -23,7 +23,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.ball import Ball, ball, precision, up
+from rangebound.values.ball import Ball, ball, precision, up
 
 Floats = npt.NDArray[np.float64]
 

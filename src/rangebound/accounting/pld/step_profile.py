@@ -17,21 +17,21 @@ from functools import lru_cache, partial, singledispatch
 import numpy as np
 
 from rangebound.accounting.event import Private
-from rangebound.ball import Ball, ball, down, hull, precision, up
-from rangebound.bounding import TRUNCATE, UNBOUNDED
-from rangebound.discrete_laplace import DiscreteLaplace
-from rangebound.finite import Table
-from rangebound.finite.pair_numbers import input_profile, neighbours, stick_at, worst_pair
-from rangebound.finite.profile_hull import ProfileHull, profile_hull
-from rangebound.finite.weights import exponential
-from rangebound.mechanism import Mechanism
-from rangebound.privacy import Worst, worst_delta, worst_epsilon, worst_loss
+from rangebound.laws.boundings import TRUNCATE, UNBOUNDED
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+from rangebound.mechanisms.finite import Table
+from rangebound.mechanisms.finite.pair_numbers import input_profile, neighbours, stick_at, worst_pair
+from rangebound.mechanisms.finite.profile_hull import ProfileHull, profile_hull
+from rangebound.mechanisms.finite.weights import exponential
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.mechanisms.staircase import Staircase
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.counterexample import finite_pair
 from rangebound.privacy.pair_profile import pair_profile
-from rangebound.risk import mirrored
-from rangebound.staircase import Staircase
-from rangebound.support import Interval
+from rangebound.privacy.risk import mirrored
+from rangebound.privacy.worst import Worst, worst_delta, worst_epsilon, worst_loss
+from rangebound.values.ball import Ball, ball, down, hull, precision, up
+from rangebound.values.support import Interval
 
 BITS = 192
 _MARGIN = 1e-12  # of the array route: far above the round-off of its dozen operations

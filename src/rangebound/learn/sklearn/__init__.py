@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rangebound.extras import need
+from rangebound.values.extras import need
 
 need("sklearn")
 

@@ -12,10 +12,10 @@ from typing import NoReturn, Self
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost
+from rangebound.values import arguments
 
 Floats = npt.NDArray[np.float64]
 Released = dict[str, Floats]

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from rangebound import arguments
 from rangebound.learn.sklearn import row_sums, statistics
 from rangebound.learn.sklearn.class_labels import target_ends, targets
 from rangebound.learn.sklearn.private_estimator import RowSumEstimator
+from rangebound.values import arguments
 
 Floats = npt.NDArray[np.float64]
 

@@ -12,12 +12,12 @@ import numpy.typing as npt
 from scipy.special import exp2
 from sklearn.utils.validation import check_is_fitted
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.learn.sklearn import row_sums, statistics
 from rangebound.learn.sklearn.class_labels import labelled
 from rangebound.learn.sklearn.private_estimator import RowSumEstimator
 from rangebound.learn.sklearn.scored_classifier import ScoredClassifier
+from rangebound.values import arguments
 
 Floats = npt.NDArray[np.float64]
 

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from rangebound import arguments
 from rangebound.learn.sklearn import statistics
 from rangebound.learn.sklearn.class_labels import labelled
 from rangebound.learn.sklearn.private_estimator import StatisticsEstimator
 from rangebound.learn.sklearn.scored_classifier import ScoredClassifier
+from rangebound.values import arguments
 
 Floats = npt.NDArray[np.float64]
 

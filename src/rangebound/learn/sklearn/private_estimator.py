@@ -15,12 +15,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from rangebound import arguments
-from rangebound.bounding import TRUNCATE, Bounding
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.laws.boundings import TRUNCATE, Bounding
+from rangebound.laws.family import Noise
+from rangebound.laws.laplace import Laplace
 from rangebound.learn.sklearn import row_sums, statistics
 from rangebound.learn.sklearn.budget import LedgerBudget, Released, spend
-from rangebound.noise import Laplace, Noise
+from rangebound.values import arguments
 
 Floats = npt.NDArray[np.float64]
 

@@ -12,9 +12,9 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
-from rangebound import arguments
 from rangebound.learn.sklearn import row_sums, statistics
 from rangebound.learn.sklearn.private_estimator import RowSumEstimator
+from rangebound.values import arguments
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -11,12 +11,12 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from rangebound import arguments
 from rangebound.learn.sklearn import row_sums, statistics
 from rangebound.learn.sklearn.budget import Released
 from rangebound.learn.sklearn.class_labels import labelled, target_ends, targets
 from rangebound.learn.sklearn.private_estimator import RowSumEstimator
 from rangebound.learn.sklearn.random_trees import RandomTrees, grown
+from rangebound.values import arguments
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -24,16 +24,16 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
-from rangebound.bounding import UNBOUNDED
 from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.gdp import largest_mu
+from rangebound.laws.boundings import UNBOUNDED
+from rangebound.laws.gaussian import Gaussian
 from rangebound.ledger.amount import promised
-from rangebound.mechanism import Mechanism
-from rangebound.noise import Gaussian
-from rangebound.numeric import root_down, rounded_up
-from rangebound.query import Query
-from rangebound.support import Interval
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.privacy.gdp import largest_mu
+from rangebound.values import arguments
+from rangebound.values.numeric import root_down, rounded_up
+from rangebound.values.query import Query
+from rangebound.values.support import Interval
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from rangebound import arguments
 from rangebound.learn.sklearn import statistics
 from rangebound.learn.sklearn.private_estimator import StatisticsEstimator
+from rangebound.values import arguments
 
 Floats = npt.NDArray[np.float64]
 

@@ -25,16 +25,18 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
-from rangebound.bounding import RECTIFY, TRUNCATE, Bounding
-from rangebound.calibration import calibrate
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.laws.boundings import RECTIFY, TRUNCATE, Bounding
+from rangebound.laws.families import FAMILIES
+from rangebound.laws.family import Noise
+from rangebound.laws.laplace import Laplace
 from rangebound.ledger.amount import promised
-from rangebound.mechanism import Mechanism
-from rangebound.noise import FAMILIES, Laplace, Noise
-from rangebound.numeric import rounded_down, rounded_up
-from rangebound.query import Query
-from rangebound.support import Interval
+from rangebound.mechanisms.calibration import calibrate
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.values import arguments
+from rangebound.values.numeric import rounded_down, rounded_up
+from rangebound.values.query import Query
+from rangebound.values.support import Interval
 
 Floats = npt.NDArray[np.float64]
 

@@ -10,7 +10,7 @@ engine.epsilon(delta=1e-6)
 
 from __future__ import annotations
 
-from rangebound.extras import need
+from rangebound.values.extras import need
 
 need("torch")
 

@@ -28,16 +28,16 @@ from fractions import Fraction
 
 import torch
 
-from rangebound import arguments
-from rangebound.bounding import UNBOUNDED
 from rangebound.errors import ArgumentError
+from rangebound.laws.boundings import UNBOUNDED
+from rangebound.laws.gaussian import Gaussian
 from rangebound.learn.torch.clipping_norm import Euclidean
 from rangebound.learn.torch.gradients.per_example import Criterion, measured_sum, shrink
-from rangebound.mechanism import Mechanism
-from rangebound.noise import Gaussian
-from rangebound.numeric import root_down, rounded_up
-from rangebound.query import Query
-from rangebound.support import Interval
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.values import arguments
+from rangebound.values.numeric import root_down, rounded_up
+from rangebound.values.query import Query
+from rangebound.values.support import Interval
 
 Tensors = dict[str, torch.Tensor]
 

@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError
+from rangebound.values import arguments
 
 _BITS = 17
 _SMALLEST, _LARGEST = 1e-30, 1e30  # so that the quantum and its inverse are ordinary floats

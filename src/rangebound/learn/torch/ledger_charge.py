@@ -9,10 +9,10 @@ from typing import Any
 
 import torch.distributed as dist
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.ledger import Ledger
 from rangebound.ledger.rule import AnyCost, RenyiFilter
+from rangebound.values import arguments
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,11 +11,11 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler, TensorDataset
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.batch_sampling import BatchSampling
 from rangebound.learn.torch.neighbouring_relation import Relation, named_relation
 from rangebound.sampling.entropy import SECURE
+from rangebound.values import arguments
 
 
 class PrivateLoader:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError
+from rangebound.values import arguments
 
 
 class Relation(enum.Enum):

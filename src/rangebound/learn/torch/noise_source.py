@@ -8,11 +8,11 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from rangebound import arguments
-from rangebound.bounding import QUANTIZE, RECTIFY, TRUNCATE
+from rangebound.laws.boundings import QUANTIZE, RECTIFY, TRUNCATE
 from rangebound.learn.torch.tensor_draw import release_in_place
-from rangebound.mechanism import Mechanism
+from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.sampling.lattice import default_lattice
+from rangebound.values import arguments
 
 _COARSER = 2.0**8  # than the lattice of a single release
 

@@ -17,7 +17,6 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch.nn.utils.parametrize import ParametrizationList
 
-from rangebound import arguments
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.adaptive_clipping import Adaptive, ClipController, tallied_sum
@@ -27,8 +26,9 @@ from rangebound.learn.torch.gradients.per_example import Criterion, clipped_sum,
 from rangebound.learn.torch.gradients.survey import survey
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.noise_source import NoiseSource
-from rangebound.mechanism import Mechanism
-from rangebound.numeric import rounded_up
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.values import arguments
+from rangebound.values.numeric import rounded_up
 
 Batch = tuple[torch.Tensor, torch.Tensor, npt.NDArray[np.int64]]
 Seen = Callable[[torch.Tensor, list[Batch], int], None]

@@ -10,10 +10,9 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader
 
-from rangebound import arguments
 from rangebound.accounting.event import repetitions
-from rangebound.bounding import UNBOUNDED, Bounding
 from rangebound.errors import ArgumentError
+from rangebound.laws.boundings import UNBOUNDED, Bounding
 from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
 from rangebound.learn.torch.accounts.noise_search import step_within
@@ -33,8 +32,9 @@ from rangebound.learn.torch.training_plan import plan_training
 from rangebound.learn.torch.training_progress import TrainingProgress
 from rangebound.ledger import Ledger
 from rangebound.ledger.rule import AnyCost
-from rangebound.risk import AttackRisk
-from rangebound.support import Support
+from rangebound.privacy.risk import AttackRisk
+from rangebound.values import arguments
+from rangebound.values.support import Support
 
 _MEMORY = {"cpu": 2**28, "cuda": 2**32}  # bytes
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from rangebound import arguments
-from rangebound.bounding import QUANTIZE, TRUNCATE, UNBOUNDED, Bounding
 from rangebound.errors import ArgumentError
+from rangebound.laws.boundings import QUANTIZE, TRUNCATE, UNBOUNDED, Bounding
+from rangebound.laws.gaussian import Gaussian
 from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidean
-from rangebound.mechanism import Mechanism
-from rangebound.noise import Gaussian
-from rangebound.query import Query
-from rangebound.support import Grid, Interval, Support
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.values import arguments
+from rangebound.values.query import Query
+from rangebound.values.support import Grid, Interval, Support
 
 _REACH = 4.0  # scales beyond its support at which the sum of the gradients is clipped for a truncated law
 

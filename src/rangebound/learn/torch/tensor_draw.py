@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from rangebound.mechanism import Mechanism
-from rangebound.numeric import as_in
+from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.sampling import Sampler, sampler_for
 from rangebound.sampling import kernel_tables as functions
 from rangebound.sampling.draw_plan import MARGIN, RARER, ROUNDING, TAIL_END, WIDER_MARGIN, DrawPlan, largest
 from rangebound.sampling.entropy import SECURE, fresh
+from rangebound.values.numeric import as_in
 
 Tensors = tuple[torch.Tensor, torch.Tensor]
 Constants = tuple["Numbers", torch.Tensor, torch.Tensor]

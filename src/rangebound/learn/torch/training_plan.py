@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from rangebound import arguments
 from rangebound.accounting.event import repetitions
-from rangebound.bounding import UNBOUNDED, Bounding
 from rangebound.errors import ArgumentError
+from rangebound.laws.boundings import UNBOUNDED, Bounding
 from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.batch_sampling import BatchSampling, chosen_sampling
 from rangebound.learn.torch.clipping_norm import Clipping, Euclidean
 from rangebound.learn.torch.step_mechanism import step_mechanism
-from rangebound.support import Support
+from rangebound.values import arguments
+from rangebound.values.support import Support
 
 N = TypeVar("N", int, float)
 

@@ -9,7 +9,7 @@ from typing import TextIO
 
 import torch
 
-from rangebound import arguments
+from rangebound.values import arguments
 
 _PAUSE = 1.0  # seconds between two lines
 

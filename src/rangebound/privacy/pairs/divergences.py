@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
-from rangebound.ball import Ball, ball, refine, up
 from rangebound.errors import ArgumentError
-from rangebound.law import Law, Shape
-from rangebound.noise import Noise
-from rangebound.numeric import Array, as_in, log_sum, namespace
+from rangebound.laws.distribution import Law
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.exact import Pair, family, stick
+from rangebound.values import arguments
+from rangebound.values.ball import Ball, ball, refine, up
+from rangebound.values.numeric import Array, as_in, log_sum, namespace
 
 Floats = npt.NDArray[np.float64]
 

@@ -16,9 +16,8 @@ from functools import lru_cache
 
 from flint import ctx
 
-from rangebound.ball import Ball, ball, largest
-from rangebound.law import Shape
-from rangebound.noise import Curve, Noise
+from rangebound.laws.family import Curve, Noise
+from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.mapped import Mapped
 from rangebound.privacy.pairs.truncated import Truncated
 from rangebound.privacy.pairs.truncated_gaussian import TruncatedGaussian
@@ -26,6 +25,7 @@ from rangebound.privacy.pairs.truncated_gaussian_grid import TruncatedGaussianGr
 from rangebound.privacy.pairs.truncated_grid import TruncatedGrid
 from rangebound.privacy.pairs.truncated_laplace import TruncatedLaplace
 from rangebound.privacy.pairs.truncated_laplace_grid import TruncatedLaplaceGrid
+from rangebound.values.ball import Ball, ball, largest
 
 Pair = Mapped | Truncated | TruncatedGrid
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from flint import arb, arb_series, ctx
 
-from rangebound.ball import PRECISIONS, Ball, End, ball, hull, is_taylor, precision, value_of
 from rangebound.privacy.pairs.integrals import Span
+from rangebound.values.ball import PRECISIONS, Ball, End, ball, hull, is_taylor, precision, value_of
 
 _COMMON = 5  # order of the series that are asked for most often
 _KEPT = 4096  # stretches whose moments are remembered

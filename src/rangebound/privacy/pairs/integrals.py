@@ -8,9 +8,9 @@ from typing import Protocol
 
 from flint import arb, arb_series, ctx
 
-from rangebound.ball import Ball, End, ball, is_taylor, smallest, value_of
-from rangebound.noise import BallNoise
+from rangebound.laws.family import BallNoise
 from rangebound.privacy.pairs.span_ends import shifted
+from rangebound.values.ball import Ball, End, ball, is_taylor, smallest, value_of
 
 Span = tuple[End, End]  # ends as balls or series, None where infinite
 

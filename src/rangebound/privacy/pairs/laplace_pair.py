@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from flint import arb
 
-from rangebound.ball import ZERO, Ball, ball, expm1, is_taylor, log1p, smallest, tightened, value_of
+from rangebound.values.ball import ZERO, Ball, ball, expm1, is_taylor, log1p, smallest, tightened, value_of
 
 
 class Parts(NamedTuple):

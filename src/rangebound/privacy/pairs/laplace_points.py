@@ -5,17 +5,9 @@ from __future__ import annotations
 import bisect
 import itertools
 
-from rangebound.ball import (
-    ZERO,
-    Ball,
-    ball,
-    down,
-    largest,
-    up,
-    value_of,
-)
-from rangebound.noise import BallNoise
+from rangebound.laws.family import BallNoise
 from rangebound.privacy.pairs.laplace_pair import Parts
+from rangebound.values.ball import ZERO, Ball, ball, down, largest, up, value_of
 
 _FEW = 8  # points that are added one by one
 

@@ -6,7 +6,9 @@ import bisect
 import itertools
 import math
 
-from rangebound.ball import (
+from rangebound.laws.shape import Shape
+from rangebound.privacy.pairs.integrals import Span
+from rangebound.values.ball import (
     ZERO,
     Ball,
     End,
@@ -20,8 +22,6 @@ from rangebound.ball import (
     up,
     value_of,
 )
-from rangebound.law import Shape
-from rangebound.privacy.pairs.integrals import Span
 
 _ENDLESS = 1e15  # scales: beyond this an exponential does not fit
 

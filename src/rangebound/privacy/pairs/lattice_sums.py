@@ -11,7 +11,7 @@ import math
 
 from flint import arb, arb_poly, arb_series, ctx, fmpq
 
-from rangebound.ball import Ball, ball, hull, is_taylor, value_of
+from rangebound.values.ball import Ball, ball, hull, is_taylor, value_of
 
 _FINE = 1.0 / 64.0  # a rate below this, and sums are as good as integrals
 _MANY = 1_000  # terms that are summed one by one all the same

@@ -8,13 +8,25 @@ from collections.abc import Collection
 
 from flint import arb, ctx
 
-from rangebound.ball import INFINITY, Ball, ball, down, is_taylor, largest, power, smallest, tightened, up, value_of
-from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.exponential_family import Tilted
 from rangebound.privacy.pairs.integrals import Integrals, Span
 from rangebound.privacy.pairs.rounded_laplace import RoundedLaplace
 from rangebound.privacy.pairs.span_ends import finite_end, near_pair, shifted, up_to
+from rangebound.values.ball import (
+    INFINITY,
+    Ball,
+    ball,
+    down,
+    is_taylor,
+    largest,
+    power,
+    smallest,
+    tightened,
+    up,
+    value_of,
+)
 
 _FEW = 8  # cells that are looked at one by one
 

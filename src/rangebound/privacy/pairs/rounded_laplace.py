@@ -15,9 +15,9 @@ from __future__ import annotations
 import bisect
 import itertools
 
-from rangebound.ball import Ball, ball, down, power, up, value_of
-from rangebound.noise import BallNoise
+from rangebound.laws.family import BallNoise
 from rangebound.privacy.pairs.span_ends import shifted
+from rangebound.values.ball import Ball, ball, down, power, up, value_of
 
 
 class RoundedLaplace:

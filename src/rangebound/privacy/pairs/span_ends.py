@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import overload
 
-from rangebound.ball import Ball, End, ball, is_taylor
+from rangebound.values.ball import Ball, End, ball, is_taylor
 
 
 def finite_end(x: float) -> End:

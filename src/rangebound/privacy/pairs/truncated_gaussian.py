@@ -6,12 +6,12 @@ from typing import ClassVar
 
 from flint import arb
 
-from rangebound.ball import INFINITY, Ball, ball, is_taylor, smallest, taylor, value_of
-from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.exponential_family import Tilted
 from rangebound.privacy.pairs.integrals import Integrals, LawView, Plain
 from rangebound.privacy.pairs.truncated import Truncated
+from rangebound.values.ball import INFINITY, Ball, ball, is_taylor, smallest, taylor, value_of
 
 _NARROW, _FAR = 1.0, 1.0  # scales: a support this narrow is tilted, and any support seen from this far away
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from flint import arb, fmpq
 
-from rangebound.ball import INFINITY, ZERO, Ball, ball, down, expm1, is_taylor, taylor, tightened, up, value_of
-from rangebound.law import Shape
-from rangebound.noise import BallNoise, Noise
+from rangebound.laws.family import BallNoise, Noise
+from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.lattice_sums import Theta
 from rangebound.privacy.pairs.span_ends import near_pair, up_to
 from rangebound.privacy.pairs.truncated_grid import TruncatedGrid
+from rangebound.values.ball import INFINITY, ZERO, Ball, ball, down, expm1, is_taylor, taylor, tightened, up, value_of
 
 _SHORT = 16  # steps of a grid up to which its points are summed one by one
 ROUNDED = Fraction(1, 10**6)  # of a step: points may be off their places by so much

@@ -8,9 +8,9 @@ from collections.abc import Collection
 
 from flint import arb
 
-from rangebound.ball import Ball, ball, down, up, value_of
-from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
+from rangebound.values.ball import Ball, ball, down, up, value_of
 
 
 class TruncatedGrid:

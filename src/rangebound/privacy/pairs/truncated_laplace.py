@@ -8,22 +8,14 @@ from collections.abc import Collection
 
 from flint import arb
 
-from rangebound.ball import (
-    INFINITY,
-    ZERO,
-    Ball,
-    ball,
-    expm1,
-    smallest,
-    value_of,
-)
-from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.integrals import Span
 from rangebound.privacy.pairs.laplace_pair import Parts, sharp_stick
 from rangebound.privacy.pairs.laplace_spans import SideMasses, earlier, later, span_mass
 from rangebound.privacy.pairs.span_ends import shifted
 from rangebound.privacy.pairs.truncated import Truncated
+from rangebound.values.ball import INFINITY, ZERO, Ball, ball, expm1, smallest, value_of
 
 
 class TruncatedLaplace(Truncated):

@@ -7,21 +7,12 @@ from collections.abc import Collection
 
 from flint import arb
 
-from rangebound.ball import (
-    ZERO,
-    Ball,
-    ball,
-    down,
-    is_taylor,
-    tightened,
-    up,
-    value_of,
-)
-from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.laplace_pair import Parts, sharp_stick
 from rangebound.privacy.pairs.laplace_points import LaplaceSums
 from rangebound.privacy.pairs.truncated_grid import TruncatedGrid
+from rangebound.values.ball import ZERO, Ball, ball, down, is_taylor, tightened, up, value_of
 
 _MORE = 1.001
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from rangebound.ball import Ball, ball, down, is_taylor, taylor, up
 from rangebound.privacy.search.cell_bound import EASY, HIGH, LOW, Task, bound, middle_of
+from rangebound.values.ball import Ball, ball, down, is_taylor, taylor, up
 
 CELLS, DECIDING = 8_000, 1_000
 

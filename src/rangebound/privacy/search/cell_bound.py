@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection
 from functools import cache, lru_cache
 from typing import NamedTuple, Protocol
 
-from rangebound.ball import Ball, ball, down, inside, is_taylor, largest, span, taylor, up, value_of
 from rangebound.privacy.search.positions import SearchLine
+from rangebound.values.ball import Ball, ball, down, inside, is_taylor, largest, span, taylor, up, value_of
 
 # Orders of the Taylor series: most problems are easy; where the two laws nearly agree, terms cancel that only a high
 # order can see.

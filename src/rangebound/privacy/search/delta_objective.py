@@ -6,9 +6,8 @@ import itertools
 import math
 from collections.abc import Collection
 
-from rangebound.ball import Ball, ball, down, smallest, up
-from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.divergences import Floats, stick_formula
 from rangebound.privacy.pairs.exact import (
     Pair,
@@ -21,7 +20,8 @@ from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.endless_lattice import Ceiling, stick_ceiling
 from rangebound.privacy.search.objective import GAPS, PairObjective
 from rangebound.privacy.search.positions import SearchLine
-from rangebound.roots import falling_root
+from rangebound.values.ball import Ball, ball, down, smallest, up
+from rangebound.values.roots import falling_root
 
 _TAIL_ORDERS = (1.5, 2.0, 4.0, 16.0, 64.0, 256.0)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from rangebound.ball import INFINITY, Ball, ball, largest, smallest, taylor
-from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.exact import (
     Pair,
     Truncated,
@@ -16,6 +15,7 @@ from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.objective import PairObjective
 from rangebound.privacy.search.positions import SearchLine
+from rangebound.values.ball import INFINITY, Ball, ball, largest, smallest, taylor
 
 
 class Loss(PairObjective):

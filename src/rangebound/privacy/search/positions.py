@@ -12,9 +12,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from rangebound.ball import Ball, ball
-from rangebound.numeric import rounded_down, rounded_up
-from rangebound.support import Interval, Union
+from rangebound.values.ball import Ball, ball
+from rangebound.values.numeric import rounded_down, rounded_up
+from rangebound.values.support import Interval, Union
 
 
 @dataclass(frozen=True)

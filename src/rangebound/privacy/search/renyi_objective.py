@@ -6,10 +6,8 @@ import itertools
 import math
 from fractions import Fraction
 
-from rangebound.ball import INFINITY, Ball, ball, down, smallest, up
-from rangebound.law import Shape
-from rangebound.noise import Curve, Noise
-from rangebound.numeric import rounded_up
+from rangebound.laws.family import Curve, Noise
+from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.divergences import Floats, renyi_formula
 from rangebound.privacy.pairs.exact import (
     Mapped,
@@ -24,6 +22,8 @@ from rangebound.privacy.search.endless_lattice import Ceiling, renyi_ceiling
 from rangebound.privacy.search.objective import LONG, PairObjective
 from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.search.rounded_lattice import rounded_top
+from rangebound.values.ball import INFINITY, Ball, ball, down, smallest, up
+from rangebound.values.numeric import rounded_up
 
 _WINDOW = 9.0  # scales: what Gaussian noise has farther out than this is as good as nothing
 

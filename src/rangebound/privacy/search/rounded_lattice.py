@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 from flint import arb
 
-from rangebound.ball import INFINITY, Ball, ball, precision, up
-from rangebound.noise import Noise
-from rangebound.numeric import rounded_up
+from rangebound.laws.family import Noise
+from rangebound.values.ball import INFINITY, Ball, ball, precision, up
+from rangebound.values.numeric import rounded_up
 
 Exact = tuple[Ball, Ball]  # mantissa and exponent
 Cells = tuple[tuple[float, float], ...]

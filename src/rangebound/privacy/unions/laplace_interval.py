@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from rangebound.ball import PRECISIONS, ball, precision
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.pairs.laplace_pair import top_loss, top_stick
-from rangebound.roots import boundary, first_above
-from rangebound.support import Interval
+from rangebound.values.ball import PRECISIONS, ball, precision
+from rangebound.values.roots import boundary, first_above
+from rangebound.values.support import Interval
 
 _LARGEST = 10**308
 
@@ -70,7 +70,7 @@ def universal_scale(claim: Claim, sensitivity: float, noise: Callable[[float], N
 
     Guarantee: rounded up.
 
-    >>> from rangebound.noise import Laplace
+    >>> from rangebound.laws.families import Laplace
     >>> round(universal_scale(Claim(epsilon=1.0), 1.0, lambda scale: Laplace(scale=scale)), 4)
     2.0
     """

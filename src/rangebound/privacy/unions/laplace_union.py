@@ -17,7 +17,6 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.privacy.unions.span_masses import (
     Floats,
@@ -30,7 +29,8 @@ from rangebound.privacy.unions.span_masses import (
     parse_spans,
     worst_pairs,
 )
-from rangebound.roots import falling_root
+from rangebound.values import arguments
+from rangebound.values.roots import falling_root
 
 _SMALLEST = 1e-290  # well above the numbers that have lost relative precision to underflow
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.values import arguments
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]

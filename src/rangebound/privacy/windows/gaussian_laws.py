@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.law import Shape
+from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.truncated_gaussian_grid import spacing
 from rangebound.privacy.windows.chebyshev import UNIT, Floats
 

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from rangebound.law import Shape
+from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.truncated_gaussian_grid import spacing
 from rangebound.privacy.windows.chebyshev import UNIT, Floats, truncation
 from rangebound.privacy.windows.gaussian_laws import Indices, Laws, WindowPlace

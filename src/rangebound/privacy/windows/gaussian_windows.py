@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rangebound.law import Shape
+from rangebound.laws.shape import Shape
 from rangebound.privacy.windows.chebyshev import UNIT, Floats, lebesgue, nodes, tops
 from rangebound.privacy.windows.gaussian_laws import Flags, Indices, Laws
 

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rangebound.ball import PRECISIONS, ball, down, precision, refine, up
-from rangebound.law import Shape
+from rangebound.laws.shape import Shape
 from rangebound.privacy.search.branch_and_bound import Found
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.delta_objective import Delta
@@ -30,6 +29,7 @@ from rangebound.privacy.windows.gaussian_windows import (
     subdivided,
     windows_of,
 )
+from rangebound.values.ball import PRECISIONS, ball, down, precision, refine, up
 
 _DEGREES = {32.0: 14, 4.0: 32}  # of polynomials, by the ellipse
 _BENT = 2.5  # bound on A less its tangent in the ellipse

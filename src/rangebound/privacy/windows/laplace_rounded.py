@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rangebound.law import Shape
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.truncated_gaussian_grid import spacing
 from rangebound.privacy.search.branch_and_bound import Found
 from rangebound.privacy.search.cell_bound import Task

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rangebound.ball import ball, down
 from rangebound.privacy.search.branch_and_bound import FLOOR, LOOSE, Found
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.delta_objective import Delta
@@ -39,6 +38,7 @@ from rangebound.privacy.windows.segments import (
     sums_of,
     windows_of,
 )
+from rangebound.values.ball import ball, down
 
 _DEGREE = 10
 _LONGEST = 0.25  # scales: a window is cut into such to begin with

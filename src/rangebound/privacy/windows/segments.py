@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.law import Shape
+from rangebound.laws.shape import Shape
 from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.windows.discs import UNIT, Discs, Floats, difference, exactly
 

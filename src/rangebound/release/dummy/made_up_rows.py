@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError
-from rangebound.extras import need
 from rangebound.release.dummy.column_hints import ColumnHints, Listed, column_hints, span
 from rangebound.release.plan.expressions.value_type import ValueType
 from rangebound.release.plan.fields import WHOLE, canonical, date
 from rangebound.release.plan.join import Join
 from rangebound.release.plan.model import Plan, Source
+from rangebound.values import arguments
+from rangebound.values.extras import need
 
 Made = Listed | datetime.datetime | None
 """A made-up value; None where it is missing."""

@@ -12,7 +12,6 @@ import duckdb
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
-from rangebound.extras import need
 from rangebound.release.engine.frame import as_arrow, own_types
 from rangebound.release.engine.parquet import Unchecked, unchecked
 from rangebound.release.engine.text_file import MOST_BYTES, copy_clean, delimiter_of, header, quote_of, write_rows
@@ -20,6 +19,7 @@ from rangebound.release.engine.workbook_file import check_sheet, sheet_header, s
 from rangebound.release.plan.model import Source
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 from rangebound.release.plan.text_format import WORKBOOKS, TextFormat
+from rangebound.values.extras import need
 
 _RAW, _VIEW, _OTHERWISE, _FILE = "rangebound_raw", "rangebound_source", "rangebound_otherwise", "file"
 _NONE = "rangebound_none"

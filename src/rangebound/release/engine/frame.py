@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from rangebound.extras import need
+from rangebound.values.extras import need
 
 _WIDEST = {32: 9, 64: 18, 128: 38}  # digits of a decimal, by the bits of its type
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sqlglot import exp
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, EngineError, PlanError
-from rangebound.extras import need
-from rangebound.postgres_address import NO_PASSWORD, checked_address
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.engine.interface import Further, Place, Relation, Unrunnable
 from rangebound.release.engine.postgres_dialect import FEW, OVERFLOW, POSTGRES, POSTGRES_OF_FEW, UNDERFLOW
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
+from rangebound.values import arguments
+from rangebound.values.extras import need
+from rangebound.values.postgres_address import NO_PASSWORD, checked_address
 
 if TYPE_CHECKING:
     import psycopg

@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 
 from sqlglot import exp
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError, RangeboundError
-from rangebound.extras import need
 from rangebound.release.engine.interface import Further, Place, Relation, Unrunnable
 from rangebound.release.engine.java_home import java_home
 from rangebound.release.engine.spark_dialect import SPARK, SUBSTITUTED
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
+from rangebound.values import arguments
+from rangebound.values.extras import need
 
 _FAMILIES = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Family.INTEGER),

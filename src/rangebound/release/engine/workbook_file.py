@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
-from rangebound.extras import need
 from rangebound.release.engine.text_file import distinct
 from rangebound.release.plan.text_format import TextFormat
+from rangebound.values.extras import need
 
 # What a cell shows whose formula has no value.
 _ERRORS = frozenset(("#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A", "#GETTING_DATA"))

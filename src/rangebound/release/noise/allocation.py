@@ -1,7 +1,7 @@
 """Who gets which part of the budget: by weight to questions and selections, then evenly to the groups a unit is in.
 
 A budget is split in one of two accounts. In plain sums every number has an (epsilon, delta), and these add up. In a
-Gaussian account every part has a mu, and the squares add up [dong2022]; see `rangebound.gdp`.
+Gaussian account every part has a mu, and the squares add up [dong2022]; see `rangebound.privacy.gdp`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 
-from rangebound.gdp import (
+from rangebound.ledger.amount import promised
+from rangebound.privacy.gdp import (
     bounded_range_epsilon,
     delta_of_parts,
     epsilon_of_mu,
@@ -23,10 +24,9 @@ from rangebound.gdp import (
     mu_of_pure,
     pure_epsilon,
 )
-from rangebound.ledger.amount import promised
-from rangebound.numeric import root_down, root_up, rounded_down
 from rangebound.release.noise.joint_loss import JointLoss, added_up
-from rangebound.roots import boundary, falling_root
+from rangebound.values.numeric import root_down, root_up, rounded_down
+from rangebound.values.roots import boundary, falling_root
 
 SMALLEST = 1e-30
 """An epsilon or a mu that promises all there is to promise, and keeps every scale within the doubles."""

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import Unsatisfiable
-from rangebound.numeric import rounded_up
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import JointLoss, added_up
 from rangebound.release.noise.laplace_tail import excess_of_continuous, laplace_radius, measured_radius
@@ -26,6 +25,7 @@ from rangebound.release.noise.strategies.layer_loss import layer_loss
 from rangebound.release.noise.strategies.marginal_design import design_marginals
 from rangebound.release.noise.strategies.marginal_strategy import Attributes, MarginalStrategy
 from rangebound.release.noise.workload_publisher import Floats, Measurements, listed
+from rangebound.values.numeric import rounded_up
 
 Names = tuple[str, ...]
 _LARGER = 1.0 + 2.0**-51

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from rangebound.noise import Noise
+from rangebound.laws.family import Noise
 
 Bits = Callable[[int], int]
 """n secure random bits as an integer below 2^n."""

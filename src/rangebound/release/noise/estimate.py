@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.support import Interval, Union
+from rangebound.values.support import Interval, Union
 
 Floats = npt.NDArray[np.float64]
 Pair = tuple[float, float]

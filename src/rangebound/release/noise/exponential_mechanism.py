@@ -11,9 +11,9 @@ from itertools import accumulate, pairwise
 
 from flint import arb, fmpq
 
-from rangebound.ball import precision
 from rangebound.release.noise.draw import Bits
-from rangebound.support import Interval, Union
+from rangebound.values.ball import precision
+from rangebound.values.support import Interval, Union
 
 WEIGHT_BITS = 256
 """The largest weight of a draw has so many bits, unless it needs to distinguish more scores."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from rangebound.gdp import delta_of_parts, mu_of_parts, mu_of_pure
-from rangebound.numeric import root_up, rounded_up
+from rangebound.privacy.gdp import delta_of_parts, mu_of_parts, mu_of_pure
+from rangebound.values.numeric import root_up, rounded_up
 
 _MOST_LOSSES = 2000  # of pure parts together that are added up one by one; other parts count by their mu
 

@@ -22,7 +22,7 @@ from rangebound.release.noise.strategies.lattice_noise import Floats, Wholes, ga
 from rangebound.release.noise.strategies.marginal_design import design_marginals, rescaled
 from rangebound.release.noise.strategies.marginal_strategy import Attributes, MarginalStrategy
 from rangebound.release.noise.workload_publisher import listed
-from rangebound.support import Interval, Union
+from rangebound.values.support import Interval, Union
 
 _WIDER = 1.0 + 2.0**-21  # Gaussian noise as wide as noise on a lattice of 2^-12 of its scale, and a little more
 

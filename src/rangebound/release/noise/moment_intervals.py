@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.noise import Curve
+from rangebound.laws.family import Curve
 from rangebound.release.noise.draw import Pair, Reading
 
 Floats = npt.NDArray[np.float64]

@@ -13,22 +13,22 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.bounding import Bounding
-from rangebound.certificates import certify
-from rangebound.discrete_laplace import DiscreteLaplace, draw
 from rangebound.errors import CertificateInvalid, ClaimFalse, Undecided
-from rangebound.mechanism import Mechanism, describe
-from rangebound.noise import Curve, Noise
-from rangebound.numeric import root_up
+from rangebound.laws.boundings import Bounding
+from rangebound.laws.error import Error
+from rangebound.laws.family import Curve, Noise
+from rangebound.mechanisms.certificates import certify
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace, draw
+from rangebound.mechanisms.mechanism import Mechanism, describe
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.worst import worst_under
-from rangebound.query import Query
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import AddedNoise, Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.sampling.lattice import default_lattice, lattice_of
-from rangebound.support import Interval, Union, is_line
-from rangebound.utility import Error
+from rangebound.values.numeric import root_up
+from rangebound.values.query import Query
+from rangebound.values.support import Interval, Union, is_line
 
 Floats = npt.NDArray[np.float64]
 

@@ -9,10 +9,10 @@ from itertools import pairwise
 
 from flint import arb
 
-from rangebound import arguments
-from rangebound.ball import precision
 from rangebound.errors import ArgumentError, CertificateInvalid
 from rangebound.release.noise.draw import Bits, Key
+from rangebound.values import arguments
+from rangebound.values.ball import precision
 
 _UNIT_BITS, _RATIO_BITS, _CHECK_BITS = 128, 96, 192
 WHOLE = 1 << _UNIT_BITS

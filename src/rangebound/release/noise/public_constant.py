@@ -12,7 +12,7 @@ from rangebound.errors import CertificateInvalid
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.joint_loss import JointLoss
-from rangebound.support import Interval, Union
+from rangebound.values.support import Interval, Union
 
 Floats = npt.NDArray[np.float64]
 

@@ -12,15 +12,15 @@ from typing import Protocol
 
 import numpy as np
 
-from rangebound.bounding import Bounding
-from rangebound.calibration import calibrate
-from rangebound.choice import choose
-from rangebound.discrete_laplace import DiscreteLaplace
 from rangebound.errors import ArgumentError, Unsatisfiable
-from rangebound.mechanism import Mechanism
-from rangebound.noise import FAMILIES, Gaussian, Laplace
-from rangebound.numeric import rounded_up
-from rangebound.query import Query
+from rangebound.laws.boundings import Bounding
+from rangebound.laws.families import FAMILIES
+from rangebound.laws.gaussian import Gaussian
+from rangebound.laws.laplace import Laplace
+from rangebound.mechanisms.calibration import calibrate
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.optimum.choice import choose
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
@@ -34,7 +34,9 @@ from rangebound.release.noise.noisy_coordinates import (
 )
 from rangebound.release.noise.public_constant import PublicConstant
 from rangebound.release.noise.quantile_publisher import QuantilePublisher
-from rangebound.support import Interval, Union, is_line
+from rangebound.values.numeric import rounded_up
+from rangebound.values.query import Query
+from rangebound.values.support import Interval, Union, is_line
 
 _LINE = Interval(-math.inf, math.inf)
 _FINEST = 2.0**-20  # steps of true answers, in sensitivities

@@ -10,7 +10,7 @@ from fractions import Fraction
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
-from rangebound.support import Interval, Union
+from rangebound.values.support import Interval, Union
 
 _DEFINITIONS = 1  # rows by which the usual definitions of a sample quantile differ from the rank level * n
 

@@ -10,7 +10,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.errors import CertificateInvalid
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
@@ -18,7 +17,8 @@ from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.quantile_interval import draw_interval, interval_ends, margin
-from rangebound.support import Interval, Union
+from rangebound.values import arguments
+from rangebound.values.support import Interval, Union
 
 Floats = npt.NDArray[np.float64]
 

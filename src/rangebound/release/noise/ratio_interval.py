@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from rangebound.noise import Curve
+from rangebound.laws.family import Curve
 from rangebound.release.noise.draw import AddedNoise
 
 _HALVINGS = 80
@@ -23,7 +23,7 @@ def ratio_interval(
 
     Guarantee: it holds the true ratio, moved between the ends, with probability `added.level` at least.
 
-    >>> from rangebound.noise import Laplace
+    >>> from rangebound.laws.families import Laplace
     >>> added = AddedNoise(noise=Laplace(scale=1.0), level=0.95, slack=0.0)
     >>> value, (lower, upper) = ratio_interval(150.0, -50.0, added, lower=0.0, upper=10.0)
     >>> value, round(lower, 3), round(upper, 3)

@@ -9,13 +9,13 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from rangebound import arguments
 from rangebound.errors import CertificateInvalid
 from rangebound.release.noise import joint_selection
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.joint_loss import JointLoss
-from rangebound.support import Interval, Union
+from rangebound.values import arguments
+from rangebound.values.support import Interval, Union
 
 Floats = npt.NDArray[np.float64]
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from rangebound.ball import Ball, ball, up
 from rangebound.errors import CertificateInvalid
 from rangebound.release.noise.draw import Draw
-from rangebound.roots import first_above
+from rangebound.values.ball import Ball, ball, up
+from rangebound.values.roots import first_above
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from rangebound.release.noise.projection import Identities, project
 from rangebound.release.noise.projection_bias import Drift
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import gaussian_reach
-from rangebound.support import Interval, Union
+from rangebound.values.support import Interval, Union
 
 Floats = npt.NDArray[np.float64]
 

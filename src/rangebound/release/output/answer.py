@@ -6,9 +6,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rangebound.arguments import counted
 from rangebound.errors import ArgumentError, plain
-from rangebound.extras import need
 from rangebound.release.output.order import reading_order
 from rangebound.release.output.rendering import lined_up, shown
 from rangebound.release.output.scope import scope_lines
@@ -16,7 +14,9 @@ from rangebound.release.output.table import Release
 from rangebound.release.plan.asking.computed import Group, Value, truth_of, value_of
 from rangebound.release.plan.asking.translation import Ordering, Translated
 from rangebound.release.plan.fields import date
-from rangebound.serial import csv_text, visible
+from rangebound.values.arguments import counted
+from rangebound.values.extras import need
+from rangebound.values.serial import csv_text, visible
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rangebound import arguments
 from rangebound.release.noise.draw import Cell, Summed
 from rangebound.release.noise.estimate import nearest
 from rangebound.release.output.table_margins import MOST, Asked, Key, closure, fitted, margin
@@ -15,6 +14,7 @@ from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.kinds.additive_kind import AdditiveKind
 from rangebound.release.plan.kinds.kind import Agreement, Kind
 from rangebound.release.plan.model import Plan
+from rangebound.values import arguments
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from rangebound import arguments
-from rangebound.gdp import rho_of_mu
-from rangebound.numeric import rounded_up
+from rangebound.privacy.gdp import rho_of_mu
 from rangebound.release.output.plan_risk import account_profile
 from rangebound.release.output.rendering import Published
 from rangebound.release.prepare import Prepared, allocations, prepared, stated_epsilon
+from rangebound.values import arguments
+from rangebound.values.numeric import rounded_up
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from rangebound.release.output.hazards import hazards
 from rangebound.release.output.rendering import FLAGS, NUMBERS, Published, Row
 from rangebound.release.output.scope import scope_lines
 from rangebound.release.output.stated_promise import stated_promise
-from rangebound.serial import spreadsheet_cell
+from rangebound.values.serial import spreadsheet_cell
 
 ENDING = "-metadata.json"
 """What stands behind the name of a .csv file in that of its description, by the standard."""

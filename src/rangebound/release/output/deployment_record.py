@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from rangebound import arguments
 from rangebound.errors import plain
 from rangebound.ledger.record import Account, Record
 from rangebound.release.noise.allocation import Allocation
@@ -20,6 +19,7 @@ from rangebound.release.output.yaml_text import yaml_text
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.plan.words import bounds
 from rangebound.release.prepare import Prepared, prepare
+from rangebound.values import arguments
 
 OPEN = "OPEN: "
 """What a field begins with, or a part of one, that only people can fill in."""

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.release.noise.quantile_publisher import QuantilePublisher
 from rangebound.release.plan.kinds.count import CountKind
@@ -17,6 +16,7 @@ from rangebound.release.plan.kinds.sum import Sum
 from rangebound.release.plan.kinds.weighted_kind import WeightedKind
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.prepare import Prepared, prepare
+from rangebound.values import arguments
 
 _MOST_ROWS = 1e15
 

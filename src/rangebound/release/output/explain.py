@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rangebound import arguments
 from rangebound.errors import plain
 from rangebound.ledger.record import Account
 from rangebound.release.noise.allocation import BudgetShare
@@ -20,6 +19,7 @@ from rangebound.release.plan.column_declaration import described
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.prepare import Prepared, prepare, rehearse
+from rangebound.values import arguments
 
 _MANY = 4  # spans that a line has room for
 _FULL = 0.99  # of a budget: nothing worth mentioning is left

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
-from rangebound import arguments
 from rangebound.errors import plain
 from rangebound.ledger.record import Account, Record
 from rangebound.release.output.deployment_record import (
@@ -26,6 +25,7 @@ from rangebound.release.output.scope import scopes
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.plan.words import bounds
 from rangebound.release.prepare import Prepared, prepare
+from rangebound.values import arguments
 
 
 class Verdict(StrEnum):

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 
 from rangebound.errors import PlanError
-from rangebound.numeric import rounded_up
 from rangebound.release.noise.allocation import Allocation, BudgetShare
 from rangebound.release.output.plan_limits import LimitedMean, percent, plan_limits
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.prepare import Prepared, prepare, rehearse_tables
+from rangebound.values.numeric import rounded_up
 
 COLUMNS = (
     "query",

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from rangebound import arguments
 from rangebound.errors import plain
 from rangebound.ledger.record import Account
 from rangebound.release.plan.fields import Ends
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.plan.words import bounds
+from rangebound.values import arguments
 
 LARGE_EPSILON = 10.0
 """Above it, a guarantee on its own says little: an attacker may be e^10 times as sure as before."""

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
-from rangebound.arguments import counted
 from rangebound.release.output.rendering import FACTS, Published, Row
 from rangebound.release.plan.fields import date
-from rangebound.support import Interval, Union
+from rangebound.values.arguments import counted
+from rangebound.values.support import Interval, Union
 
 _MOST = 12  # numbers of a question that are told one by one
 

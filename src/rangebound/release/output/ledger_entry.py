@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from fractions import Fraction
 
-from rangebound.arguments import upwards
 from rangebound.errors import ArgumentTypeError, BudgetExceeded, PlanError, RequestConflict
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
@@ -17,6 +16,7 @@ from rangebound.release.output.table import plan_json, sha256
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.unit import Unit
 from rangebound.release.prepare import Prepared
+from rangebound.values.arguments import upwards
 
 _RELEASE, _SUGGESTION, _UNIT = "release of plan ", "suggestion for plan ", ", unit "
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN
 from itertools import groupby, pairwise
 
-from rangebound.arguments import counted, upwards
 from rangebound.release.output.in_words import outwards, plain_number, rounded
 from rangebound.release.output.rendering import FACTS, Row, shown
 from rangebound.release.plan.fields import date
-from rangebound.serial import visible
+from rangebound.values.arguments import counted, upwards
+from rangebound.values.serial import visible
 
 _ROW, _LABEL, _WIDTH, _EDGE, _HEIGHT = 22, 200, 760, 230, 170
 _LONGEST = 34  # letters that fit beside a picture

@@ -9,16 +9,16 @@ from fractions import Fraction
 from functools import lru_cache
 
 from rangebound.errors import ArgumentError, Unsatisfiable
-from rangebound.numeric import rounded_down, rounded_up
 from rangebound.optimum.limit_proof import LimitedError, Over
 from rangebound.optimum.lower_limit import proved
-from rangebound.query import Query
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.plan.kinds.kind import Kind, OneCoordinate
 from rangebound.release.plan.kinds.whole_kind import WholeKind
 from rangebound.release.prepare import Prepared
-from rangebound.support import Grid, Interval
+from rangebound.values.numeric import rounded_down, rounded_up
+from rangebound.values.query import Query
+from rangebound.values.support import Grid, Interval
 
 _INPUTS = 81
 _FINEST = 16  # inputs to a sensitivity

@@ -19,11 +19,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from rangebound.accounting import Composition, compose
-from rangebound.bounding import QUANTIZE, UNBOUNDED
-from rangebound.discrete_laplace import DiscreteLaplace
-from rangebound.mechanism import Mechanism
-from rangebound.numeric import rounded_down
-from rangebound.query import Query
+from rangebound.laws.boundings import QUANTIZE, UNBOUNDED
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.publishers import Publisher
@@ -33,7 +31,9 @@ from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.kinds.sum import Sum
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import prepared
-from rangebound.support import Grid, Interval
+from rangebound.values.numeric import rounded_down
+from rangebound.values.query import Query
+from rangebound.values.support import Grid, Interval
 
 _LINE = Interval(-math.inf, math.inf)
 _CELLS = 100  # of a rounded law on each side of the pair, at most

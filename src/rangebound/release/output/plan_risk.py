@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from functools import cache, partial
 
-from rangebound.numeric import rounded_up
+from rangebound.privacy.risk import ProfileRisk, guaranteed, odds
+from rangebound.privacy.risk.tradeoff_curve import Profile
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.output.plan_pairs import attained
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import Prepared, prepare, prepared
-from rangebound.risk import ProfileRisk, guaranteed, odds
-from rangebound.risk.tradeoff_curve import Profile
+from rangebound.values.numeric import rounded_up
 
 
 def account_profile(ready: Prepared) -> Profile:

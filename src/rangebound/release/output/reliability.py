@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rangebound.finite import Table
+from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.draw import Cell
 from rangebound.release.noise.publishers import Publisher

@@ -5,12 +5,12 @@ from __future__ import annotations
 import html
 from typing import Any, Protocol
 
-from rangebound import arguments
 from rangebound.errors import plain
 from rangebound.release.output.scope import scope_lines
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
-from rangebound.serial import visible
+from rangebound.values import arguments
+from rangebound.values.serial import visible
 
 Row = dict[str, Any]
 """A row of a published table, by column."""

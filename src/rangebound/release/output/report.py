@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import html
 
-from rangebound.arguments import counted
 from rangebound.release.output.conversion import conversions, prepared_of
 from rangebound.release.output.explain import explain
 from rangebound.release.output.hazards import hazards
@@ -15,7 +14,8 @@ from rangebound.release.output.plan_risk import plan_odds
 from rangebound.release.output.rendering import Published, table
 from rangebound.release.output.scope import scope
 from rangebound.release.output.stated_promise import stated_entry, stated_promise
-from rangebound.serial import visible
+from rangebound.values.arguments import counted
+from rangebound.values.serial import visible
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #222; --soft: #555; --faint: #767676; --line: #ddd; --paper: #fff;

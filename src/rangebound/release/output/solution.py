@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.output.conversion import Conversions, conversions
 from rangebound.release.output.forecast import part_of
 from rangebound.release.plan.accuracy import LARGEST
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.prepare import Prepared, least_epsilon, prepare
+from rangebound.values import arguments
 
 _DIGITS = 4
 

@@ -11,10 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, PlanError
-from rangebound.extras import need
-from rangebound.finite import Table
+from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.consistency import notes
 from rangebound.release.output.csvw_description import ENDING, csvw_description
@@ -28,7 +26,9 @@ from rangebound.release.output.workbook import workbook
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import make_plan
-from rangebound.serial import csv_text
+from rangebound.values import arguments
+from rangebound.values.extras import need
+from rangebound.values.serial import csv_text
 
 FORMAT, _FIRST_FORMAT = "rangebound release 2", "rangebound release 1"
 

@@ -9,11 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInvalid, RangeboundError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import AnyCost
-from rangebound.mechanism import Mechanism
+from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.release.noise.allocation import Allocation, is_within
 from rangebound.release.noise.draw import Cell, Draw, Key
 from rangebound.release.noise.marginal_publisher import MarginalPublisher
@@ -31,6 +30,7 @@ from rangebound.release.plan.kinds.ranked_counts import RankedCounts
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.workloads import Workload
 from rangebound.release.prepare import Prepared, allocations, cells_of, impossible, noisy_count, prepare, prepared
+from rangebound.values import arguments
 
 FORMAT = "rangebound release certificate 1"
 _TOLERANCE = 1e-9  # of calibrated scales, relative; see `rangebound.calibrate`

@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from rangebound.bounding import RECTIFY
 from rangebound.errors import ArgumentError, Unsatisfiable
-from rangebound.estimation import Publishes, estimate
-from rangebound.finite import Table
-from rangebound.query import Query
+from rangebound.laws.boundings import RECTIFY
+from rangebound.mechanisms.estimation import Publishes, estimate
+from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.draw import Cell
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.output.rendering import Row
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import prepare
-from rangebound.support import Interval
+from rangebound.values.query import Query
+from rangebound.values.support import Interval
 
 
 def estimate_rows(

@@ -8,14 +8,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rangebound.arguments import counted
 from rangebound.errors import ArgumentError, plain
-from rangebound.extras import need
 from rangebound.release.output.hazards import hazards
 from rangebound.release.output.rendering import FIRST, Published, Row
 from rangebound.release.output.scope import scope_lines
 from rangebound.release.output.stated_promise import stated_promise
-from rangebound.serial import workbook_text
+from rangebound.values.arguments import counted
+from rangebound.values.extras import need
+from rangebound.values.serial import workbook_text
 
 if TYPE_CHECKING:
     from xlsxwriter.format import Format
@@ -39,8 +39,8 @@ def workbook(release: Published) -> bytes:
     column is left out where no row says anything in it.
     Edge cases: an infinite number is the text `inf` or `-inf`, since a sheet has none. A text of more than
     32,765 letters is cut and ends with the SHA-256 of all of it. Text that these files cannot hold has escapes, as
-    `rangebound.serial.workbook_text` says. So no two texts look alike. More than 1,048,576 rows do not fit into a sheet
-    and are refused.
+    `rangebound.values.serial.workbook_text` says. So no two texts look alike. More than 1,048,576 rows do not
+    fit into a sheet and are refused.
     """
     need("xlsxwriter", what="a table as .xlsx")
     from xlsxwriter import Workbook

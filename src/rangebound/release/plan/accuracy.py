@@ -13,7 +13,6 @@ from fractions import Fraction
 from functools import lru_cache
 
 from rangebound.errors import PlanError
-from rangebound.numeric import root_up, rounded_up
 from rangebound.release.noise.allocation import (
     SMALLEST,
     BudgetShare,
@@ -27,7 +26,8 @@ from rangebound.release.noise.allocation import (
 from rangebound.release.noise.draw import Columns
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.unit import Unit
-from rangebound.roots import boundary
+from rangebound.values.numeric import root_up, rounded_up
+from rangebound.values.roots import boundary
 
 LARGEST = 100.0
 """The largest epsilon that a plan may have."""

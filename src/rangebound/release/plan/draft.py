@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from rangebound.arguments import counted
 from rangebound.errors import plain
 from rangebound.release.plan.expressions.nodes import Named
 from rangebound.release.plan.model import Source
@@ -20,6 +19,7 @@ from rangebound.release.plan.table_schema import (
 )
 from rangebound.release.plan.text_format import TEXT_FILES
 from rangebound.release.plan.toml_text import bare_or_quoted, quoted, toml_text
+from rangebound.values.arguments import counted
 
 _ENDS = "[LOWER, UPPER]"
 _STUBS = {

@@ -13,8 +13,8 @@ from contextvars import ContextVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from rangebound import arguments
 from rangebound.errors import PlanError
+from rangebound.values import arguments
 
 Place = tuple[str | int, ...]
 """The path of a field in a plan, such as ("query", 0, "name")."""

@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from rangebound.release.plan.faults import reported, unknown_field
-from rangebound.support import Interval, Union
+from rangebound.values.support import Interval, Union
 
 _EPOCH = datetime.date(1970, 1, 1)
 WHOLE = 2.0**53

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from rangebound.arguments import counted
-from rangebound.extras import need
+from rangebound.values.arguments import counted
+from rangebound.values.extras import need
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = (".parquet", ".pq")

@@ -24,7 +24,6 @@ from pydantic import (
     model_validator,
 )
 
-from rangebound import arguments
 from rangebound.release.plan.faults import fault, unknown_field
 from rangebound.release.plan.fields import (
     MOST_BINS,
@@ -38,6 +37,7 @@ from rangebound.release.plan.fields import (
     named_lists,
 )
 from rangebound.release.plan.key_file import file_rows
+from rangebound.values import arguments
 
 Plain = bool | int | datetime.date | str
 """A key as a plan holds it."""

@@ -11,11 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
-from rangebound import arguments
 from rangebound.errors import ArgumentTypeError
 from rangebound.ledger.postgres_place import postgres_place
-from rangebound.numeric import rounded_up
-from rangebound.postgres_address import address_fault, is_address
 from rangebound.release.plan.clipping_report import cut_questions
 from rangebound.release.plan.column_declaration import Declarations, MadeColumn, made_columns, question_range
 from rangebound.release.plan.expressions.conjunction import hidden_text
@@ -32,6 +29,9 @@ from rangebound.release.plan.text_format import TextFormat
 from rangebound.release.plan.time_zone import Zone
 from rangebound.release.plan.toml_text import toml_text, written_fields
 from rangebound.release.plan.unit import MOST_ROWS, Period, Unit
+from rangebound.values import arguments
+from rangebound.values.numeric import rounded_up
+from rangebound.values.postgres_address import address_fault, is_address
 
 _MOST_GROUPS = 100_000
 _SMALLEST_DELTA = 1e-24  # noise for a smaller one takes minutes to calibrate, and is that of no delta

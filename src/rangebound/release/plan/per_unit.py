@@ -12,7 +12,6 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from rangebound import arguments
 from rangebound.release.plan.column_declaration import ColumnDeclaration, MadeColumn
 from rangebound.release.plan.expressions import Expression, Known, Typed, ValueType, columns_of, read, typed
 from rangebound.release.plan.expressions.nodes import Named
@@ -21,6 +20,7 @@ from rangebound.release.plan.expressions.value_type import Range as PublicRange
 from rangebound.release.plan.faults import fault
 from rangebound.release.plan.fields import Name, Part, Range, number
 from rangebound.release.plan.words import bounds
+from rangebound.values import arguments
 
 _MOST = 100
 _TAKES = {

@@ -10,7 +10,7 @@ from pydantic.functional_validators import ModelWrapValidatorHandler
 from rangebound.release.plan.fields import UNKNOWN, Name, Part, Range, number
 from rangebound.release.plan.measure import Values
 from rangebound.release.plan.words import bounds
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 
 class RangedColumn(Part):

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.release.plan.fields import Ends
 from rangebound.release.plan.table_schema import Family, Schema
+from rangebound.values import arguments
 
 LONGEST = 50_000_000
 """Letters of a description that is read."""

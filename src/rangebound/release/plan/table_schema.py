@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
-from rangebound import arguments
 from rangebound.errors import PlanError
 from rangebound.release.plan.column_declaration import MadeColumn
 from rangebound.release.plan.condition import Comparison, Condition, Plain, kind_of, size
@@ -23,6 +22,7 @@ from rangebound.release.plan.kinds.rank_kind import RankKind
 from rangebound.release.plan.measure import Values
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.text_format import PLAIN, TextFormat
+from rangebound.values import arguments
 
 _WORDY = re.compile(
     "address|band|bracket|branch|brand|breed|category|city|class|colou?r|comments?|country|county|department|description|"

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from rangebound import arguments
 from rangebound.release.plan.fields import Name
+from rangebound.values import arguments
 
 _OWN = frozenset({"localtime", "Factory"})  # whatever the machine says, and no place at all
 

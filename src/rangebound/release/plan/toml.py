@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rangebound import arguments
 from rangebound.errors import ArgumentTypeError, PlanError
 from rangebound.release.plan.faults import Place, line_of, reported
 from rangebound.release.plan.key_file import files_in
 from rangebound.release.plan.model import Plan
+from rangebound.values import arguments
 
 _LARGEST = 10_000_000
 

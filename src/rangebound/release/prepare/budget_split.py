@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.noise.allocation import (
     SMALLEST,
@@ -34,6 +33,7 @@ from rangebound.release.plan.groupings import blocks
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.workloads import Workload, hidden_groupings, workload_of, workloads
+from rangebound.values import arguments
 
 
 def noisy_count(plan: Plan, allocation: Allocation, index: int) -> tuple[int, float]:

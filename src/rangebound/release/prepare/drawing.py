@@ -8,7 +8,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 from rangebound.errors import PlanError
-from rangebound.numeric import rounded_up
 from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Bits, Cell, Coordinates, Draw, Key, Reading
 from rangebound.release.noise.estimate import Estimate
@@ -21,6 +20,7 @@ from rangebound.release.plan.workloads import Workload, hidden_blocks, hidden_gr
 from rangebound.release.prepare.prepared_plan import Prepared
 from rangebound.release.sql.aggregate import Aggregate
 from rangebound.sampling.entropy import secure_bits
+from rangebound.values.numeric import rounded_up
 
 Draws = Mapping[int, Sequence[Sequence[Draw]]]
 """What was drawn for every question, group and part."""

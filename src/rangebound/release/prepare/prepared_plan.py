@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from rangebound.errors import CertificateInvalid, PlanError
-from rangebound.finite import Table
+from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.joint_loss import JointLoss, added_up
 from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.plan.table_schema import TEXTS, Family
 from rangebound.release.sql.expression import Tree, choice, integer, longer, text
+from rangebound.values import arguments
 
 PRIME = 2**31 - 1
 SMALL_PRIME = 127

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from rangebound.errors import CertificateInvalid
-from rangebound.finite import Table
 from rangebound.ledger.book import Ledger
+from rangebound.mechanisms.finite import Table
 from rangebound.release import Release, check_certificate, explain, forecast, make_plan, release
 from rangebound.release.noise import table_publisher
 from rangebound.release.output.table import sha256

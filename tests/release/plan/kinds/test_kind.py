@@ -19,7 +19,7 @@ from rangebound.release.plan.kinds.kind import KINDS, Agreement, Kind, Truncatio
 from rangebound.release.plan.measure import ONE, Counted, GroupSums, Met, Rows
 from rangebound.release.plan.sensitivity import touched
 from rangebound.release.prepare import prepare
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 from tests.release.odd_tables import PLACES, arrow, odd_rows, plan_of
 from tests.release.plan.kinds.second_routes import certified
 

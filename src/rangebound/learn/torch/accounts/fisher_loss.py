@@ -18,7 +18,6 @@ import torch
 import torch.distributed as dist
 from torch.func import functional_call, grad, jvp, vjp, vmap
 
-from rangebound import arguments
 from rangebound.accounting.event import repetitions
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.errors import ArgumentError
@@ -27,6 +26,7 @@ from rangebound.learn.torch.gradients.per_example import Criterion, learned
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer
 from rangebound.privacy.pairs.divergences import fisher_formula
+from rangebound.values import arguments
 
 Gradient = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.accounts import worst_case
-from rangebound.roots import falling_bracket
+from rangebound.values import arguments
+from rangebound.values.roots import falling_bracket
 
 _LEAST, _MOST = 2.0**-10, 2.0**40
 _CLOSE = 1e-4  # relative

@@ -32,12 +32,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rangebound import arguments
-from rangebound.bounding import TRUNCATE
 from rangebound.errors import ArgumentError
-from rangebound.mechanism import Mechanism
+from rangebound.laws.boundings import TRUNCATE
+from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.pairs.divergences import renyi_formula
-from rangebound.support import Interval
+from rangebound.values import arguments
+from rangebound.values.support import Interval
 
 Floats = npt.NDArray[np.float64]
 

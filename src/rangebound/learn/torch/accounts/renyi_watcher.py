@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rangebound import arguments
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.accounting.renyi import epsilon_at
 from rangebound.errors import ArgumentError
@@ -18,6 +17,7 @@ from rangebound.learn.torch.clipping_norm import Elementwise
 from rangebound.learn.torch.gradients.per_example import Criterion
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer
+from rangebound.values import arguments
 
 Floats = npt.NDArray[np.float64]
 

@@ -26,23 +26,23 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from rangebound import arguments
 from rangebound.accounting import Composition, compose, renyi
 from rangebound.accounting.contraction import contraction
 from rangebound.accounting.event import AllocatedEvent, FixedBatchEvent, MechanismEvent, SampledEvent, SingleEvent
-from rangebound.ball import ball, precision, up
-from rangebound.bounding import TRUNCATE, UNBOUNDED
 from rangebound.errors import ArgumentError
+from rangebound.laws.boundings import TRUNCATE, UNBOUNDED
+from rangebound.laws.gaussian import Gaussian
 from rangebound.learn.torch.batch_sampling import BatchSampling
 from rangebound.learn.torch.neighbouring_relation import Relation
 from rangebound.ledger.amount import SCALE, covering, rounded_up
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, RenyiCost
-from rangebound.mechanism import Mechanism
-from rangebound.noise import Gaussian
-from rangebound.privacy import worst_renyi
-from rangebound.query import Query
-from rangebound.risk import AttackRisk, ProfileRisk
-from rangebound.support import Interval
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.privacy.risk import AttackRisk, ProfileRisk
+from rangebound.privacy.worst import worst_renyi
+from rangebound.values import arguments
+from rangebound.values.ball import ball, precision, up
+from rangebound.values.query import Query
+from rangebound.values.support import Interval
 
 _BITS = 128
 _AROUND = (0.7, 1.0, 1.3, 2.0)

@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-from rangebound.kernels import warn_of_slow_path
 from rangebound.learn.torch.clipping_norm import Elementwise
 from rangebound.learn.torch.gradients.bad_examples import finite, kept
 from rangebound.learn.torch.gradients.fixed_work import known_all
+from rangebound.values.kernels import warn_of_slow_path
 
 try:
     from rangebound.learn import _kernel

@@ -20,7 +20,6 @@ from functools import partial
 import torch
 from torch.nn.utils.spectral_norm import SpectralNorm
 
-from rangebound import arguments
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidean
 from rangebound.learn.torch.gradients import example_rows
@@ -35,6 +34,7 @@ from rangebound.learn.torch.gradients.survey import Route, SteadyChunk, survey
 from rangebound.learn.torch.gradients.tape import Gradients
 from rangebound.learn.torch.gradients.whole_module import example_gradients, filled
 from rangebound.learn.torch.gradients.whole_module import learned as learned
+from rangebound.values import arguments
 
 Tensors = dict[str, torch.Tensor]
 Sums = tuple[Tensors, torch.Tensor]

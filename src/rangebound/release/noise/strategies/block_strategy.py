@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
-from rangebound.numeric import rounded_up
 from rangebound.release.noise.joint_loss import JointLoss, added_up
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount, whole
 from rangebound.release.noise.strategies.exact_answers import ExactAnswers
@@ -36,6 +35,7 @@ from rangebound.release.noise.strategies.lattice_noise import (
 from rangebound.release.noise.strategies.layer_loss import layer_loss
 from rangebound.release.noise.strategies.ranges import Range, check_ranges, clamped_counts, sums
 from rangebound.sampling.entropy import secure_bits
+from rangebound.values.numeric import rounded_up
 
 _GAMMA = 2**30
 _MOST = 2**52

@@ -18,17 +18,17 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from rangebound import arguments
-from rangebound.ball import precision, up
-from rangebound.bounding import Bounding
 from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.mechanism import Mechanism
-from rangebound.noise.gaussian import Gaussian
-from rangebound.numeric import rounded_up
-from rangebound.query import Query
+from rangebound.laws.boundings import Bounding
+from rangebound.laws.gaussian import Gaussian
+from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.release.noise.strategies.contributions import NoiseAccount
 from rangebound.sampling.geometric_magnitude import magnitude
-from rangebound.support import Interval
+from rangebound.values import arguments
+from rangebound.values.ball import precision, up
+from rangebound.values.numeric import rounded_up
+from rangebound.values.query import Query
+from rangebound.values.support import Interval
 
 Bits = Callable[[int], int]
 Floats = npt.NDArray[np.float64]

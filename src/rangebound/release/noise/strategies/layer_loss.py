@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 
-from rangebound.gdp import mu_of_parts
+from rangebound.privacy.gdp import mu_of_parts
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.strategies.contributions import Contributions
 

@@ -10,7 +10,6 @@ from functools import lru_cache
 import numpy as np
 
 from rangebound.errors import ArgumentError, Unsatisfiable
-from rangebound.extras import need
 from rangebound.release.noise.strategies.contributions import Contributions, budget_of
 from rangebound.release.noise.strategies.lattice_noise import Floats
 from rangebound.release.noise.strategies.marginal_strategy import (
@@ -21,6 +20,7 @@ from rangebound.release.noise.strategies.marginal_strategy import (
     check_workload,
     residuals_of,
 )
+from rangebound.values.extras import need
 
 _ROUNDS = 40
 _CLOSE = 1e-6  # how far a constraint that was left out may be violated, relative to the cost

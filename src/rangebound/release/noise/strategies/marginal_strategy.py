@@ -47,7 +47,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
-from rangebound.numeric import rounded_up
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount, whole
 from rangebound.release.noise.strategies.exact_answers import ExactAnswers
 from rangebound.release.noise.strategies.lattice_noise import (
@@ -61,6 +60,7 @@ from rangebound.release.noise.strategies.lattice_noise import (
     wholes,
 )
 from rangebound.sampling.entropy import secure_bits
+from rangebound.values.numeric import rounded_up
 
 Attributes = tuple[int, ...]
 Integers = npt.NDArray[np.int64]

@@ -10,12 +10,12 @@ from functools import lru_cache
 import numpy as np
 
 from rangebound.errors import ArgumentError, Unsatisfiable
-from rangebound.numeric import root_up
 from rangebound.release.noise.strategies.block_strategy import BlockStrategy
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount, budget_of
 from rangebound.release.noise.strategies.factor_strategy import FactorStrategy, Integers, squared_length
 from rangebound.release.noise.strategies.lattice_noise import Floats
 from rangebound.release.noise.strategies.ranges import Range, check_ranges
+from rangebound.values.numeric import root_up
 
 _QUANTUM = 2**12  # the largest entry of a factor
 _CLOSE = 5e-4  # how far the total variance may be above the optimum

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from sqlglot import exp
 
-from rangebound import arguments
 from rangebound.release.plan.asking.refusal import refused
 from rangebound.release.plan.asking.statement import only
+from rangebound.values import arguments
 
 
 class Names:

@@ -11,9 +11,9 @@ from sqlglot.dialects import DuckDB
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from rangebound import arguments
 from rangebound.errors import PlanError
 from rangebound.release.plan.asking.refusal import refused
+from rangebound.values import arguments
 
 LONGEST = 10_000
 """Characters that a SQL text may have."""

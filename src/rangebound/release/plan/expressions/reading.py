@@ -10,10 +10,10 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 
-from rangebound import arguments
 from rangebound.release.plan.expressions.functions import FUNCTIONS, REFUSED
 from rangebound.release.plan.expressions.nodes import WORDS, Constant, Expression, Named, call, constant
 from rangebound.release.plan.fields import no_time_of_day, printable
+from rangebound.values import arguments
 
 LONGEST = 10_000
 """Characters that an expression may have."""

@@ -20,7 +20,7 @@ from rangebound.release.plan.kinds.kind import Agreement, Clipping, Kind, Trunca
 from rangebound.release.plan.measure import ONE, EdgeCounts, Found, Measures, Rows, Values
 from rangebound.release.plan.sensitivity import of_parts
 from rangebound.release.plan.unit import Unit
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 _EFFORT = 1.0  # one step: edges are public and few
 

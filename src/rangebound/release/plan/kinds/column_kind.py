@@ -14,7 +14,7 @@ from rangebound.release.plan.kinds.kind import Agreement, Clipping, Kind, Trunca
 from rangebound.release.plan.measure import Rows, Values
 from rangebound.release.plan.unit import Unit
 from rangebound.release.plan.words import bounds, end, span
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 
 class ColumnKind(Kind):

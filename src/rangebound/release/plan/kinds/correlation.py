@@ -9,7 +9,7 @@ from rangebound.release.noise.draw import Reading
 from rangebound.release.noise.estimate import Estimate, held, nearest
 from rangebound.release.plan.kinds.moments_kind import MomentsKind
 from rangebound.release.plan.unit import Unit
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 
 class Correlation(MomentsKind):

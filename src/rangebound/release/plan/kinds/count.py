@@ -6,7 +6,6 @@ import math
 from fractions import Fraction
 from typing import Literal
 
-from rangebound.numeric import rounded_up
 from rangebound.release.noise import publishers
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Coordinates
@@ -21,7 +20,8 @@ from rangebound.release.plan.kinds.whole_kind import WholeKind
 from rangebound.release.plan.measure import ONE, Found, GroupSums, Measures, Rows, Values
 from rangebound.release.plan.sensitivity import of_counts, scaled
 from rangebound.release.plan.unit import Unit
-from rangebound.support import Interval, Union
+from rangebound.values.numeric import rounded_up
+from rangebound.values.support import Interval, Union
 
 
 class CountKind(ScalarKind, WholeKind):

@@ -17,7 +17,7 @@ from rangebound.release.plan.kinds.joint_kind import JointKind
 from rangebound.release.plan.kinds.kind import Agreement, Clipping, Truncation
 from rangebound.release.plan.measure import Values
 from rangebound.release.plan.unit import Unit
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 
 class CutKind(JointKind):

@@ -14,7 +14,7 @@ from rangebound.release.plan.kinds.kind import Agreement, Truncation, owner_scop
 from rangebound.release.plan.measure import DistinctValues, Measures, Rows
 from rangebound.release.plan.sensitivity import of_counts
 from rangebound.release.plan.unit import Unit
-from rangebound.support import Interval, Union
+from rangebound.values.support import Interval, Union
 
 
 class DistinctCount(CountKind):

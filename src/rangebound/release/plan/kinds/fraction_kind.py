@@ -16,7 +16,7 @@ from rangebound.release.plan.kinds.kind import OneCoordinate, rounded_half_width
 from rangebound.release.plan.kinds.scalar_kind import MECHANISM
 from rangebound.release.plan.kinds.weighted_kind import WeightedKind
 from rangebound.release.plan.unit import Unit
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 
 class FractionKind(JointKind):

@@ -24,7 +24,7 @@ from rangebound.release.plan.measure import ONE, Found, Measures, Places
 from rangebound.release.plan.sensitivity import of_parts
 from rangebound.release.plan.unit import Unit
 from rangebound.release.plan.words import end
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 _COUNT: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=2, le=MOST_BINS, strict=True)])
 _EDGES: TypeAdapter[tuple[Bound, ...]] = TypeAdapter(Edges)

@@ -21,7 +21,7 @@ from rangebound.release.plan.kinds.kind import rounded_half_width
 from rangebound.release.plan.kinds.weighted_kind import WeightedKind
 from rangebound.release.plan.measure import Found
 from rangebound.release.plan.unit import Unit
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 
 class JointKind(DerivedKind):

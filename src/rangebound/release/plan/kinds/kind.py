@@ -26,7 +26,7 @@ from rangebound.release.plan.measure import Found, Measures, Values
 from rangebound.release.plan.ranged_column import RangedColumn
 from rangebound.release.plan.unit import MostGroups, MostRows, Period, Unit
 from rangebound.release.plan.words import conditions, end
-from rangebound.support import Interval, Union
+from rangebound.values.support import Interval, Union
 
 KINDS: dict[str, type[Kind]] = {}
 """Every kind by its name, as plans write it."""

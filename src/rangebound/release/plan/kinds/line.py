@@ -18,7 +18,7 @@ from rangebound.release.plan.fields import LINE, Span, number
 from rangebound.release.plan.kinds.moments_kind import MomentsKind
 from rangebound.release.plan.unit import Unit
 from rangebound.release.plan.words import span
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 _STEEPEST = 2.0**10  # in widths of the range of y by that of x
 

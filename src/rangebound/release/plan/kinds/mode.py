@@ -11,7 +11,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from rangebound.arguments import counted
 from rangebound.release.noise.draw import Key
 from rangebound.release.plan.fields import Ends, Range, number
 from rangebound.release.plan.kinds.histogram import Histogram
@@ -20,7 +19,8 @@ from rangebound.release.plan.kinds.selection_kind import SelectionKind
 from rangebound.release.plan.measure import KeyCounts, Measures, Places, Rows, Values
 from rangebound.release.plan.unit import Unit
 from rangebound.release.plan.words import bounds, span
-from rangebound.support import Interval
+from rangebound.values.arguments import counted
+from rangebound.values.support import Interval
 
 _BINS = 10
 

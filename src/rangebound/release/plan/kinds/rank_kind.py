@@ -23,7 +23,7 @@ from rangebound.release.plan.kinds.column_kind import ColumnKind
 from rangebound.release.plan.measure import ONE, Found, Measures, Places
 from rangebound.release.plan.sensitivity import of_parts
 from rangebound.release.plan.unit import Unit
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 _MOST_POINTS = 10_000
 _FINEST = 2.0**-50  # of the larger end of a range: so far apart at least, cells differ by several doubles

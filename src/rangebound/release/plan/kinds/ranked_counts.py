@@ -21,7 +21,7 @@ from rangebound.release.plan.kinds.scalar_kind import MECHANISM
 from rangebound.release.plan.measure import Counted, GroupSums, Measures, Owned, Rows
 from rangebound.release.plan.sensitivity import of_counts
 from rangebound.release.plan.unit import Unit
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 
 class RankedCounts(CountKind):

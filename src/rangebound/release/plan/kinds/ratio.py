@@ -19,7 +19,7 @@ from rangebound.release.plan.measure import ONE, Counted, Found, GroupSums, Meas
 from rangebound.release.plan.ranged_column import RangedColumn
 from rangebound.release.plan.sensitivity import of_counts, touched
 from rangebound.release.plan.unit import Unit
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 
 class Ratio(TwoColumnsKind):

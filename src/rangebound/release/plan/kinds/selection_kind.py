@@ -23,7 +23,7 @@ from rangebound.release.plan.kinds.kind import Agreement, Kind, Truncation, owne
 from rangebound.release.plan.measure import ONE, Found, Rows
 from rangebound.release.plan.sensitivity import of_parts
 from rangebound.release.plan.unit import Unit
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 _DRAWN = 20_000  # counts in one step of a certificate's check
 

@@ -20,7 +20,7 @@ from rangebound.release.plan.kinds.weighted_kind import WeightedKind
 from rangebound.release.plan.measure import ONE, Found, GroupSums, Measures, Met, Rows, Values
 from rangebound.release.plan.unit import Unit
 from rangebound.release.plan.words import conditions
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 
 class Share(FractionKind, WeightedKind):

@@ -8,7 +8,7 @@ from typing import Literal
 
 from rangebound.release.noise.estimate import Fractional, spread
 from rangebound.release.plan.kinds.variance import SpreadKind
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 
 class StandardDeviation(SpreadKind):

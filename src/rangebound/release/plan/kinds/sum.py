@@ -16,7 +16,7 @@ from rangebound.release.plan.kinds.weighted_kind import WeightedColumnKind
 from rangebound.release.plan.measure import ONE, Found, GroupSums, Measures, Value
 from rangebound.release.plan.sensitivity import scaled, touched
 from rangebound.release.plan.unit import Unit
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 
 class Sum(ScalarKind, WeightedColumnKind):

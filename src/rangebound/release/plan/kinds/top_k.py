@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rangebound.arguments import counted
 from rangebound.release.noise.draw import Key
 from rangebound.release.plan.kinds.kind import Clipping, Kind
 from rangebound.release.plan.kinds.ranked_counts import RankedCounts
 from rangebound.release.plan.kinds.selection_kind import SelectionKind
 from rangebound.release.plan.measure import KeyCounts, Measures, Values
 from rangebound.release.plan.unit import Unit
-from rangebound.support import Interval
+from rangebound.values.arguments import counted
+from rangebound.values.support import Interval
 
 
 class TopK(SelectionKind):

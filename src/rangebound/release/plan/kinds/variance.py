@@ -15,7 +15,7 @@ from rangebound.release.plan.kinds.joint_kind import JointKind
 from rangebound.release.plan.measure import ONE, Counted, Found, GroupSums, Measures, Square, Value
 from rangebound.release.plan.sensitivity import of_parts
 from rangebound.release.plan.unit import Unit
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 
 class SpreadKind(JointKind, ColumnKind):

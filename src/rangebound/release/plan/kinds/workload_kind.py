@@ -24,7 +24,7 @@ from rangebound.release.plan.kinds.kind import Agreement, Clipping, Kind, Trunca
 from rangebound.release.plan.measure import Counted, Found, GroupSums, Measures, Rows, Values
 from rangebound.release.plan.sensitivity import of_counts
 from rangebound.release.plan.unit import Unit
-from rangebound.support import Interval
+from rangebound.values.support import Interval
 
 MOST_NUMBERS = 200_000
 """Numbers that one workload publishes at most."""

@@ -1,0 +1,191 @@
+"""The distribution of one published number: pieces of density and atoms, for one true answer or many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound.errors import ArgumentError
+from rangebound.laws.family import Noise
+from rangebound.laws.moments import moments
+from rangebound.laws.shape import Shape
+from rangebound.values import arguments
+from rangebound.values.numeric import log_sum
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """The distribution of a published number at one true answer, or at an array of them.
+
+    Every method broadcasts its argument against the array of true answers. Atoms count in full in `cdf`, `sf`
+    and `mass`, all of which are about closed sets: cdf(x) + sf(x) exceeds 1 by the atom at x.
+
+    >>> import rangebound as rb
+    >>> query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    >>> law = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=query, bounding=rb.RECTIFY).law(0.0)
+    >>> law.atoms[0].tolist(), round(float(law.atoms[1][0]), 3)
+    ([0.0, 10.0], 0.5)
+    """
+
+    noise: Noise
+    shape: Shape
+    location: Floats = field(repr=False)  # the true answer: no message or log shows it
+
+    def __post_init__(self) -> None:
+        arguments.instance("noise", self.noise, Noise, "noise with its scale, such as rb.Laplace(scale=2.0)")
+        arguments.instance("shape", self.shape, Shape, "a Shape")
+        location = arguments.hidden("location", self.location)
+        location.flags.writeable = False
+        object.__setattr__(self, "location", location)
+
+    @cached_property
+    def _ends(self) -> tuple[Floats, Floats]:
+        return _columns(self.shape.spans)
+
+    @cached_property
+    def _log_parts(self) -> tuple[Floats, Floats]:
+        """Unnormalised log masses of the spans and of the atoms, on a last axis."""
+        at = self.location[..., None]
+        lowers, uppers = self._ends
+        spans = self.noise.log_mass(lowers, uppers, at) if self.shape.spans else np.empty((*self.location.shape, 0))
+        if not self.shape.points:
+            return spans, np.empty((*self.location.shape, 0))
+        if self.shape.cells:
+            return spans, self.noise.log_mass(*_columns(self.shape.cells), at)
+        return spans, self.noise.log_pdf(np.asarray(self.shape.points) - at)
+
+    @cached_property
+    def log_norm(self) -> Floats:
+        """log of the normaliser of a truncation; 0 for a map of the noise."""
+        if not self.shape.normalised:
+            return np.zeros_like(self.location)
+        total: Floats = log_sum(np.concatenate(self._log_parts, axis=-1))
+        return total
+
+    @property
+    def atoms(self) -> tuple[Floats, Floats]:
+        """The points with positive probability and their probabilities (on the last axis)."""
+        weights = np.exp(self._log_parts[1] - self.log_norm[..., None])
+        return np.asarray(self.shape.points), weights
+
+    def log_pdf(self, x: npt.ArrayLike) -> Floats:
+        """log of the density at `x`; -inf outside the spans, also at an atom."""
+        return self._at(x, self._log_pdf)
+
+    def pdf(self, x: npt.ArrayLike) -> Floats:
+        """Density at `x`; an atom has none."""
+        return np.exp(self.log_pdf(x))
+
+    def cdf(self, x: npt.ArrayLike) -> Floats:
+        """Probability of a number at most `x`."""
+        return self.mass(-np.inf, _places("x", x))
+
+    def sf(self, x: npt.ArrayLike) -> Floats:
+        """Probability of a number at least `x`."""
+        return self.mass(_places("x", x), np.inf)
+
+    def mass(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Floats:
+        """Probability of the closed interval [lower, upper], atoms at its ends included."""
+        low, high = arguments.together(_places("lower", lower), _places("upper", upper))
+        if (low > high).any():
+            raise ArgumentError(f"lower={arguments.shown(lower)}, upper={arguments.shown(upper)}: must be in order")
+        low, high, at = arguments.together(low, high, self.location)
+        parts = []
+        if self.shape.spans:
+            lowers, uppers = self._ends
+            start = np.clip(low[..., None], lowers, uppers)
+            end = np.clip(high[..., None], lowers, uppers)
+            empty = start == end
+            start, end = np.where(empty, 0.0, start), np.where(empty, 0.0, end)
+            with np.errstate(over="ignore"):
+                parts.append(np.where(empty, -np.inf, self.noise.log_mass(start, end, at[..., None])))
+        if self.shape.points:
+            points = np.asarray(self.shape.points)
+            inside = (points >= low[..., None]) & (points <= high[..., None])
+            parts.append(np.where(inside, self._log_parts[1], -np.inf))
+        logs = log_sum(np.concatenate(np.broadcast_arrays(*parts) if len(parts) < 2 else parts, axis=-1))
+        result: Floats = np.minimum(np.exp(logs - self.log_norm), 1.0)
+        return result
+
+    def quantile(self, probability: npt.ArrayLike) -> Floats:
+        """The smallest x whose cdf is at least `probability`: the law's own ends at 0 and 1.
+
+        Edge cases: a probability outside [0, 1] is refused; inside a gap the end of the span before it is returned.
+        """
+        chance = arguments.reals("probability", probability)
+        if ((chance < 0.0) | (chance > 1.0)).any():
+            raise ArgumentError(f"probability={arguments.shown(probability)}: must lie in [0, 1]")
+        chance, at, norm = arguments.together(chance, self.location, self.log_norm)
+        result = np.where(chance <= 0.5, self._from_left(chance, at, norm), np.nan)
+        mirror = Law(self.noise, self.shape.mirrored(), -self.location)
+        # 1 - chance is exact for chance in [0.5, 1]
+        upper: Floats = -mirror._from_left(1.0 - chance, -at, norm)
+        return np.where(chance <= 0.5, result, upper) + 0.0
+
+    def _from_left(self, chance: Floats, at: Floats, norm: Floats) -> Floats:
+        """Walk the spans and atoms from the left until `chance` is used up."""
+        steps: list[tuple[float, float, Floats]] = []
+        spans, atoms = self._log_parts
+        for i, (a, b) in enumerate(self.shape.spans):
+            steps.append((a, b, spans[..., i]))
+        for i, x in enumerate(self.shape.points):
+            steps.append((x, x, atoms[..., i]))
+        steps.sort(key=lambda step: (step[0], step[1]))
+        result = np.full(chance.shape, np.nan)
+        used = np.zeros(chance.shape)
+        for k, (a, b, logs) in enumerate(steps):
+            mass = np.exp(logs - norm)
+            rest = np.maximum(chance - used, 0.0)
+            last = k == len(steps) - 1
+            here = np.isnan(result) & (last | (rest <= mass))
+            if a == b:
+                found: Floats = np.full(chance.shape, a)
+            else:
+                with np.errstate(divide="ignore"):
+                    left = np.log(rest) + norm
+                with np.errstate(over="ignore"):
+                    reached = self.noise.reach(np.asarray(a), np.minimum(left, logs), at)
+                found = np.where(left >= logs, b, np.clip(reached, a, b))
+                found = np.where(np.isneginf(left), a, found)
+            result = np.where(here, found, result)
+            used = used + mass
+        return result
+
+    @property
+    def mean(self) -> Floats:
+        """Expectation of the published number."""
+        return moments(self.noise, self.shape, self.location)[0]
+
+    @property
+    def variance(self) -> Floats:
+        """Variance of the published number."""
+        return moments(self.noise, self.shape, self.location)[1]
+
+    def _log_pdf(self, x: Floats) -> Floats:
+        x, _ = arguments.together(x, self.location)
+        lowers, uppers = self._ends
+        inside = ((x[..., None] >= lowers) & (x[..., None] <= uppers)).any(axis=-1)
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = self.noise.log_pdf(x - self.location) - self.log_norm
+        return np.where(inside & np.isfinite(x), values, -np.inf)
+
+    def _at(self, x: npt.ArrayLike, function: Callable[[Floats], Floats]) -> Floats:
+        return function(_places("x", x))
+
+
+def _places(name: str, value: npt.ArrayLike) -> Floats:
+    """Positions on the line: infinities are valid here, NaN is not."""
+    if isinstance(value, float):
+        return np.asarray(arguments.real(name, value))
+    return arguments.reals(name, value, infinite=True)
+
+
+def _columns(pairs: tuple[tuple[float, float], ...]) -> tuple[Floats, Floats]:
+    array = np.asarray(pairs, dtype=np.float64).reshape(-1, 2)
+    return array[:, 0], array[:, 1]

@@ -1,0 +1,216 @@
+"""Laplace noise: density e^{-|x|/b} / (2b)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from flint import arb
+
+from rangebound.laws.family import BallNoise, Curve, Noise
+from rangebound.values import arguments
+from rangebound.values.ball import Ball, End, ball, is_taylor, kinked, largest, rising, smallest, value_of
+from rangebound.values.numeric import Array, ldexpm1, log_sum, namespace
+
+_LOG_2 = math.log(2.0)
+
+
+@arguments.guided
+@dataclass(frozen=True, kw_only=True)
+class Laplace(Noise):
+    """Laplace noise of scale `b`: density e^{-|x|/b} / (2b).
+
+    Example:
+    >>> import numpy as np
+    >>> round(float(Laplace(scale=2.0).log_pdf(np.asarray(0.0))), 4)
+    -1.3863
+    """
+
+    name: ClassVar[str] = "laplace"
+    curve: ClassVar[Curve] = Curve.LINEAR
+    pure: ClassVar[bool] = True
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", arguments.positive("scale", self.scale))
+
+    @property
+    def extent(self) -> float:
+        return math.inf
+
+    @property
+    def untruncated(self) -> Laplace:
+        return self
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        return (0.0,)
+
+    @classmethod
+    def calibrated(cls, scale: float, epsilon: float, delta: float) -> Self:
+        return cls(scale=scale)
+
+    @classmethod
+    def refusal(cls, epsilon: float, delta: float) -> str | None:
+        return None
+
+    def in_balls(self) -> LaplaceInBalls:
+        return LaplaceInBalls(self)
+
+    def decay(self, start: Array) -> Array:
+        """The scale, from everywhere."""
+        return namespace(start).zeros_like(start) + self.scale
+
+    def log_pdf(self, x: Array) -> Array:
+        """log of the density at `x`."""
+        return -abs(x) / self.scale - math.log(2.0 * self.scale)
+
+    def log_pdf_slope(self, x: Array) -> Array:
+        """Derivative of `log_pdf`: -sign(x)/b, and 0 at the kink."""
+        return -namespace(x).sign(x) / self.scale
+
+    def log_mass(self, lower: Array, upper: Array, location: Array) -> Array:
+        """log of the probability that `location` + noise falls into [lower, upper]."""
+        xp = namespace(lower, upper, location)
+        a, b = (lower - location) / self.scale, (upper - location) / self.scale
+        width = (upper - lower) / self.scale
+        outside = -xp.maximum(xp.maximum(a, -b), xp.zeros_like(width)) + ldexpm1(-width)
+        both = xp.stack(
+            xp.broadcast_arrays(ldexpm1(xp.minimum(a, xp.zeros_like(a))), ldexpm1(-xp.maximum(b, xp.zeros_like(b)))),
+            axis=-1,
+        )
+        return xp.where((a < 0.0) & (b > 0.0), log_sum(both), outside) - _LOG_2
+
+    def reach(self, lower: Array, log_mass: Array, location: Array) -> Array:
+        """The x for which [lower, x] has mass e^log_mass; NaN-free where the mass to the right suffices."""
+        xp = namespace(lower, log_mass, location)
+        b = self.scale
+        a = (lower - location) / b
+        left = xp.where(xp.isinf(a), location + b * (log_mass + _LOG_2), 0.0)
+        finite = xp.where(xp.isinf(a), xp.zeros_like(a), a)
+        grown = log_mass + _LOG_2 - xp.minimum(finite, xp.zeros_like(a))
+        softened = xp.maximum(grown, xp.zeros_like(grown)) + xp.log1p(xp.exp(-abs(grown)))  # log(1 + e^grown)
+        left = xp.where(xp.isinf(a), left, lower + b * softened)
+        rest = xp.exp(xp.minimum(log_mass + _LOG_2 + xp.maximum(a, xp.zeros_like(a)), xp.zeros_like(log_mass)))
+        used = -xp.expm1(xp.minimum(a, xp.zeros_like(a)))  # twice the mass of [lower, location]
+        shrunk = xp.where(a < 0.0, rest - used, rest)
+        shrunk = xp.clip(shrunk, 0.0, 1.0 - 2.0**-53)
+        right = xp.maximum(lower, location) - b * xp.log1p(-shrunk)
+        return xp.where((a < 0.0) & (rest <= used), left, right)
+
+    def crossing(self, p: Array, q: Array, level: Array) -> Array:
+        """For p < q: where log g(x-p) - log g(x-q) falls through `level`, clipped to [p, q]."""
+        xp = namespace(p, q, level)
+        return xp.clip(0.5 * (p + q - level * self.scale), p, q)
+
+    def log_renyi_integral(self, p: Array, q: Array, order: float, lower: Array, upper: Array) -> Array:
+        """log of the integral over [lower, upper] of g(x-p)^order g(x-q)^(1-order)."""
+        xp = namespace(p, q, lower, upper)
+        b, a = self.scale, order
+        low, high = xp.minimum(p, q), xp.maximum(p, q)
+        none = xp.zeros_like(p + q)  # plain numbers alone would be single precision to PyTorch
+        first = xp.where(p < q, none + a, none + (1.0 - a))  # the exponent of the noise whose centre is on the left
+        gap = (high - low) / b
+        rate = 2.0 * first - 1.0  # the integrand falls like e^{-rate (x - low)/b} between the centres
+
+        def piece(start: Array, end: Array, falling: Array) -> Array:
+            start, end = xp.broadcast_arrays(start, end)
+            width = xp.where(end > start, end - start, xp.zeros_like(end)) / b * abs(falling)
+            return ldexpm1(-width) - xp.log(abs(falling))
+
+        zero = xp.zeros_like(gap)
+        one = zero + 1.0
+        edge = xp.minimum(upper, low)
+        left = -(low - edge) / b - (1.0 - first) * gap + piece(xp.minimum(lower, low), edge, one)
+        edge = xp.maximum(lower, high)
+        right = -(edge - high) / b - first * gap + piece(edge, xp.maximum(upper, high), one)
+        start, end = xp.clip(lower, low, high), xp.clip(upper, low, high)
+        at = xp.where(rate > 0.0, start, end)
+        middle = -(1.0 - first) * gap - rate * (at - low) / b + piece(start, end, rate)
+        logs = xp.stack(xp.broadcast_arrays(left, middle, right), axis=-1)
+        return log_sum(logs) - _LOG_2
+
+
+class LaplaceInBalls(BallNoise):
+    """Laplace noise in balls."""
+
+    @property
+    def steepness(self) -> Ball:
+        return 1 / self.scale
+
+    def pdf(self, y: Ball) -> Ball:
+        at = value_of(y)
+        if at <= 0 or at >= 0:
+            return ((y if at <= 0 else -y) / self.scale).exp() / (2 * self.scale)
+        value = rising(arb.exp, -abs(at) / self.scale) / (2 * self.scale)
+        return kinked(y, value, (value / self.scale).union(-value / self.scale)) if is_taylor(y) else value
+
+    def cdf(self, y: Ball) -> Ball:
+        at = value_of(y)
+        if at <= 0:
+            return (y / self.scale).exp() / 2
+        if at >= 0:
+            return 1 - (-y / self.scale).exp() / 2
+        value = (at.lower() / self.scale).exp() / 2
+        value = value.union(1 - (-at.upper() / self.scale).exp() / 2)
+        return kinked(y, value, self.pdf(at)) if is_taylor(y) else value
+
+    def score(self, y: Ball) -> Ball:
+        """-(log g)'(y), a plain ball: sign(y)/b."""
+        return y.sgn() / self.scale
+
+    def score_moments(self, lower: End, upper: End) -> tuple[Ball, Ball, Ball]:
+        low, high = (ball(0.0) if end is None else self.pdf(end) for end in (lower, upper))
+        mass = self.mass(lower, upper)
+        return mass, low - high, mass / (self.scale * self.scale)
+
+    def partial_moments(self, start: Ball, end: End) -> tuple[Ball, Ball, Ball]:
+        b = self.scale
+
+        def tail(y: Ball) -> tuple[Ball, Ball, Ball]:
+            weight = (-y / b).exp() / 2
+            return weight, weight * (y + b), weight * (y * y + 2 * b * y + 2 * b * b)
+
+        near = tail(start)
+        far = (ball(0.0),) * 3 if end is None else tail(end)
+        return near[0] - far[0], near[1] - far[1], near[2] - far[2]
+
+    def log_ratio(self, y: End, d: Ball) -> Ball:
+        """log g(y) - log g(y - d) for d > 0; `y` None means far to the left."""
+        if y is None:
+            return d / self.scale
+        return smallest(largest(d - 2 * y, -d), d) / self.scale
+
+    def thresholds(self, p: Ball, d: Ball, level: Ball) -> list[Ball]:
+        """Where the log-ratio of the pair (p, p + d) falls through `level`: the best attack is at one of these.
+
+        They move with p: at the best threshold its own motion does not count, and far from the ends nothing changes.
+        """
+        return [p + smallest(largest((d - level * self.scale) / 2, ball(0.0)), d)]
+
+    def renyi_integral(self, p: Ball, d: Ball, order: Ball, lower: End, upper: End) -> Ball:
+        """Integral over [lower, upper] of g(x-p)^order g(x-p-d)^(1-order)."""
+        b, zero = self.scale, ball(0.0)
+        start = None if lower is None else lower - p
+        end = None if upper is None else upper - p
+
+        def fall(y: End, rate: Ball) -> Ball:
+            return zero if y is None else (-y * rate / b).exp()
+
+        def below(y: Ball) -> Ball:
+            return (smallest(y, zero) / b).exp()
+
+        def clip(y: End, otherwise: Ball) -> Ball:
+            return otherwise if y is None else smallest(largest(y, zero), d)
+
+        def above(y: End) -> End:
+            return None if y is None else largest(y - d, zero)
+
+        rate, one = 2 * order - 1, ball(1.0)
+        near, far = ((order - 1) * d / b).exp() / 2, (-order * d / b).exp() / 2
+        left = (one if end is None else below(end)) - (zero if start is None else below(start))
+        middle = (fall(clip(start, zero), rate) - fall(clip(end, d), rate)) / rate
+        right = fall(zero if start is None else above(start), one) - fall(above(end), one)
+        return near * (left + middle) + far * right

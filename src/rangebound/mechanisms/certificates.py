@@ -1,0 +1,484 @@
+"""Certificates: a claim about a mechanism with its proof, to be checked again by anyone."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import TypeAlias
+
+from rangebound.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CertificateInvalid,
+    ClaimFalse,
+    RangeboundError,
+    Undecided,
+)
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+from rangebound.mechanisms.finite import Table, table_proof
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.mechanisms.remapping import Remapped
+from rangebound.mechanisms.staircase import Staircase
+from rangebound.privacy.claim import Claim, Notion
+from rangebound.privacy.counterexample import breaks, finite_pair, pair_delta, pair_numbers
+from rangebound.privacy.metric import steepest_pair, worst_score
+from rangebound.privacy.proof import WORK, Proof, Theorem, check, prove, steps_of_spans
+from rangebound.privacy.worst import worst_epsilon, worst_under
+from rangebound.values import arguments
+from rangebound.values.ball import ball, down, refine, up
+from rangebound.values.numeric import rounded_down
+from rangebound.values.serial import number, parse_number, read_json, same_data
+
+FORMAT, METRIC_FORMAT = "rangebound certificate 1", "rangebound certificate 2"
+"""Of an ordinary claim, which has no field for its notion, and of a metric one, which says so."""
+TABLE_FORMAT = "rangebound certificate 3"
+"""Of a table, whose weights it holds."""
+REMAP_FORMAT = "rangebound certificate 4"
+"""Of a remapped mechanism, whose weights it holds; the field for the notion is there if the claim is metric."""
+LONGEST, LONGEST_TABLE = 1_000_000, 64_000_000
+"""Characters of the longest certificate that is read, and of the longest one with weights, known by its format."""
+_FORMATS = (FORMAT, METRIC_FORMAT, TABLE_FORMAT, REMAP_FORMAT)
+_IN_TIME = f" (a proof counts only if its check takes at most {WORK} steps, about ten seconds)"
+
+
+Certified: TypeAlias = Mechanism | Table | DiscreteLaplace | Staircase | Remapped
+"""What a certificate is about."""
+_READERS: dict[str, Callable[[Mapping[str, object]], Certified]] = {
+    "noise": Mechanism.from_dict,
+    "table": Table.from_dict,
+    "geometric": DiscreteLaplace.from_dict,
+    "staircase": Staircase.from_dict,
+    "remapped": Remapped.from_dict,
+}
+"""By a field that only this kind has."""
+_KINDS = (Mechanism, Table, DiscreteLaplace, Staircase, Remapped)
+_KIND = "a mechanism: a Mechanism, Table, DiscreteLaplace, Staircase or Remapped"
+_ON_LATTICE = Proof(Theorem.LATTICE_PAIR, 128)
+_ARITHMETIC = {
+    Theorem.DELTA_ON_WINDOWS: "doubles with bounds on their errors",
+    Theorem.ALL_WEIGHTS: "whole numbers",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """A proved claim: `claim` is true of `mechanism`, for all neighbouring datasets (any two answers if it is metric).
+
+    `epsilon`, `delta` and `notion` are those of the claim, and `mechanism.claim` is the claim itself. `str` says it in
+    words, `to_json` writes it, and `rangebound.verify` proves it again from that text alone.
+
+    Guarantee: one that `certify` or `verify` returned is proved; one read by `from_json` is only read.
+
+    >>> import rangebound as rb
+    >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
+    >>> print(rb.certify(m, epsilon=1.0))
+    Certificate of (1, 0)-differential privacy of
+      Mechanism(noise=Laplace(scale=2.0), query=Query(range=Interval(lower=0.0, upper=100.0), sensitivity=1.0),
+      support=Interval(lower=0.0, upper=100.0), bounding=TRUNCATE)
+    for every pair of true answers at most 1 apart, in both directions.
+    It holds because the loss is monotone in the position, so its supremum is at an end of the range; in ball
+    arithmetic of 128 bits.
+    """
+
+    mechanism: Certified
+    claim: Claim
+    proof: Proof
+
+    def __post_init__(self) -> None:
+        arguments.instance("mechanism", self.mechanism, _KINDS, _KIND)
+        arguments.instance("claim", self.claim, Claim, "a Claim, such as rb.Claim(epsilon=1.0)")
+        arguments.instance("proof", self.proof, Proof, "a Proof, as `certify` finds it")
+        object.__setattr__(self, "mechanism", self.mechanism.with_claim(self.claim))
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon of the claim."""
+        return self.claim.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The delta of the claim."""
+        return self.claim.delta
+
+    @property
+    def notion(self) -> Notion:
+        """The notion of the claim."""
+        return self.claim.notion
+
+    def __str__(self) -> str:
+        reach = arguments.downwards(self.mechanism.query.sensitivity)
+        if self.notion is Notion.METRIC:
+            scope = f"any two true answers, in proportion to their distance: epsilon for each {reach} of it"
+        else:
+            scope = f"every pair of true answers at most {reach} apart, in both directions"
+        cells = f", on {arguments.counted(len(self.proof.cells), 'cell')}" if self.proof.cells else ""
+        return (
+            f"Certificate of {self.claim} of\n  {self.mechanism}\nfor {scope}.\n"
+            f"It holds because {self.proof.theorem.value}{cells}; in {self._arithmetic}.{self._after}"
+        )
+
+    @property
+    def _after(self) -> str:
+        """What is said of post-processing."""
+        return " The remap is post-processing, which costs no privacy." if isinstance(self.mechanism, Remapped) else ""
+
+    @property
+    def _arithmetic(self) -> str:
+        return _ARITHMETIC.get(self.proof.theorem, f"ball arithmetic of {self.proof.bits} bits")
+
+    def _repr_html_(self) -> str:  # a notebook would show the whole proof
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def to_json(self) -> str:
+        """The certificate as JSON; doubles are written so that they come back exactly."""
+        return json.dumps(self._to_dict(), indent=1)
+
+    def _to_dict(self) -> dict[str, object]:
+        metric = self.notion is Notion.METRIC
+        return {
+            "format": _format(self.mechanism, metric=metric),
+            **({"notion": self.notion.value} if metric else {}),
+            "mechanism": self.mechanism.with_claim(None).to_dict(),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "theorem": self.proof.theorem.name,
+            "bits": self.proof.bits,
+            "cells": [[task, number(start), number(end)] for task, start, end in self.proof.cells],
+        }
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """Read a certificate without proving it again; see `rangebound.verify`.
+
+        Guarantee: what is read says exactly what the text says. A text that could be read in two ways is refused: a
+        name given twice, a field that is not known, a number that is not written as the double that it is.
+        Edge cases: white space and the order of the fields are free.
+        """
+        try:
+            with_weights = any(each in text[:200] for each in (TABLE_FORMAT, REMAP_FORMAT))
+            data: object = read_json(text, longest=LONGEST_TABLE if with_weights else LONGEST)
+            if not isinstance(data, dict) or data.get("format") not in _FORMATS:
+                raise CertificateInvalid(f"text={arguments.shown(text)}: must be of the format {FORMAT!r}")
+            plain = data["mechanism"]
+            inner = plain["remapped"]["base"] if "remapped" in plain else plain
+            if "noise" in inner:
+                _check_spans(inner)
+            says_notion = data["format"] == METRIC_FORMAT or (data["format"] == REMAP_FORMAT and "notion" in data)
+            notion = data["notion"] if says_notion else Notion.DP
+            found = cls(
+                mechanism=_read(plain),
+                claim=Claim(epsilon=data["epsilon"], delta=data["delta"], notion=notion),
+                proof=Proof(Theorem[data["theorem"]], _whole(data["bits"]), tuple(map(_cell, data["cells"]))),
+            )
+        except CertificateInvalid:
+            raise
+        except KeyError as error:
+            raise CertificateInvalid(f"certificate: field {error} is missing or has an unknown value") from error
+        except (TypeError, ValueError, AttributeError, RangeboundError) as error:
+            way_out = "; give the JSON text that Certificate.to_json wrote, not the name of its file"
+            hint = "" if "{" in str(text) else way_out
+            raise CertificateInvalid(f"certificate: cannot be read; {error}{hint}") from error
+        if not same_data(data, found._to_dict()):
+            raise CertificateInvalid(
+                "certificate: must have the fields that Certificate.to_json writes and no other, and its numbers in "
+                "their form, such as 1.0 for a double"
+            )
+        return found
+
+
+@arguments.guided
+def certify(
+    mechanism: Certified,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    notion: str | Notion | None = None,
+) -> Certificate:
+    """Prove that a mechanism is (epsilon, delta)-private, over all pairs, with no float in the chain of reasoning.
+
+    Without an epsilon it proves the claim that the mechanism carries, such as the one it was calibrated for. With one,
+    `delta` is 0 and `notion` is "dp" unless they are given. With notion="metric" the claim is about any two answers: at
+    distance i * sensitivity they differ by at most i * epsilon, for every real i [croft2022, Thm 2]. That implies the
+    ordinary claim.
+
+    Guarantee: a certificate that is returned is a proof, in ball arithmetic or, of a `Table`, in whole numbers. A false
+    claim raises `ClaimFalse` with a counterexample and what is true; a claim too close to the truth to be decided
+    raises `Undecided`. A `Remapped` mechanism has what is proved of its base; a claim that is false of the base is
+    `Undecided`, since a remap may leak less.
+    Assumes: the query's sensitivity is true, and the output follows the mechanism's law.
+    Edge cases: what `calibrate` found can be certified at its own target.
+
+    >>> import rangebound as rb
+    >>> query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    >>> m = rb.calibrate(noise=rb.Laplace, query=query, epsilon=1.0)
+    >>> rb.verify(rb.certify(m).to_json()).epsilon
+    1.0
+    """
+    arguments.instance("mechanism", mechanism, _KINDS, _KIND)
+    claim = _claimed(mechanism, epsilon, delta, notion)
+    proof = _prove(mechanism, claim)
+    if proof is None:
+        raise _refutation(mechanism, claim)
+    return Certificate(mechanism=mechanism, claim=claim, proof=proof)
+
+
+@singledispatch
+def _format(mechanism: Certified, *, metric: bool) -> str:
+    """The format of a certificate, by the kind of mechanism that it is about and the notion of its claim."""
+    return METRIC_FORMAT if metric else FORMAT
+
+
+@_format.register
+def _(mechanism: Table, *, metric: bool) -> str:
+    return METRIC_FORMAT if metric else TABLE_FORMAT
+
+
+@_format.register
+def _(mechanism: Remapped, *, metric: bool) -> str:
+    return REMAP_FORMAT
+
+
+@singledispatch
+def _prove(mechanism: Certified, claim: Claim) -> Proof | None:
+    """A proof of a claim, or None where none was found."""
+    raise NotImplementedError(type(mechanism))
+
+
+@_prove.register
+def _(mechanism: Mechanism, claim: Claim) -> Proof | None:
+    return prove(mechanism.setting, claim)
+
+
+@_prove.register
+def _(mechanism: Table, claim: Claim) -> Proof | None:
+    return table_proof.prove(mechanism, claim)
+
+
+@_prove.register(DiscreteLaplace)
+@_prove.register(Staircase)
+def _(mechanism: DiscreteLaplace | Staircase, claim: Claim) -> Proof | None:
+    return _ON_LATTICE if _holds_on_lattice(mechanism, claim) else None
+
+
+@_prove.register
+def _(mechanism: Remapped, claim: Claim) -> Proof | None:
+    return _prove(mechanism.base, claim)
+
+
+def _holds_on_lattice(mechanism: DiscreteLaplace | Staircase, claim: Claim) -> bool:
+    """Whether a claim is proved by the closed form of the worst pair: in fractions if it is pure, else in balls."""
+    if claim.notion is Notion.METRIC:
+        return False
+    return mechanism.is_private(claim.epsilon) or 0.0 < claim.delta >= mechanism.delta(claim.epsilon)
+
+
+@singledispatch
+def _check(mechanism: Certified, claim: Claim, proof: Proof) -> None:
+    """Evaluate a proof again; raises CertificateInvalid where it does not prove the claim."""
+    raise NotImplementedError(type(mechanism))
+
+
+@_check.register
+def _(mechanism: Mechanism, claim: Claim, proof: Proof) -> None:
+    check(mechanism.setting, claim, proof)
+
+
+@_check.register
+def _(mechanism: Table, claim: Claim, proof: Proof) -> None:
+    table_proof.check(mechanism, claim, proof)
+
+
+@_check.register(DiscreteLaplace)
+@_check.register(Staircase)
+def _(mechanism: DiscreteLaplace | Staircase, claim: Claim, proof: Proof) -> None:
+    if proof != _ON_LATTICE:
+        raise CertificateInvalid(f"theorem={proof.theorem.name}: does not apply to this mechanism and claim")
+    if not _holds_on_lattice(mechanism, claim):
+        raise CertificateInvalid(f"{claim.terms}: not proved by this certificate")
+
+
+@_check.register
+def _(mechanism: Remapped, claim: Claim, proof: Proof) -> None:
+    _check(mechanism.base, claim, proof)
+
+
+@singledispatch
+def _refutation(mechanism: Certified, claim: Claim) -> ClaimFalse | Undecided:
+    """What to raise about a claim that was not proved."""
+    raise NotImplementedError(type(mechanism))
+
+
+@_refutation.register
+def _(mechanism: Table, claim: Claim) -> ClaimFalse | Undecided:
+    return table_proof.refutation(mechanism, claim)
+
+
+@_refutation.register
+def _(mechanism: Mechanism, claim: Claim) -> ClaimFalse | Undecided:
+    if claim.notion is Notion.METRIC:
+        return _not_metric(mechanism, claim)
+    pair = finite_pair(mechanism.setting, worst_under(mechanism.setting, claim).pair, claim)
+    if breaks(mechanism.setting, pair, claim):  # a counterexample is checked before it is raised
+        needs = pair_numbers(mechanism.setting, pair, claim)
+        return ClaimFalse(
+            f"{claim.terms}: not true of this mechanism. The true answers {pair[0]} and {pair[1]} "
+            f"need epsilon >= {needs[0]} with that delta, or delta >= {needs[1]} with that epsilon",
+            pair=pair,
+            epsilon=needs[0],
+            delta=needs[1],
+        )
+    true_epsilon = worst_epsilon(mechanism.setting, claim.delta)
+    return Undecided(
+        f"{claim.terms}: neither proved nor refuted; the truth at this delta lies between epsilon "
+        f"{true_epsilon.lower} and {true_epsilon.upper}. Claim a little more, such as {_round_up(true_epsilon.upper)}"
+        f"{_IN_TIME}",
+        lower=true_epsilon.lower,
+        upper=true_epsilon.upper,
+    )
+
+
+@_refutation.register(DiscreteLaplace)
+@_refutation.register(Staircase)
+def _(mechanism: DiscreteLaplace | Staircase, claim: Claim) -> ClaimFalse | Undecided:
+    if claim.notion is Notion.METRIC:
+        raise ArgumentError(
+            f"{claim.terms}: not claimed of noise on a lattice, where answers are rounded: two that are as close as "
+            "you like may be a step apart"
+        )
+    pair, enough = mechanism.worst_pair(), mechanism.epsilon(claim.delta)
+    if pair is None:
+        return Undecided(
+            f"{claim.terms}: not proved; epsilon={_round_up(enough)} holds. The range has no two neighbouring answers "
+            "whose lattice points are farthest apart, so a smaller one may hold too",
+            lower=0.0,
+            upper=enough,
+        )
+    least = rounded_down(mechanism.exact_epsilon) if claim.pure else enough * (1.0 - 1e-12)
+    missing = max(down(refine(lambda: mechanism.profile(ball(claim.epsilon)))), 0.0)
+    if least > claim.epsilon and missing > claim.delta:
+        return ClaimFalse(
+            f"{claim.terms}: not true of this mechanism. The true answers {pair[0]} and {pair[1]} "
+            f"need epsilon >= {least} with that delta, or delta >= {missing} with that epsilon",
+            pair=pair,
+            epsilon=least,
+            delta=missing,
+        )
+    return Undecided(
+        f"{claim.terms}: neither proved nor refuted; the claim is the truth to the last digits. Claim a little more, "
+        f"such as {_round_up(enough)}",
+        lower=claim.epsilon,
+        upper=enough,
+    )
+
+
+@_refutation.register
+def _(mechanism: Remapped, claim: Claim) -> ClaimFalse | Undecided:
+    found = _refutation(mechanism.base, claim)
+    if isinstance(found, Undecided):
+        return found
+    needs = found.epsilon if claim.notion is Notion.METRIC else mechanism.epsilon(claim.delta)
+    return Undecided(
+        f"{claim.terms}: not proved. A remapped mechanism has the guarantee of its base, of which this is not true: it "
+        f"needs epsilon >= {needs}. That the remap leaks less is neither proved nor refuted",
+        lower=0.0,
+        upper=needs,
+    )
+
+
+def _read(data: Mapping[str, object]) -> Certified:
+    """A mechanism of any kind, from its plain data."""
+    reader = next((_READERS[each] for each in data if each in _READERS), Mechanism.from_dict)
+    return reader(data)
+
+
+def _claimed(mechanism: Certified, epsilon: float | None, delta: float | None, notion: str | Notion | None) -> Claim:
+    """The claim that is given or, if none is, the one that the mechanism carries."""
+    if epsilon is not None:
+        kind = Notion.DP if notion is None else arguments.member("notion", notion, Notion)
+        return Claim(epsilon=epsilon, delta=0.0 if delta is None else delta, notion=kind)
+    for name, value in (("delta", delta), ("notion", notion)):
+        if value is not None:
+            raise ArgumentError(f"{name}={arguments.shown(value)}: needs an epsilon; write certify(m, epsilon=...)")
+    if mechanism.claim is None:
+        raise ArgumentTypeError(
+            "epsilon=None: a mechanism built by hand carries no claim, unlike one from `calibrate` or `choose`; "
+            "pass what to prove, such as certify(m, epsilon=1.0, delta=1e-6)"
+        )
+    return mechanism.claim
+
+
+def _not_metric(mechanism: Mechanism, claim: Claim) -> ClaimFalse | Undecided:
+    """What to say of a metric claim that was not proved: a pair that refutes it, or between what the truth lies."""
+    setting = mechanism.setting
+    (a, b), needs = steepest_pair(setting)
+    if breaks(setting, (a, b), claim):
+        allowed = claim.epsilon * abs(a - b) / setting.sensitivity * (1.0 + 1e-12)
+        return ClaimFalse(
+            f"{claim.terms}: not true of this mechanism. The true answers {a} and {b} need "
+            f"epsilon >= {needs} for each sensitivity of their distance",
+            pair=(a, b),
+            epsilon=needs,
+            delta=max(down(pair_delta(setting, (a, b), allowed)), 0.0),
+        )
+    upper = up(ball(worst_score(setting)) * ball(setting.sensitivity))
+    return Undecided(
+        f"{claim.terms}: neither proved nor refuted; the truth lies between {needs} and {upper}. "
+        f"Claim a little more, such as {_round_up(upper)}{_IN_TIME}",
+        lower=needs,
+        upper=upper,
+    )
+
+
+def verify(text: str) -> Certificate:
+    """Prove a certificate again from its JSON text alone, and return it.
+
+    Guarantee: raises `CertificateInvalid` unless the claim is proved anew, whatever the text says.
+    Assumes: as for `certify`.
+    Edge cases: a text that is cut short, changed, of another format, or that could be read in two ways is refused with
+    the reason; so is one that would take more than about ten seconds to check, which none of `certify` does.
+
+    >>> import rangebound as rb
+    >>> rb.verify("{}")
+    Traceback (most recent call last):
+        ...
+    rangebound.errors.CertificateInvalid: text='{}': must be of the format 'rangebound certificate 1'
+    """
+    arguments.instance("text", text, str, "the JSON text of a certificate, as Certificate.to_json writes it")
+    certificate = Certificate.from_json(text)
+    _check(certificate.mechanism, certificate.claim, certificate.proof)
+    return certificate
+
+
+def _check_spans(mechanism: Mapping[str, Mapping[str, Mapping[str, Sequence[object]]]]) -> None:
+    """Refuse more spans than a proof may have, before anything is made of them."""
+    answers, support = mechanism["query"]["range"].get("union", ()), mechanism["support"].get("union", ())
+    if steps_of_spans(len(answers), len(support)) > WORK:
+        raise CertificateInvalid(
+            f"mechanism: has too many spans; n of them count as n^2/4 steps, and a check may take at most {WORK}"
+        )
+
+
+def _cell(value: object) -> tuple[int, float, float]:
+    """A cell of a proof: the number of its task, and its ends."""
+    match value:
+        case [task, start, end]:
+            return _whole(task), parse_number(start), parse_number(end)
+    raise CertificateInvalid(f"cell={arguments.shown(value)}: must be a task and two ends")
+
+
+def _whole(value: object) -> int:
+    """A whole number as it stands; nothing is rounded or converted."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise CertificateInvalid(f"number={arguments.shown(value)}: must be a whole number")
+    return value
+
+
+def _round_up(x: float) -> float:
+    """Nine digits, rounded up."""
+    if x <= 0.0 or math.isinf(x):
+        return x
+    unit = 10.0 ** (math.floor(math.log10(x)) - 8)
+    return math.nextafter(math.ceil(x / unit) * unit, math.inf)

@@ -1,0 +1,694 @@
+"""A finite mechanism: inputs, outputs and whole-number weights in one value. Its methods ask the rooms below."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Protocol, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound import sampling
+from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.laws.error import Error
+from rangebound.laws.finite_law import FiniteLaw
+from rangebound.mechanisms.finite import compatible_inputs, input_cells, pair_numbers, table_errors, table_files
+from rangebound.mechanisms.finite.weights import (
+    MOST,
+    TOTAL,
+    epsilon_private,
+    exponential,
+    from_text,
+    private_weights,
+    rounded,
+    to_text,
+    whole_weights,
+)
+from rangebound.privacy.claim import Claim, Notion
+from rangebound.privacy.risk import MechanismRisk, PairProfile
+from rangebound.values import arguments
+from rangebound.values.numeric import rounded_up
+from rangebound.values.query import Query
+from rangebound.values.serial import read_json, support_from_dict, support_to_dict
+from rangebound.values.support import Grid, Interval
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+One = float | np.floating | np.integer
+Many = npt.NDArray[np.generic] | Sequence[float] | Sequence[Sequence[float]]
+
+LONGEST = 64_000_000
+"""Characters of the longest table that is read."""
+_SUM = 1e-6  # how far from 1 a row of probabilities may sum
+
+
+class ProvedLimit(Protocol):
+    """A proved lower limit on the error of every mechanism, as `rb.optimal` puts it beside a table."""
+
+    @property
+    def value(self) -> float: ...
+
+    def to_json(self) -> str: ...
+
+
+@arguments.guided
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Table(MechanismRisk):
+    """Any finite mechanism: for each of finitely many inputs, a law on finitely many outputs in whole-number weights.
+
+    A true answer goes to the nearest input, ties always to the upper one, in exact arithmetic; then output y is
+    published with probability weights[input, y] / 2^62. Inputs and outputs ascend. A table is a value: valid once made,
+    frozen, hashable, and equal to another with the same query, inputs, outputs and weights.
+
+    Two inputs are neighbours if two true answers of the query's range that are at most the sensitivity apart can go to
+    them; on a lattice of step h those at most ceil(sensitivity / h) steps apart. Ties that all go the same way make
+    this as small as it is: rounding costs no privacy.
+
+    `claim` and `limit` are statements about the table and no part of it, as the claim of a `Mechanism`: see
+    `with_claim` and `with_limit`.
+
+    Guarantee: `release` draws exactly these weights, and every privacy number is about them: `epsilon`, `delta` and
+    `rdp` are maxima over all pairs of neighbouring inputs, exact, and rounded to the safe side.
+    Assumes: the query's sensitivity is true.
+    Edge cases: weights that are not whole numbers, a row that does not sum to 2^62, and an input to which no answer of
+    the range goes are refused; `from_probabilities` rounds a matrix of floats.
+
+    >>> import rangebound as rb
+    >>> yes_or_no = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+    >>> truth, lie = 3 * 2**60, 2**60
+    >>> m = rb.Table(query=yes_or_no, inputs=(0, 1), outputs=(0, 1), weights=[[truth, lie], [lie, truth]])
+    >>> m.epsilon() >= math.log(3), round(m.epsilon(), 6), m.delta(1.0), m.law(1.0).atoms[1].tolist()
+    (True, 1.098612, 0.0704295, [0.25, 0.75])
+    >>> m
+    Table(query=Query(range=Interval(lower=0.0, upper=1.0), sensitivity=1.0), inputs=2 from 0.0 to 1.0, outputs=2 from
+    0.0 to 1.0)
+    """
+
+    query: Query
+    inputs: tuple[float, ...]
+    outputs: tuple[float, ...]
+    weights: Integers
+    claim: Claim | None = field(default=None, init=False)
+    limit: ProvedLimit | None = None
+
+    def __post_init__(self) -> None:
+        arguments.instance("query", self.query, Query, "a Query")
+        inputs, outputs = _ascending("inputs", self.inputs), _ascending("outputs", self.outputs)
+        if len(inputs) * len(outputs) > MOST:
+            raise ArgumentError(
+                f"inputs and outputs: must have at most {MOST} weights, not {len(inputs) * len(outputs)}"
+            )
+        object.__setattr__(self, "inputs", inputs)
+        object.__setattr__(self, "outputs", outputs)
+        object.__setattr__(self, "weights", whole_weights("weights", self.weights, (len(inputs), len(outputs))))
+        _ = self.reach  # refuses an input that no answer goes to
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Table) and self._parts == other._parts
+
+    def __hash__(self) -> int:
+        return hash(self._parts)
+
+    def __repr__(self) -> str:
+        def brief(numbers: tuple[float, ...]) -> str:
+            return f"{len(numbers)} from {numbers[0]} to {numbers[-1]}"
+
+        return f"Table(query={self.query}, inputs={brief(self.inputs)}, outputs={brief(self.outputs)})"
+
+    @cached_property
+    def _parts(self) -> tuple[object, ...]:
+        return self.query, self.inputs, self.outputs, self.weights.tobytes()
+
+    @classmethod
+    def from_probabilities(
+        cls,
+        *,
+        query: Query,
+        inputs: Sequence[float] | Floats,
+        outputs: Sequence[float] | Floats,
+        probabilities: npt.ArrayLike,
+        epsilon: float | Fraction | None = None,
+    ) -> Table:
+        """The table nearest to a matrix of probabilities, a row for each input; private at `epsilon` if that is given.
+
+        Every row is divided by its sum and rounded to whole numbers, each weight by about one unit of 2^-62. With an
+        epsilon, the rounded rows are mixed with as little of the uniform law as makes them epsilon-private, and the
+        table carries that claim.
+
+        Guarantee: with an epsilon the table is epsilon-private, checked in whole numbers. Without one, it is what it
+        is: ask `epsilon()`.
+        Edge cases: negative numbers and rows that miss the sum 1 by more than 1e-6 are refused. At epsilon 0
+        neighbouring rows must be equal.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 2), sensitivity=1.0)
+        >>> rows = [[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]]
+        >>> m = rb.Table.from_probabilities(
+        ...     query=count, inputs=[0, 1, 2], outputs=[0, 1, 2], probabilities=rows, epsilon=1.0
+        ... )
+        >>> m.epsilon() <= 1.0, round(m.law(0.0).atoms[1][2].item(), 3)
+        (True, 0.111)
+        """
+        matrix = arguments.reals("probabilities", probabilities)
+        places, published = _ascending("inputs", inputs), _ascending("outputs", outputs)
+        if matrix.shape != (len(places), len(published)):
+            raise ArgumentError(
+                f"probabilities of shape {matrix.shape}: must have a row for each input and a column for each output, "
+                f"{(len(places), len(published))}"
+            )
+        if (matrix < 0.0).any():
+            raise ArgumentError(f"probabilities={arguments.shown(probabilities)}: must be zero or more")
+        if (np.abs(matrix.sum(axis=1) - 1.0) > _SUM).any():
+            raise ArgumentError(f"probabilities={arguments.shown(probabilities)}: every row must sum to 1")
+        if epsilon is None:
+            return cls(query=query, inputs=places, outputs=published, weights=rounded(matrix))
+        arguments.instance("query", query, Query, "a Query")
+        exact = epsilon if isinstance(epsilon, Fraction) else Fraction(arguments.nonnegative("epsilon", epsilon))
+        reach = input_cells.reach(query.range, query.sensitivity, places)
+        found = cls(query=query, inputs=places, outputs=published, weights=private_weights(matrix, reach, exact))
+        return found.with_claim(Claim(epsilon=rounded_up(exact)))
+
+    @classmethod
+    def from_array(
+        cls,
+        array: npt.ArrayLike,
+        *,
+        query: Query,
+        inputs: Sequence[float] | Floats,
+        outputs: Sequence[float] | Floats,
+    ) -> Table:
+        """The table of a matrix from elsewhere: whole-number weights with any sums, or probabilities.
+
+        Whole numbers are divided by the sum of their row, exactly, and rounded to multiples of 2^-62; floats are taken
+        as `from_probabilities` takes them.
+
+        Guarantee: none is made; ask `epsilon()` and `delta(...)` for the one that it has.
+        Edge cases: a row of zeros is refused.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> round(rb.Table.from_array([[3, 1], [1, 3]], query=count, inputs=[0, 1], outputs=[0, 1]).epsilon(), 6)
+        1.098612
+        """
+        matrix = np.asarray(array)
+        if matrix.dtype.kind not in "iu":
+            return cls.from_probabilities(query=query, inputs=inputs, outputs=outputs, probabilities=array)
+        if matrix.ndim != 2 or (matrix < 0).any() or not (matrix > 0).any(axis=1).all():
+            raise ArgumentError(
+                f"array={arguments.shown(array)}: must have rows of whole numbers from 0, each with one above 0"
+            )
+        weights = table_files.exact_weights([[Fraction(each) for each in row] for row in matrix.tolist()])
+        return cls(
+            query=query,
+            inputs=_ascending("inputs", inputs),
+            outputs=_ascending("outputs", outputs),
+            weights=weights,
+        )
+
+    @classmethod
+    def from_csv(cls, path: str | os.PathLike[str], *, query: Query) -> Table:
+        """The table of a file of probabilities from elsewhere.
+
+        The first line has the outputs, after a first cell that is empty or a name; every other line an input and the
+        probabilities of the outputs. Cells are parted by semicolons, tabs, commas or spaces.
+
+        Guarantee: probabilities are read as the decimal numbers that are written, divided by the sum of their row, and
+        rounded to multiples of 2^-62. The table claims nothing: ask `epsilon()` and `delta(...)`.
+        Edge cases: a line of another length, a negative number and a row that misses the sum 1 by more than 1e-6 are
+        refused, with the line.
+
+        >>> import pathlib, tempfile, rangebound as rb
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "flip.csv"
+        >>> _ = file.write_text("truth;0;1\\n0;0.75;0.25\\n1;0.25;0.75\\n")
+        >>> yes_or_no = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> round(rb.Table.from_csv(file, query=yes_or_no).epsilon(), 6)
+        1.098612
+        """
+        found = table_files.read_csv(path)
+        return cls(query=query, inputs=found.inputs, outputs=found.outputs, weights=found.weights)
+
+    @classmethod
+    def from_ptable(cls, path: str | os.PathLike[str], *, largest: int, sensitivity: float = 1.0) -> Table:
+        """The perturbation table of a cell key method, with the guarantee that it really has.
+
+        The file is one that the R package ptable or tau-Argus writes for frequency counts: columns i (the count), j
+        (what is published), p, v and, as far as they are there, p_int_lb and p_int_ub (the interval of cell keys, whose
+        width is the probability). Counts above the last i are perturbed as the last i is, by the same v. `largest` is
+        the largest count of the table that is made; larger ones are clipped to it. Two counts above the last i differ
+        as any other two do, so no privacy number changes with `largest` once it is above the last i by the sensitivity.
+
+        Guarantee: none is claimed. `epsilon()` is usually infinite: a count of 0 is published as 0, and noise of
+        bounded size shows an edge; `delta(epsilon)` is the smallest delta that holds. Both are exact for one cell whose
+        key is uniform and secret.
+        Assumes: a fresh key. The cell key method uses the same key for the same records, so that cells in several
+        tables do not have independent noise, and these numbers do not compose over them.
+        Edge cases: tables for magnitudes, with fractional counts or a type other than "all", are refused.
+
+        >>> import pathlib, tempfile, rangebound as rb
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "ptable.csv"
+        >>> rows = ["i;j;p;v;p_int_ub", "0;0;1;0;1", "1;0;0.5;-1;0.5", "1;2;0.5;1;1"]
+        >>> _ = file.write_text("\\n".join(rows))
+        >>> m = rb.Table.from_ptable(file, largest=3)
+        >>> m.law(3.0).atoms[0].tolist(), m.law(3.0).atoms[1].tolist()
+        ([0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 0.5, 0.0, 0.5])
+        >>> m.epsilon(), m.delta(1.0)  # neighbouring counts above 1 have no output in common
+        (inf, 1.0)
+        """
+        if type(largest) is not int or not 1 <= largest <= MOST:
+            raise ArgumentError(f"largest={arguments.shown(largest)}: must be a whole number from 1 to {MOST}")
+        found = table_files.read_ptable(path, largest)
+        counts = Grid(step=1, within=Interval(0, largest))
+        query = Query(range=counts, sensitivity=sensitivity)
+        return cls(query=query, inputs=found.inputs, outputs=found.outputs, weights=found.weights)
+
+    @cached_property
+    def reach(self) -> Integers:
+        """The number of the last neighbour of every input; inputs between the two are neighbours of both.
+
+        >>> import rangebound as rb
+        >>> rb.Table(
+        ...     query=rb.Query(range=rb.Interval(0, 2), sensitivity=1.0),
+        ...     inputs=(0, 1, 2),
+        ...     outputs=(0,),
+        ...     weights=[[2**62]] * 3,
+        ... ).reach.tolist()
+        [1, 2, 2]
+        """
+        found = input_cells.reach(self.query.range, self.query.sensitivity, self.inputs)
+        found.flags.writeable = False
+        return found
+
+    def neighbouring_answers(self, first: int, second: int) -> tuple[float, float]:
+        """True answers within the sensitivity of each other that go to two neighbouring inputs, given by their numbers.
+
+        >>> import rangebound as rb
+        >>> rb.Table(
+        ...     query=rb.Query(range=rb.Interval(0, 2), sensitivity=1.5),
+        ...     inputs=(0, 1, 2),
+        ...     outputs=(0,),
+        ...     weights=[[2**62]] * 3,
+        ... ).neighbouring_answers(2, 0)
+        (1.5, 0.4999999999999999)
+        """
+        return input_cells.neighbouring_answers(self._cells, self.inputs, self.query.sensitivity, first, second)
+
+    @cached_property
+    def _thresholds(self) -> Floats:
+        return input_cells.thresholds(self.inputs)
+
+    @cached_property
+    def _cells(self) -> tuple[input_cells.InputCell, ...]:
+        return input_cells.cells(self.query.range, self.inputs)
+
+    @cached_property
+    def _points(self) -> Floats:
+        return np.asarray(self.outputs)
+
+    def law(self, answer: npt.ArrayLike) -> FiniteLaw:
+        """The distribution of the published number when the true answer is `answer` (a number or an array).
+
+        Guarantee: it is the law that `release` draws from and that every privacy number is about.
+        Edge cases: an answer outside the query's range is clipped to it.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[2**61, 2**61]] * 2)
+        >>> m.law(0.2).mean.item(), m.law(0.2).cdf(0.5).item()
+        (0.5, 0.5)
+        """
+        return FiniteLaw(self._points, self.weights, TOTAL, self._rows(self.query.clip(answer)))
+
+    def _rows(self, answers: Floats) -> npt.NDArray[np.intp]:
+        """The number of the input that each answer goes to."""
+        return np.searchsorted(self._thresholds, answers, side="right")
+
+    def _attack_pairs(self, epsilon: float) -> tuple[PairProfile, ...]:
+        here = pair_numbers.stick_at(self.weights, pair_numbers.neighbours(self.reach), exponential(Fraction(epsilon)))
+        pairs = {here.pair, pair_numbers.worst_pair(self.weights, self.reach)}
+        return tuple(pair_numbers.input_profile(self.weights, each) for each in sorted(pairs) if each[0] != each[1])
+
+    def _attack_pure_below(self) -> float:
+        found = self.epsilon()
+        return found if math.isinf(found) else math.nextafter(found, 0.0)
+
+    def epsilon(self, delta: float = 0.0) -> float:
+        """The smallest epsilon that holds with this delta for all neighbouring datasets.
+
+        Guarantee: exact, and rounded up.
+        Assumes: the query's sensitivity is true.
+        Edge cases: `inf` where a neighbour can publish what an input cannot, with more than the probability delta.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[2**62, 0], [2**61, 2**61]])
+        >>> m.epsilon(), m.epsilon(delta=0.5)
+        (inf, 0.0)
+        """
+        return pair_numbers.epsilon_at(self.weights, self.reach, arguments.probability("delta", delta))
+
+    def delta(self, epsilon: float) -> float:
+        """The privacy profile: the smallest delta that holds with this epsilon for all neighbouring datasets.
+
+        delta(epsilon) = max over pairs of neighbours of the sum over outputs of (P(y) - e^epsilon Q(y))+.
+
+        Guarantee: exact, and rounded up.
+        Assumes: the query's sensitivity is true.
+        Edge cases: 0 from the pure epsilon on.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[2**62, 0], [2**61, 2**61]])
+        >>> m.delta(0.0), m.delta(10.0)
+        (0.5, 0.5)
+        """
+        return pair_numbers.delta_at(self.weights, self.reach, Fraction(arguments.nonnegative("epsilon", epsilon)))
+
+    @overload
+    def rdp(self, alpha: float) -> float: ...
+
+    @overload
+    def rdp(self, alpha: Sequence[float] | Floats) -> Floats: ...
+
+    def rdp(self, alpha: float | Sequence[float] | Floats) -> float | Floats:
+        """The Renyi curve: the largest divergence of order `alpha` (one or an array) over all neighbouring datasets.
+
+        Guarantee: never below the true value, and above it by rounding alone: about 1e-13.
+        Assumes: the query's sensitivity is true.
+        Edge cases: order inf is the pure epsilon; orders of 1 and below are refused.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
+        >>> m.rdp([2.0, math.inf]).round(6).tolist()
+        [0.847298, 1.098612]
+        """
+        return arguments.at_orders(alpha, lambda order: pair_numbers.renyi_at(self.weights, self.reach, order))
+
+    def fisher(self, answer: npt.ArrayLike) -> float:
+        """Refused: the law of a table has no slope in the true answer, and so no Fisher information.
+
+        It is the same all over the cell of an input, and jumps from one cell to the next. What a table reveals about
+        the true answer, per unit of distance, is `chapman_robbins`.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[2**61, 2**61]] * 2).fisher(0.0)
+        Traceback (most recent call last):
+            ...
+        rangebound.errors.ArgumentError: fisher: a table has no Fisher information, since its law jumps from one input
+        to the next; ask chapman_robbins for the discrete counterpart
+        """
+        raise ArgumentError(
+            "fisher: a table has no Fisher information, since its law jumps from one input to the next; ask "
+            "chapman_robbins for the discrete counterpart"
+        )
+
+    def chapman_robbins(self, answer: One) -> float:
+        """The discrete counterpart of the Fisher information, at the input that a true answer goes to.
+
+        It is the largest chi-squared divergence of a neighbouring input's law over the squared distance of the inputs,
+        sum over outputs of (Q(y) - P(y))^2 / P(y) / (x_j - x_i)^2: no unbiased estimator of the input has a variance
+        below its inverse (the bound of Chapman and Robbins).
+
+        Guarantee: rounded up, by about 1e-12 of itself.
+        Assumes: nothing about the data; it is about one answer, private itself, and no guarantee for anyone.
+        Edge cases: 0 without neighbours; `inf` where a neighbour can publish what this input cannot.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
+        >>> round(m.chapman_robbins(0.0), 6)  # (0.5^2 / 0.75 + 0.5^2 / 0.25) / 1^2
+        1.333333
+        """
+        place = self.query.clip(answer)
+        if place.ndim:
+            raise ArgumentTypeError(f"answer of type {type(answer).__name__}: must be one number")
+        row = int(self._rows(place))
+        own, worst = self.weights[row], 0.0
+        for other in pair_numbers.neighbours_of(self.reach, row):
+            change = (self.weights[other] - own).astype(np.float64)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                terms = np.where(change == 0.0, 0.0, change / own * (change / TOTAL))
+            worst = max(worst, float(terms.sum()) / (self.inputs[other] - self.inputs[row]) ** 2)
+        return worst * (1.0 + 1e-12)
+
+    def is_private(self, epsilon: float | Fraction) -> bool:
+        """Whether it is epsilon-private, decided in whole numbers.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
+        >>> m.is_private(1.0986123), m.is_private(1.0986122)
+        (True, False)
+        """
+        exact = epsilon if isinstance(epsilon, Fraction) else Fraction(arguments.nonnegative("epsilon", epsilon))
+        return epsilon_private(self.weights, self.reach, exact)
+
+    @overload
+    def error(self, answer: One) -> Error[float]: ...
+
+    @overload
+    def error(self, answer: Many) -> Error[Floats]: ...
+
+    def error(self, answer: npt.ArrayLike) -> Error[float] | Error[Floats]:
+        """Bias, mean absolute and mean squared error of the published number at a true answer (one or an array).
+
+        Edge cases: an answer outside the query's range is clipped to it, and the errors are those of the clipped one.
+        One between two inputs has the errors of its own distance, not those at the input that it goes to.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
+        >>> m.error(0.0)
+        Error(bias=0.25, mae=0.25, mse=0.25)
+        """
+        answers = self.query.clip(answer)
+        rows = self._rows(answers).reshape(-1)
+        found = table_errors.errors_at(self.weights, self._points, answers.reshape(-1), rows)
+        if not answers.ndim:
+            return Error(bias=found.bias.item(), mae=found.mae.item(), mse=found.mse.item())
+        bias, mae, mse = (each.reshape(answers.shape) for each in (found.bias, found.mae, found.mse))
+        return Error(bias=bias, mae=mae, mse=mse)
+
+    def worst_error(self) -> Error[float]:
+        """The largest bias, mean absolute and mean squared error over the query's range, each on its own.
+
+        Guarantee: the supremum over all true answers of the range, to round-off: in the cell of one input the errors
+        are convex in the true answer, so the largest is at an end of a cell (which may itself go to the next input).
+        Edge cases: infinite where the range is.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[2**62, 0], [0, 2**62]])
+        >>> m.worst_error()
+        Error(bias=0.5, mae=0.5, mse=0.25)
+        """
+        if not self.query.range.bounded:
+            return Error(bias=math.inf, mae=math.inf, mse=math.inf)
+        return table_errors.worst(self.weights, self._points, self._cells)
+
+    def average_error(self) -> Error[float]:
+        """The errors averaged over a true answer that is uniform on the query's range; the bias in absolute value.
+
+        Guarantee: integrals in closed form, to round-off; on a grid the mean over its points.
+        Edge cases: a range that is not bounded has no such average and is refused.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[2**62, 0], [0, 2**62]])
+        >>> m.average_error().mae
+        0.25
+        """
+        if isinstance(self.query.range, Grid):
+            there = self.error(self.query.range.points)
+            bias, mae, mse = (float(np.abs(each).mean()) for each in (there.bias, there.mae, there.mse))
+            return Error(bias=bias, mae=mae, mse=mse)
+        return table_errors.average(self.weights, self._points, self.query.range, self._cells)
+
+    @overload
+    def release(self, answer: One) -> float: ...
+
+    @overload
+    def release(
+        self, answer: Many, *, out: Floats | None = None, threads: int = 1, progress: bool | None = None
+    ) -> Floats: ...
+
+    def release(
+        self,
+        answer: npt.ArrayLike,
+        *,
+        out: Floats | None = None,
+        threads: int = 1,
+        progress: bool | None = None,
+    ) -> float | Floats:
+        """Publish: an output drawn exactly from the law at the true answer, one for each of an array.
+
+        `out` takes the numbers of an array, `threads` draws in parallel, and `progress` shows a bar (by default on a
+        terminal, when it takes long).
+
+        Guarantee: every output has exactly its weight, by an alias table that is compared with the weights in whole
+        numbers; so every privacy number of the table holds for the very doubles that are published. The random bits
+        come from the operating system, and no call takes a seed.
+        Assumes: each true answer is published once: a second draw is a second release.
+        Edge cases: as for `Mechanism.release`: an answer outside the query's range is clipped to it; NaN, infinities
+        and anything but numbers that are doubles exactly are refused before anything is drawn.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
+        >>> m.release(1.0) in (0.0, 1.0), m.release([0.0, 1.0, 1.0]).shape
+        (True, (3,))
+        """
+        found: float | Floats = sampling.release(self._sampler, answer, out=out, threads=threads, progress=progress)
+        return found
+
+    @overload
+    def confidence_interval(self, published: One, level: float = 0.95) -> tuple[float, float]: ...
+
+    @overload
+    def confidence_interval(self, published: Many, level: float = 0.95) -> tuple[Floats, Floats]: ...
+
+    def confidence_interval(
+        self, published: npt.ArrayLike, level: float = 0.95
+    ) -> tuple[float, float] | tuple[Floats, Floats]:
+        """An interval for the true answer, given the published number (or a pair of arrays, given an array).
+
+        It runs over the cells of all inputs that make neither P(Y >= published) nor P(Y <= published) less than
+        (1 - level)/2, and of those between them.
+
+        Guarantee: covers each true answer of the range with probability at least `level`, by whole-number weights;
+        inside the query's range; rounded outwards.
+        Edge cases: an output that is rare under every input gives a single point. A number that is not an output is
+        refused.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
+        >>> m.confidence_interval(1.0), m.confidence_interval(1.0, level=0.4)
+        ((0.0, 1.0), (0.5, 1.0))
+        """
+        share = arguments.probability("level", level)
+        place = compatible_inputs.outputs_of(self._points, arguments.reals("published", published))
+        low, high = (each[place] for each in compatible_inputs.intervals(self.weights, self._cells, self.inputs, share))
+        return (low, high) if place.ndim else (low.item(), high.item())
+
+    @cached_property
+    def _sampler(self) -> sampling.AliasSampler:
+        return sampling.alias_sampler(self.query, self._thresholds, self._points, self.weights)
+
+    def with_claim(self, claim: Claim | None) -> Table:
+        """The same table with another claim, or with none.
+
+        Guarantee: none; a claim is proved by `rangebound.certify(m)` alone.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
+        >>> print(m.claim, m.with_claim(rb.Claim(epsilon=1.1)).claim)
+        None (1.1, 0)-differential privacy
+        """
+        if claim is not None:
+            arguments.instance("claim", claim, Claim, "a Claim, such as rb.Claim(epsilon=1.0), or None")
+            if claim.notion is Notion.METRIC:
+                raise ArgumentError("claim: a table is claimed to be (epsilon, delta)-private, not metric-private")
+        return self._with("claim", claim)
+
+    def with_limit(self, limit: ProvedLimit | None) -> Table:
+        """The same table with another proved limit beside it, or with none.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[2**61, 2**61]] * 2)
+        >>> m.with_limit(None) == m
+        True
+        """
+        return self._with("limit", limit)
+
+    def _with(self, name: str, value: object) -> Table:
+        found = copy(self)
+        object.__setattr__(found, name, value)
+        return found
+
+    def to_dict(self) -> dict[str, object]:
+        """The table as plain data, for JSON; its claim is there if it has one. A limit has a `to_json` of its own.
+
+        The weights are little-endian 64-bit words in base64, row after row.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
+        >>> rb.Table.from_dict(m.to_dict()) == m
+        True
+        """
+        return {
+            "table": {
+                "query": {"range": support_to_dict(self.query.range), "sensitivity": self.query.sensitivity},
+                "inputs": list(self.inputs),
+                "outputs": list(self.outputs),
+                "weights": to_text(self.weights),
+            },
+            **({} if self.claim is None else {"claim": self.claim.to_dict()}),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object]) -> Table:
+        """The table that `to_dict` wrote; a missing, unknown or invalid field is refused.
+
+        Edge cases: data without a claim is a table without one. A claim is read, not proved: see `rangebound.certify`.
+        """
+        match data:
+            case {
+                "table": {
+                    "query": {"range": answers, "sensitivity": sensitivity, **more},
+                    "inputs": [*inputs],
+                    "outputs": [*outputs],
+                    "weights": words,
+                    **other,
+                },
+                **rest,
+            } if not (more or other or rest.keys() - {"claim"}):
+                found = cls(
+                    query=Query(range=support_from_dict(answers), sensitivity=sensitivity),
+                    inputs=tuple(inputs),
+                    outputs=tuple(outputs),
+                    weights=from_text(words, (len(inputs), len(outputs))),
+                )
+                return found.with_claim(Claim.from_dict(rest["claim"])) if "claim" in rest else found
+        raise ArgumentError(f"data={arguments.shown(data)}: must be what Table.to_dict writes")
+
+    def to_json(self) -> str:
+        """The table as JSON.
+
+        >>> import rangebound as rb
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
+        >>> rb.Table.from_json(m.to_json()) == m
+        True
+        """
+        return json.dumps(self.to_dict(), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Table:
+        """The table that `to_json` wrote; a text that could be read in two ways is refused."""
+        arguments.instance("text", text, str, "the JSON text of a table, as Table.to_json writes it")
+        data = read_json(text, longest=LONGEST)
+        arguments.instance("text", data, dict, "the JSON text of a table, as Table.to_json writes it")
+        assert isinstance(data, dict)
+        return cls.from_dict(data)
+
+
+def _ascending(name: str, values: object) -> tuple[float, ...]:
+    """Inputs or outputs as doubles that ascend."""
+    numbers = arguments.reals(name, values)
+    if numbers.ndim != 1 or not numbers.size:
+        raise ArgumentTypeError(f"{name}={arguments.shown(values)}: must be a sequence of at least one number")
+    if not (np.diff(numbers) > 0.0).all():
+        raise ArgumentError(f"{name}={arguments.shown(values)}: must ascend, each number once")
+    return tuple((numbers + 0.0).tolist())

@@ -1,0 +1,323 @@
+"""What neighbouring rows of a table leak: loss, hockey-stick and Renyi divergence, over all pairs of neighbours.
+
+There are no positions to search: the pairs of neighbouring inputs are finitely many, and each is a sum over the
+outputs. Sums of weights are whole numbers and exact; floats only sort out which pairs and outputs need a closer
+comparison.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb, fmpq
+
+from rangebound.mechanisms.finite.weights import (
+    BINARY_PLACES,
+    CLOSE,
+    TOTAL,
+    Exponential,
+    Floats,
+    Integers,
+    exponential,
+    extremes,
+)
+from rangebound.values.ball import Ball, precision, up
+from rangebound.values.numeric import rounded_up
+
+Indices = npt.NDArray[np.intp]
+
+_CHUNK = 1 << 16  # weights at a time: they stay in the processor's cache
+_BITS = 192
+_CLOSER = 4096  # pairs that are compared in whole numbers at most
+_BEYOND = 45  # binary places: outputs that are too close for floats at a ratio are not at one so much above it
+_BLOCK = 4  # inputs whose pairs are looked at together, at least
+_LOG_ERROR = 2.0**-44  # of an exponent of a moment, for each unit of the order and one more
+_LARGEST_EXPONENT = 600.0  # e^600 and e^-600 are doubles, and so are sums of them
+_LOG_TOTAL = math.log(TOTAL)
+_ROUNDED = 2.0**-47  # relative: more than the roundings of a term of a Renyi sum, its logarithm and its exponential
+
+
+class InputPairs(NamedTuple):
+    """Ordered pairs of neighbouring inputs, by their numbers."""
+
+    first: Indices
+    second: Indices
+
+    def of(self, chosen: npt.NDArray[np.bool_] | Indices) -> InputPairs:
+        """Some of them."""
+        return InputPairs(self.first[chosen], self.second[chosen])
+
+
+def neighbours(reach: Integers) -> InputPairs:
+    """Every ordered pair of two different neighbouring inputs.
+
+    >>> [each.tolist() for each in neighbours(np.array([1, 2, 2]))]
+    [[0, 1, 1, 2], [1, 2, 0, 1]]
+    """
+    counts = reach - np.arange(len(reach))
+    left = np.repeat(np.arange(len(reach)), counts)
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    right = left + 1 + np.arange(len(left)) - starts
+    return InputPairs(np.concatenate([left, right]), np.concatenate([right, left]))
+
+
+class Stick(NamedTuple):
+    """The hockey-stick divergence of the worst pair at a ratio: P(A) - ratio Q(A), A the outputs where it is positive.
+
+    `mass` and `other` are P(A) and Q(A) in units of 2^-62, and `units` is an upper bound on the divergence, in units of
+    2^-222.
+    """
+
+    units: int
+    mass: int
+    other: int
+    pair: tuple[int, int]
+
+    @property
+    def delta(self) -> float:
+        """The divergence, rounded up."""
+        return min(rounded_up(Fraction(self.units, TOTAL << BINARY_PLACES)), 1.0)
+
+
+def worst_ratio(weights: Integers, reach: Integers) -> Fraction | None:
+    """The largest ratio of an output's probabilities under neighbouring inputs, exactly; None where it is infinite.
+
+    >>> worst_ratio(np.array([[3, 1], [1, 3]]), np.array([1, 1]))
+    Fraction(3, 1)
+    """
+    largest, smallest = extremes(weights, reach)
+    used = largest > 0
+    if (used & (smallest == 0)).any():
+        return None
+    ratios = largest[used] / smallest[used]
+    near = np.flatnonzero(ratios >= ratios.max() * (1.0 - CLOSE))
+    pairs = np.unique(np.stack([largest[used][near], smallest[used][near]], axis=1), axis=0)
+    return max(Fraction(large, small) for large, small in pairs.tolist())
+
+
+def worst_pair(weights: Integers, reach: Integers) -> tuple[int, int]:
+    """Neighbouring inputs with the largest ratio, the one with the larger probability first; some pair if it is 1."""
+    largest, smallest = extremes(weights, reach)
+    with np.errstate(divide="ignore", invalid="ignore"):  # the difference is exact, also where the ratio is nearly 1
+        excess = np.where(largest > 0, (largest - smallest) / smallest, 0.0)
+    row, column = np.unravel_index(int(np.argmax(excess)), excess.shape)
+    window = weights[row : reach[row] + 1, column]
+    return int(row + np.argmax(window)), int(row + np.argmin(window))
+
+
+def input_profile(weights: Integers, pair: tuple[int, int]) -> Callable[[float], Ball]:
+    """The profile of two rows of a table at an epsilon of any sign, exact but for the last of 160 binary places."""
+    one = InputPairs(np.array([pair[0]]), np.array([pair[1]]))
+
+    def at(epsilon: float) -> Ball:
+        stick = stick_at(weights, one, exponential(Fraction(epsilon)))
+        return arb(fmpq(stick.units, TOTAL << BINARY_PLACES)) - arb(0, 2.0**-96)
+
+    return at
+
+
+def pure_epsilon(weights: Integers, reach: Integers) -> float:
+    """The smallest pure epsilon, rounded up; infinite where there is none."""
+    ratio = worst_ratio(weights, reach)
+    return math.inf if ratio is None else logarithm(ratio)
+
+
+def logarithm(ratio: Fraction) -> float:
+    """ln of a fraction of at least 1, rounded up.
+
+    >>> logarithm(Fraction(1)), logarithm(Fraction(3)) >= math.log(3)
+    (0.0, True)
+    """
+    with precision(_BITS):
+        return max(up(arb(fmpq(ratio.numerator, ratio.denominator)).log()), 0.0)
+
+
+def stick_at(weights: Integers, pairs: InputPairs, ratio: Exponential) -> Stick:
+    """The worst of the pairs at a ratio, e^epsilon.
+
+    For every pair, floats choose the outputs A with P(y) > ratio Q(y), and P(A) and Q(A) are summed in whole numbers.
+    An output that is too close for floats counts towards a bound on what they may have missed. Only pairs that may be
+    the worst by that bound are compared in whole numbers.
+
+    Guarantee: never below the largest divergence, and at most 2^-100 above it; unless more than 4,096 pairs are within
+    2^-48 of the worst and close for floats, in which case it is at most 2^-48 above.
+    """
+    masses, others, missed = _sums(weights, pairs, ratio.double)
+    value = masses - ratio.double * others
+    noise = 2.0**-50 * (masses + ratio.double * others)
+    best = Stick(0, 0, 0, (0, 0))
+    order = np.argsort(-(value + missed + noise), kind="stable")
+    bound = (value + missed + noise)[order]
+    floor = -1.0
+    for rank, at in enumerate(order.tolist()):
+        if bound[rank] <= floor:
+            break
+        i, j = int(pairs.first[at]), int(pairs.second[at])
+        mass, other = int(masses[at]), int(others[at])
+        spare = 0
+        if missed[at]:
+            if rank < _CLOSER:
+                mass, other = _exact_sums(weights[i], weights[j], ratio)
+            else:
+                spare = math.ceil(missed[at]) << BINARY_PLACES
+        units = (mass << BINARY_PLACES) - ratio.lower * other + spare
+        if units > best.units:
+            best = Stick(units, mass, other, (i, j))
+        floor = max(floor, float(value[at] - noise[at]))
+    return best
+
+
+def _sums(weights: Integers, pairs: InputPairs, ratio: float) -> tuple[Integers, Integers, Floats]:
+    """P(A) and Q(A) of every pair, and how much floats may have missed by putting an output on the wrong side."""
+    count = len(pairs.first)
+    masses, others, missed = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count)
+    step = max(_CHUNK // weights.shape[1], 1)
+    for start in range(0, count, step):
+        here = slice(start, start + step)
+        p, q = weights[pairs.first[here]], weights[pairs.second[here]]
+        scaled = ratio * q
+        inside = p > scaled
+        masses[here] = np.where(inside, p, 0).sum(axis=1)
+        others[here] = np.where(inside, q, 0).sum(axis=1)
+        near = np.abs(p - scaled) <= CLOSE * p
+        near &= p > 0
+        missed[here] = np.where(near, p, 0).sum(axis=1) * (2.0 * CLOSE) if near.any() else 0.0
+    return masses, others, missed
+
+
+def _exact_sums(p: Integers, q: Integers, ratio: Exponential) -> tuple[int, int]:
+    mass = other = 0
+    for one, two in zip(p.tolist(), q.tolist(), strict=True):
+        if not ratio.at_most(one, two):
+            mass, other = mass + one, other + two
+    return mass, other
+
+
+def delta_at(weights: Integers, reach: Integers, epsilon: Fraction) -> float:
+    """The smallest delta at epsilon over all pairs of neighbours, rounded up."""
+    worst = worst_ratio(weights, reach)
+    bound = exponential(epsilon)
+    if worst is not None and bound.at_most(worst.numerator, worst.denominator):
+        return 0.0
+    return stick_at(weights, neighbours(reach), bound).delta
+
+
+def epsilon_at(weights: Integers, reach: Integers, delta: float) -> float:
+    """The smallest epsilon at delta over all pairs of neighbours, rounded up; infinite where there is none.
+
+    delta as a function of x = e^epsilon is the largest of finitely many falling lines P(A) - x Q(A), so Newton's
+    method from x = 1 rises to the solution and ends on the line that crosses delta last.
+    Where `stick_at` is above the divergence, so is this: by 2^-44 at most, and never above the pure epsilon.
+    """
+    pure = pure_epsilon(weights, reach)
+    if delta == 0.0:
+        return pure
+    goal = math.floor(Fraction(delta) * (TOTAL << BINARY_PLACES))
+    pairs, units = neighbours(reach), 1 << BINARY_PLACES
+    while True:
+        found = stick_at(weights, pairs, Exponential(units, units / (1 << BINARY_PLACES)))
+        if found.units <= goal:
+            return min(logarithm(Fraction(units, 1 << BINARY_PLACES)), pure)
+        above = (found.mass << BINARY_PLACES) - goal - units * found.other
+        if above <= 0:  # only what floats may have missed is above the goal; it is near this ratio
+            units += (units >> _BEYOND) + 1
+        elif found.other:
+            units += -(above // -found.other)
+        else:
+            return math.inf
+
+
+def renyi_at(weights: Integers, reach: Integers, order: float) -> float:
+    """The largest Renyi divergence of an order above 1 over all pairs of neighbours, rounded up.
+
+    With L the privacy loss of an output, it is ln E_P[e^((a-1) L)] / (a-1). Where all (a-1) L are small the sum is one
+    of expm1((a-1) L), so that nothing cancels. Only pairs that may be the worst are summed that way: the moments of all
+    pairs, with a bound on their errors, are a product of two matrices.
+    """
+    if math.isinf(order):
+        return pure_epsilon(weights, reach)
+    largest, smallest = extremes(weights, reach)
+    if ((largest > 0) & (smallest == 0)).any():
+        return math.inf
+    pairs, worst = _contenders(weights, reach, order), 0.0
+    step = max(_CHUNK // weights.shape[1], 1)
+    for start in range(0, len(pairs.first), step):
+        here = slice(start, start + step)
+        worst = max(worst, _renyi(weights[pairs.first[here]], weights[pairs.second[here]], order - 1.0))
+    return worst
+
+
+def _contenders(weights: Integers, reach: Integers, order: float) -> InputPairs:
+    """The pairs of neighbours whose Renyi divergence may be the largest; neighbours have their zeros in common.
+
+    Guarantee: the pair with the largest divergence is one of them.
+    """
+    with np.errstate(divide="ignore"):
+        logs = np.log(weights)
+    size = max(int((reach - np.arange(len(reach))).max()), _BLOCK)
+    found, least = [], -math.inf
+    for start in range(0, len(reach), size):
+        block = reach[start : start + size] - start
+        local = np.arange(int(block[-1]) + 1)
+        local[: len(block)] = block  # pairs that begin in this block; inputs beyond it are only their second
+        pairs = neighbours(local)
+        moments = _log_moments(logs[start : start + len(local)], order)
+        error = (order + 1.0) * _LOG_ERROR + (weights.shape[1] + 4.0) * 2.0**-51
+        values = np.full(len(pairs.first), math.inf) if moments is None else moments[pairs.first, pairs.second]
+        least = max(least, float(np.max(values, initial=-math.inf, where=np.isfinite(values))) - error)
+        found.append((InputPairs(pairs.first + start, pairs.second + start), values + error))
+    kept = [pairs.of(upper >= least) for pairs, upper in found]
+    return InputPairs(np.concatenate([each.first for each in kept]), np.concatenate([each.second for each in kept]))
+
+
+def _log_moments(logs: Floats, order: float) -> Floats | None:
+    """ln of sum over y of p^a q^(1-a) for all rows p and q of logarithms, but for a constant; None beyond doubles.
+
+    Every output has a unit of its own, s, halfway between its largest and its smallest weight: the terms are
+    s (p/s)^a (q/s)^(1-a). A logarithm is at most 43 and off by 2^-47, and so is each difference of two; hence the
+    exponents are off by less than (a + 1) 2^-44 together. Sums of positive terms are off by 2^-52 for each of them.
+    """
+    used = np.isfinite(logs)
+    ever = used.any(axis=0)
+    top, bottom = np.where(ever, logs.max(axis=0), 0.0), np.where(used, logs, math.inf).min(axis=0)
+    unit = 0.5 * (top + np.where(ever, bottom, 0.0))
+    offset = np.where(used, logs - unit, 0.0)
+    if order * float(np.abs(offset).max()) > _LARGEST_EXPONENT:
+        return None
+    first = np.where(used, np.exp(order * offset + unit - _LOG_TOTAL), 0.0)
+    second = np.where(used, np.exp((1.0 - order) * offset), 0.0)
+    with np.errstate(divide="ignore", over="ignore"):  # of rows that are not neighbours, or are worth a closer look
+        found: Floats = np.log(first @ second.T)
+    return found
+
+
+def _renyi(p: Integers, q: Integers, power: float) -> float:
+    """The largest divergence of rows of weights, in doubles, with more than their errors added."""
+    used = p > 0
+    if (used & (q == 0)).any():
+        return math.inf
+    one, two = np.where(used, p, 1), np.where(used, q, 1)
+    # The logarithm of 1 + (p - q)/q where that is near 1, since p - q is exact; of p/q where it is far from 1.
+    close = np.abs(one - two) <= two // 2
+    z = power * np.where(close, np.log1p(np.where(close, one - two, 0) / two), np.log(one / two))
+    chances = p / float(TOTAL)
+    top = z.max(axis=1)
+    with np.errstate(over="ignore"):
+        small = (chances * np.expm1(np.minimum(z, 1.0))).sum(axis=1)
+        wrong = (chances * np.abs(z) * np.exp(np.clip(z, 0.0, 1.0))).sum(axis=1) * _ROUNDED
+    near = np.log1p(np.maximum(small + wrong, 0.0))
+    far = top + np.log((chances * np.exp(z - top[:, None])).sum(axis=1))
+    far = far + _ROUNDED * (1.0 + np.abs(z).max(axis=1))
+    values = np.where(top <= 1.0, near, far) / power * (1.0 + _ROUNDED)
+    return float(values.max(initial=0.0))
+
+
+def neighbours_of(reach: Integers, row: int) -> Iterator[int]:
+    """The other inputs that are neighbours of one."""
+    first = int(np.searchsorted(reach, row))
+    yield from (each for each in range(first, int(reach[row]) + 1) if each != row)

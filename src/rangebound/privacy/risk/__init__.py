@@ -1,0 +1,18 @@
+"""What an attacker gains, from a privacy profile: trade-off, advantage, mu, certainty, reconstruction."""
+
+from __future__ import annotations
+
+from rangebound.privacy.risk.attack_risk import AttackRisk, MechanismRisk, ProfileRisk, guaranteed, odds
+from rangebound.privacy.risk.enclosed_risk import EnclosedRisk
+from rangebound.privacy.risk.pair_curve import PairProfile, mirrored
+
+__all__ = [
+    "AttackRisk",
+    "EnclosedRisk",
+    "MechanismRisk",
+    "PairProfile",
+    "ProfileRisk",
+    "guaranteed",
+    "mirrored",
+    "odds",
+]

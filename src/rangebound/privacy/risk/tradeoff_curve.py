@@ -1,0 +1,132 @@
+"""The trade-off curve of a privacy profile: the least miss rate at a false positive rate.
+
+An attacker knows two neighbouring datasets, sees what was published, and decides which of the two it was made of. A
+test has a false positive rate alpha and a miss rate beta. All follows from the privacy profile
+
+    delta(epsilon) = sup over ordered pairs (P, Q) of neighbours of sup over sets A of P(A) - e^epsilon Q(A).
+
+Take A where the test says "P": 1 - beta <= e^epsilon alpha + delta(epsilon). Neighbours are symmetric, so P and Q may
+change places: 1 - alpha <= e^epsilon beta + delta(epsilon). Solved for beta, every epsilon >= 0 is two lines that no
+test gets below, and
+
+    f(alpha) = sup over epsilon >= 0 of max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha))
+
+is the least miss rate that the profile allows [wasserman2010] [dong2022]. For one pair and its mirror image it
+is attained. For many pairs it is the largest convex function below the curves of all of them: the profile is the
+conjugate of f, the supremum of conjugates is that of the infimum, and a conjugate knows the convex hull alone. So it is
+attained everywhere if one pair is the worst at every epsilon, and else where the hull touches a curve.
+
+Any finite set of epsilons gives a bound that holds, and so does a delta that is too large. So no search here can make a
+risk too small: it can only miss a part of the best line.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+from rangebound.values.ball import Ball, ball, down, refine
+
+Profile = Callable[[float], float]
+"""The delta at every epsilon >= 0, over all ordered pairs of neighbours; never too small."""
+
+TOLERANCE = 1e-9
+"""How far below the best line a miss rate may be, absolute."""
+_FARTHEST = 700.0  # of epsilon: beyond this no double needs a line
+_MOST_STEPS = 100
+
+
+def miss_rate(
+    delta: Profile,
+    pure: float,
+    false_positives: float,
+    known: dict[float, float] | None = None,
+    tolerance: float = TOLERANCE,
+) -> float:
+    """The least miss rate at this false positive rate, rounded down; `pure` is an epsilon where delta is 0, or inf.
+
+    It is at most `tolerance` below what the profile allows. `known` has deltas by their epsilons; the search begins
+    with these, and puts those that it finds beside them.
+
+    With t = e^epsilon a line is 1 - D(t) - t alpha, where D(t) = delta(log t), and D(t) = 1 - t + t delta(-log t) for
+    t < 1. D is convex in t with slopes from -1 to 0, so the lines are a concave function of t, with slopes from -alpha
+    to 1 - alpha. Between two points that were looked at it is below the chords before and after, drawn on; the next
+    one to be looked at is where these are highest, until that is no more than the best line found.
+
+    >>> miss_rate(lambda epsilon: max(0.0, 0.25 * (1.0 - epsilon)), 1.0, 0.5)
+    0.25
+    """
+    return best_line(delta, pure, false_positives, known, tolerance)[1]
+
+
+def best_line(
+    delta: Profile,
+    pure: float,
+    false_positives: float,
+    known: dict[float, float] | None = None,
+    tolerance: float = TOLERANCE,
+) -> tuple[float, float]:
+    """The same, and before it the epsilon whose line it is; a negative one is that of P and Q exchanged."""
+    found = {} if known is None else known
+
+    def line(x: float) -> float:
+        if abs(x) not in found:
+            found[abs(x)] = delta(abs(x))
+        return _line(found[abs(x)], x, false_positives)
+
+    reach = min(pure, _FARTHEST)
+    starts = [-min(reach, 1.0), 0.0, min(reach, 1.0), *(sign * each for each in sorted(found) for sign in (-1.0, 1.0))]
+    best, height = highest_line(line, false_positives, starts, tolerance, reach)
+    return best, max(height, 0.0)
+
+
+def highest_line(
+    line: Profile, false_positives: float, starts: Sequence[float], tolerance: float, reach: float = _FARTHEST
+) -> tuple[float, float]:
+    """The epsilon from -reach to reach whose line is highest at this false positive rate, and the height there.
+
+    The search begins with `starts`, and ends where no other line can be more than `tolerance` higher, or after many
+    lines. The heights are a concave function of e^epsilon, with slopes from -alpha to 1 - alpha.
+    """
+    seen = {math.exp(x): (line(x), x) for x in starts}
+
+    def best() -> float:
+        return max(seen.values())[0]
+
+    for sign in (-1.0, 1.0):  # far from 0 a line may not be worth its time: only as long as they rise
+        x = sign * max(sign * each for _, each in seen.values())
+        while sign * x < reach and seen[math.exp(x)][0] >= best():
+            x = sign * min(max(2.0 * sign * x, 1.0), reach)
+            seen[math.exp(x)] = line(x), x
+    for _ in range(_MOST_STEPS if len(seen) > 1 else 0):
+        t, height = _peak(sorted((at, each) for at, (each, _) in seen.items()), false_positives)
+        if t in seen or not t > 0.0 or height <= max(best(), 0.0) + tolerance:
+            break
+        seen[t] = line(math.log(t)), math.log(t)
+    height, x = max(seen.values())
+    return x, height
+
+
+def _line(delta: float, x: float, false_positives: float) -> float:
+    def evaluate() -> Ball:
+        rest = 1 - ball(delta)
+        if x >= 0.0:
+            return rest - ball(x).exp() * ball(false_positives)
+        return ball(x).exp() * (rest - ball(false_positives))
+
+    return down(refine(evaluate))
+
+
+def _peak(points: list[tuple[float, float]], false_positives: float) -> tuple[float, float]:
+    """Where a concave function through these points may be highest between them, and how high."""
+    slopes = [(h - g) / (t - s) for (s, g), (t, h) in itertools.pairwise(points)]
+    slopes = [1.0 - false_positives, *slopes, -false_positives]
+    peaks = []
+    for at, ((s, g), (t, h)) in enumerate(itertools.pairwise(points)):
+        rise, fall = slopes[at], slopes[at + 2]
+        meet = s + (h - g - fall * (t - s)) / (rise - fall) if rise > fall else s
+        meet = min(max(meet, s), t)
+        peaks.append((g + rise * (meet - s), meet))
+    height, t = max(peaks)
+    return t, height

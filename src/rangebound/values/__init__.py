@@ -1,0 +1,1 @@
+"""Values: arguments and their checks, balls, supports, queries, numbers as plain data, array namespaces."""

@@ -1,0 +1,158 @@
+"""The local server: behind its token, for this machine alone, and within its limits."""
+
+import http.client
+import json
+import queue
+import re
+import statistics
+import threading
+import time
+import urllib.parse
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import uvicorn
+
+from rangebound.errors import ArgumentError, PlanError
+from rangebound.release import demo
+from rangebound.web.explorer import page_server
+from rangebound.web.explorer.tasks import TASKS
+from tests.web.explorer.browsing import PATIENCE, posted
+
+pytestmark = pytest.mark.claim("page")  # the last one to run ends the process that proves, and is charged for it
+MODULES = tuple(sorted(each.name for each in Path(page_server.__file__).parent.glob("*.js")))
+IMPORT = re.compile(r'from "\./(\w+\.js)"')
+PLAN = 'budget = {epsilon = 1.0}\nquery = [{name = "visits", kind = "count"}]'
+
+
+def got(address, path="", **headers):
+    parts = urllib.parse.urlsplit(address)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE)
+    connection.request("GET", parts.path + path if not path.startswith("/") else path, headers=headers)
+    answer = connection.getresponse()
+    found = answer.status, answer.read(), dict(answer.getheaders())
+    connection.close()
+    return found
+
+
+@pytest.fixture(scope="module")
+def explorer():
+    """The address of one that runs in a thread, so that its process that proves is ours."""
+    servers, addresses = [], queue.Queue()
+
+    class Kept(uvicorn.Server):
+        def __init__(self, config):
+            super().__init__(config)
+            servers.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page_server.uvicorn, "Server", Kept)
+        thread = threading.Thread(target=lambda: page_server.explore(None, ready=addresses.put))
+        thread.start()
+        yield addresses.get(timeout=PATIENCE)
+        servers[0].should_exit = True
+        thread.join(PATIENCE)
+
+
+def test_the_page_and_its_files_are_there(explorer):
+    status, page, headers = got(explorer)
+    assert status == 200
+    assert headers["content-type"].startswith("text/html")
+    for name in re.findall(rb'(?:src|href)="([^"#]+\.(?:js|css))"', page):
+        assert got(explorer, name.decode())[0] == 200
+    assert [name for name in MODULES if got(explorer, name)[0] != 200] == []
+    wanted = {name for each in MODULES for name in IMPORT.findall(got(explorer, each)[1].decode())}
+    assert {"explorer.js", *wanted} == set(MODULES)  # all that is imported is there, and nothing else
+    assert got(explorer, "page_server.py")[0] == 404
+    assert got(explorer, "../page_server.py")[0] == 404
+
+
+def test_nothing_is_loaded_from_elsewhere(explorer):
+    for name in ("", "explorer.css", *MODULES):
+        _, data, headers = got(explorer, name)
+        assert re.findall(rb"https?://[^\s\"'`)]+", data.replace(b"http://www.w3.org/2000/svg", b"")) == []
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+
+
+def test_only_the_token_opens_it(explorer):
+    token = urllib.parse.urlsplit(explorer).path.strip("/")
+    other = token[:-1] + ("0" if token[-1] != "0" else "1")
+    for path in ("/", "/start", f"/{other}/", f"/{other}/start", f"/{token}", "//", f"/{token[:-1]}/"):
+        assert got(explorer, path)[0] == 404
+    assert got(explorer, f"/{token}/start")[0] == 200  # the control
+
+
+def test_only_this_machine_is_answered(explorer):
+    port = urllib.parse.urlsplit(explorer).port
+    assert got(explorer, Host=f"localhost:{port}")[0] == 200
+    assert got(explorer, Host=f"evil.example:{port}")[0] == 404
+    assert posted(explorer, "quick", {"plan": PLAN}, Origin="https://evil.example")[0] == 404
+    assert posted(explorer, "quick", {"plan": PLAN}, Origin=f"http://127.0.0.1:{port}")[0] == 200
+
+
+def test_errors_are_said_in_a_line(explorer):
+    status, found = posted(explorer, "quick", {"plan": "budget = 1"})
+    assert status == 400
+    assert "budget" in found["error"]
+    asked = {"plan": PLAN, "changes": {"margins": {"visits": 0.5}, "epsilon": 0.1}}
+    status, found = posted(explorer, "certified", asked)
+    assert (status, found["field"]) == (400, "budget.epsilon")
+    assert posted(explorer, "quick", [1])[0] == 400
+    assert posted(explorer, "quick", {"plan": PLAN, "drag": {"query": "visits"}})[0] == 400
+    assert posted(explorer, "quick", {"plan": "x" * 2_100_000})[0] == 400
+    assert posted(explorer, "save", {"plan": PLAN})[0] == 400
+    assert posted(explorer, "odd", {})[0] == 404
+
+
+def test_the_page_saves_its_own_file_and_no_other(tmp_path):
+    file, other = tmp_path / "ours.toml", tmp_path / "plan.toml"
+    text = "# ours\n[budget]\nepsilon = 1.0 # a year\n[[query]]\nname = 'visits'\nkind = 'count'\n"
+    file.write_text(text)
+    desk = page_server.desk_of(file)
+    desk.prover = SimpleNamespace(ask=lambda task, asked: TASKS[task](asked, tmp_path))  # here, and not in a process
+    assert (desk.start()["plan"], desk.start()["file"]) == (text, "ours.toml")
+    asked = {"plan": text, "changes": {"epsilon": 2.0}, "opened": text, "path": str(other), "file": str(other)}
+    found = desk.save(asked)
+    assert (found["ready"], found["text"]) == (True, text.replace("1.0", "2.0"))
+    assert file.read_text() == desk.start()["plan"] == found["text"]
+    with pytest.raises(ArgumentError, match=r"ours\.toml: has changed since this page read it"):
+        desk.save(asked)
+    with pytest.raises(PlanError):
+        desk.save({**asked, "plan": "budget = 1"})
+    for page in (desk, page_server.desk_of(None)):  # of one number there is no file
+        with pytest.raises(ArgumentError, match="opened with a plan file"):
+            page.save({**asked, "opened": text if page is not desk else None})
+    assert page_server.desk_of(None).start()["file"] is None
+    assert file.read_text() == found["text"]
+    assert [each.name for each in tmp_path.iterdir()] == ["ours.toml"]
+
+
+def test_a_quick_answer_is_scaled_from_the_last_proof(explorer):
+    _, proved = posted(explorer, "certified", {"plan": PLAN})
+    assert proved["certified"]
+    asked = {"plan": PLAN, "changes": {"epsilon": 0.5}, "drag": {"query": "visits", "share": 1.0}}
+    _, quick = posted(explorer, "quick", asked)
+    assert quick["changed"]["weights"] == {"visits": 1.0}
+    assert quick["queries"][0]["half_width"] == 2.0 * proved["queries"][0]["half_width"]
+    assert not quick["certified"]
+
+
+@pytest.mark.slow
+def test_a_quick_answer_takes_a_blink():
+    """Of the processor: how long it is by the clock depends on who else uses the machine."""
+    desk, times = page_server.desk_of(None), []
+    for at in range(15):
+        began = time.process_time()
+        assert desk.quick({"plan": demo.plan(), "changes": {"epsilon": 1.0 + 0.1 * at}})["queries"]
+        times.append(time.process_time() - began)
+    assert statistics.median(times) < 0.1
+
+
+@pytest.mark.slow
+def test_numbers_without_end_are_words(explorer):
+    status, found = posted(explorer, "trial", {"plan": PLAN.replace("1.0", "0.01")})
+    assert status == 200
+    assert json.dumps(found, allow_nan=False)
