@@ -8,6 +8,7 @@ from rangebound.errors import ArgumentTypeError, PlanError
 from rangebound.release import make_plan, parse_plan
 from rangebound.release.plan.asking import translate
 from rangebound.release.plan.asking.computed import Fixed, KeyOf, Number, Operation
+from rangebound.release.plan.join import Join
 
 BASE = {
     "budget": {"epsilon": 1.0, "delta": 1e-6},
@@ -366,6 +367,14 @@ def test_a_join_that_is_neither_named_nor_used_is_left_out():
     assert not asked("SELECT COUNT(*) AS n FROM visits", JOINED).plan.join
     named = asked("SELECT COUNT(*) AS n FROM visits v LEFT JOIN regions r ON v.area = r.code", JOINED).plan
     assert named.join[0].table == "regions"
+
+
+@pytest.mark.parametrize("name", ["label", "odd label", "name"])
+def test_a_joined_column_that_an_expression_alone_uses_is_joined(name):
+    join = {**JOINED["join"][0], "columns": {name: "theirs"}}
+    used = asked(f"SELECT COUNT(*) FROM visits WHERE \"{name}\" = 'a'", {**BASE, "join": [join]}).plan
+    assert used.join == (Join(**join),)
+    assert not asked("SELECT COUNT(*) FROM visits WHERE area + age > 1", {**BASE, "join": [join]}).plan.join
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ class Names:
         A name in quotation marks is taken as it is; any other may differ in upper and lower case from a known one.
         Where all columns are known, a name that is none of them is refused.
         """
-        only(self.text, node, this="", table="")
+        only(self.text, node, "this", "table")
         if not isinstance(node.this, exp.Identifier):
             raise refused(self.text, node, "must be the name of a column")
         name = node.name

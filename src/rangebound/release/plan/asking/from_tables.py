@@ -42,7 +42,7 @@ class TableReader:
             raise refused(
                 self.text, source, "must be the name of the base plan's table; files and functions are not read"
             )
-        only(self.text, table, this="", alias="", db="", catalog="")
+        only(self.text, table, "this", "alias", "db", "catalog")
         self._check_alias(table)
         self._check_table(table)
         tables: dict[str, Mapping[str, str] | None] = dict.fromkeys(_called(table))
@@ -58,7 +58,7 @@ class TableReader:
     def _check_alias(self, table: exp.Table) -> None:
         alias = table.args.get("alias")
         if alias is not None:
-            only(self.text, alias, this="")
+            only(self.text, alias, "this")
 
     def _check_table(self, table: exp.Table) -> None:
         source, called = self.data.get("source"), ".".join(part.name for part in table.parts).casefold()
@@ -80,11 +80,11 @@ class TableReader:
         self, node: exp.Join, tables: dict[str, Mapping[str, str] | None]
     ) -> tuple[exp.Join, Mapping[str, object]]:
         """The join of the base plan that a JOIN names."""
-        only(self.text, node, this="", on="", side="", kind="")
+        only(self.text, node, "this", "on", "side", "kind")
         table = node.this
         if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
             raise refused(self.text, node, "must name a table that the base plan joins")
-        only(self.text, table, this="", alias="")
+        only(self.text, table, "this", "alias")
         self._check_alias(table)
         for each in joins(self.data):
             path, own = each.get("path"), each.get("table")

@@ -95,7 +95,7 @@ def _check_tables(text: str, tree: exp.Select, strings: set[int]) -> None:
             raise refused(text, each, "must be the name of the base plan's table; files and functions are not read")
 
 
-def only(text: str, node: exp.Expr, **known: str) -> None:
+def only(text: str, node: exp.Expr, *known: str) -> None:
     """Refuse a node with a part that is not among those that are `known`, so that nothing is ever passed over."""
     for name, value in node.args.items():
         if value and name not in known:
