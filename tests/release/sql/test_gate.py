@@ -17,7 +17,7 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.duckdb_dialect import DUCKDB
 from rangebound.release.engine.interface import Unrunnable
 from rangebound.release.engine.spark import Spark
-from rangebound.release.plan.model import Source
+from rangebound.release.plan.source import Source
 from rangebound.release.sql import unit_rows
 from rangebound.release.sql.aggregate import check_statements
 from tests.release.engine.test_engines import found

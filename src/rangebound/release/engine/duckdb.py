@@ -16,7 +16,7 @@ from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.release.engine.duckdb_dialect import DUCKDB
 from rangebound.release.engine.duckdb_table import SeenTable
 from rangebound.release.engine.interface import Further, Place, Relation, Unrunnable
-from rangebound.release.plan.model import Source
+from rangebound.release.plan.source import Source
 from rangebound.release.plan.table_schema import Schema
 
 _PATIENCE = 0.1  # seconds between looks at a statement

@@ -1,4 +1,4 @@
-"""One row a unit: columns that say of each unit what there is in its rows, before any question is asked."""
+"""One row per unit: columns that say of each unit what there is in its rows, before any question is asked."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _in_one_form(value: object) -> object:
 
 
 class UnitColumnDeclaration(Part):
-    """A column of the table that has one row a unit: a function of all rows of the unit, and the range of its values.
+    """A column of the table that has one row per unit: a function of all rows of the unit, and the range of its values.
 
     >>> UnitColumnDeclaration(value="sum( cost )", range=(0.0, 5000.0)).value
     'sum(cost)'

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from rangebound.errors import PlanError, RangeboundError
 from rangebound.release.engine.open_engine import opened
+from rangebound.release.plan.cautions import cautions
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.table_schema import cautions, check_schema
+from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.sql.view import view
 
 

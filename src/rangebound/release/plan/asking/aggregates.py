@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from rangebound.errors import PlanError
-from rangebound.release.plan.asking.refusal import fragment
 from rangebound.release.plan.asking.row_expression import RowExpressions, bare, is_condition
-from rangebound.release.plan.asking.statement import only
+from rangebound.release.plan.asking.statement import fragment, only
 from rangebound.release.plan.expressions.nodes import Expression, call
 
 Fields = dict[str, object]

@@ -9,9 +9,8 @@ from sqlglot import exp
 
 from rangebound.release.plan.asking.aggregates import Aggregates, Question
 from rangebound.release.plan.asking.computed import Computed, Fixed, KeyOf, Number, Operation
-from rangebound.release.plan.asking.refusal import fragment, refused
 from rangebound.release.plan.asking.row_expression import BINARY, INSTEAD, RowExpressions, bare
-from rangebound.release.plan.asking.statement import only
+from rangebound.release.plan.asking.statement import fragment, only, refused
 from rangebound.release.plan.expressions.nodes import Expression, iso_day
 
 

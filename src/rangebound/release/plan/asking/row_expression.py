@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from rangebound.errors import PlanError
-from rangebound.release.plan.asking.refusal import refused
-from rangebound.release.plan.asking.statement import only
+from rangebound.release.plan.asking.statement import only, refused
 from rangebound.release.plan.expressions.nodes import Expression, Literal, Named, call, constant, iso_day
 from rangebound.release.plan.expressions.reading import read
 from rangebound.release.plan.fields import printable
@@ -73,9 +72,9 @@ INSTEAD: Mapping[type[exp.Expr], str] = {
     exp.Upper: "engines have different tables of letters; compare with each spelling, as x IN ('a', 'A')",
     exp.ILike: "engines have different tables of letters; LIKE compares letter by letter",
     exp.RegexpLike: "engines read patterns differently; LIKE 'a%' compares the beginning of a text",
-    exp.Subquery: "a query inside another one is not in the subset; a CTE that is one row a unit is",
-    exp.Select: "a query inside another one is not in the subset; a CTE that is one row a unit is",
-    exp.Exists: "a query inside another one is not in the subset; a CTE that is one row a unit is",
+    exp.Subquery: "a query inside another one is not in the subset; a CTE that is one row per unit is",
+    exp.Select: "a query inside another one is not in the subset; a CTE that is one row per unit is",
+    exp.Exists: "a query inside another one is not in the subset; a CTE that is one row per unit is",
     exp.Window: "a window would see single rows; GROUP BY gives one number a group",
     exp.CurrentDate: "its value depends on the day on which it is asked; write DATE '2025-01-31'",
     exp.CurrentTimestamp: "its value depends on the moment at which it is asked; write DATE '2025-01-31'",

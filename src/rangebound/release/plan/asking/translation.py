@@ -22,13 +22,11 @@ from rangebound.release.plan.asking.base_plan import (
     unit_column,
     values,
 )
-from rangebound.release.plan.asking.column_names import Names
 from rangebound.release.plan.asking.computed import Computed
-from rangebound.release.plan.asking.from_tables import TableReader
+from rangebound.release.plan.asking.from_tables import Names, TableReader
 from rangebound.release.plan.asking.published_values import NamedQuestion, PublishedValues, SelectItem, aggregated, free
-from rangebound.release.plan.asking.refusal import fragment, refused
 from rangebound.release.plan.asking.row_expression import RowExpressions, bare
-from rangebound.release.plan.asking.statement import only, parsed
+from rangebound.release.plan.asking.statement import fragment, only, parsed, refused
 from rangebound.release.plan.asking.unit_step import per_unit
 from rangebound.release.plan.expressions.nodes import Expression, call
 from rangebound.release.plan.model import Plan
@@ -36,8 +34,6 @@ from rangebound.release.plan.toml import make_plan
 from rangebound.release.plan.toml_text import written_fields
 
 Base = Plan | Mapping[str, object]
-Tables = dict[str, Mapping[str, str] | None]
-"""The tables of a SELECT by what it calls them; of joined ones our names of their columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +216,7 @@ class _Translation:
         if isinstance(from_, exp.Subquery):
             only(self.text, from_, "this", "alias")
             if steps or not isinstance(from_.this, exp.Select):
-                raise refused(self.text, from_, "a query inside another one must be one row a unit, and the only one")
+                raise refused(self.text, from_, "a query inside another one must be one row per unit, and the only one")
             step, name = from_.this, from_.alias
         elif isinstance(from_, exp.Table) and from_.name in steps and not from_.args.get("db"):
             only(self.text, from_, "this", "alias")
@@ -238,7 +234,7 @@ class _Translation:
             raise refused(self.text, step, "the base plan has a per-unit step already")
         inner = step.args.get("from_")
         if inner is None or step.args.get("with_"):
-            raise refused(self.text, step, "a CTE must be one row a unit of the base plan's table")
+            raise refused(self.text, step, "a CTE must be one row per unit of the base plan's table")
         self._read_tables(step, inner)
         made = per_unit(self.text, step, self.rows, self.unit)
         self.data["per_unit"] = made
@@ -256,7 +252,7 @@ class _Translation:
         bounds = [name for name in ("rows", "groups", "period") if unit.get(name) not in (None, 1)]
         if bounds:
             self.data["unit"] = {name: value for name, value in unit.items() if name not in bounds}
-            words = "one row a unit needs no contribution bounds: those of the base plan are left out"
+            words = "one row per unit needs no contribution bounds: those of the base plan are left out"
             self.notes[f"{words} ({', '.join(bounds)})"] = None
 
     def _steps(self) -> dict[str, exp.Select]:
@@ -266,12 +262,12 @@ class _Translation:
         only(self.text, with_, "expressions")
         (first, *others) = with_.expressions
         if others:
-            raise refused(self.text, others[0], "one CTE is in the subset, which is one row a unit")
+            raise refused(self.text, others[0], "one CTE is in the subset, which is one row per unit")
         only(self.text, first, "this", "alias")
         alias = first.args["alias"]
         only(self.text, alias, "this")
         if not isinstance(first.this, exp.Select):
-            raise refused(self.text, first, "a CTE must be a SELECT that is one row a unit")
+            raise refused(self.text, first, "a CTE must be a SELECT that is one row per unit")
         return {alias.name: first.this}
 
     def _read_tables(self, select: exp.Select, source: exp.Expr) -> None:
@@ -311,15 +307,12 @@ class _Translation:
             if not value.is_integer() or not 1 <= value <= len(self.items):
                 raise refused(self.text, node, f"must be the place of a column in SELECT, 1 to {len(self.items)}")
             return self.items[int(value) - 1].node, self.items[int(value) - 1].name
-        if isinstance(node, exp.Column) and not node.table and not self._is_column(node):
+        if isinstance(node, exp.Column) and not node.table and node.name not in self.there:
             for each in self.items:
                 if each.name == node.name:
                     return each.node, each.name
         same = [each.name for each in self.items if each.node == node]
         return node, same[0] if same else ""
-
-    def _is_column(self, node: exp.Column) -> bool:
-        return node.name in self.there
 
     def _key_name(self, node: exp.Expr, alias: str) -> str:
         """The name of a grouping column, which is made where it is an expression."""

@@ -1,4 +1,4 @@
-"""A CTE that has one row a unit: `WITH p AS (SELECT person, SUM(cost) AS cost FROM visits GROUP BY person)`."""
+"""A CTE that has one row per unit: `WITH p AS (SELECT person, SUM(cost) AS cost FROM visits GROUP BY person)`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from rangebound.release.plan.asking.refusal import refused
 from rangebound.release.plan.asking.row_expression import RowExpressions, bare, is_condition
-from rangebound.release.plan.asking.statement import only
+from rangebound.release.plan.asking.statement import only, refused
 from rangebound.release.plan.expressions.nodes import Expression, call
 from rangebound.release.plan.per_unit import UnitCall
 
 _SHAPE = (
-    "a CTE must be one row a unit, as WITH p AS (SELECT {unit}, SUM(cost) AS cost FROM visits GROUP BY {unit}); name "
+    "a CTE must be one row per unit, as WITH p AS (SELECT {unit}, SUM(cost) AS cost FROM visits GROUP BY {unit}); name "
     "other columns in [columns] of the base plan"
 )
 

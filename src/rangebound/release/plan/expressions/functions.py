@@ -264,7 +264,7 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("rand", "random", "uuid"), "a value must follow from its row"),
     **dict.fromkeys(
         ("sum", "count", "mean", "avg", "median", "any", "all", "first", "last"),
-        "a value must follow from its row alone; ask a query for it, or [per_unit] for one value a unit",
+        "a value must follow from its row alone; ask a query for it, or [per_unit] for one value per unit",
     ),
     **dict.fromkeys(("float", "int", "double"), "number(x) reads a number"),
     **dict.fromkeys(("str", "string"), "text(x) reads a text"),

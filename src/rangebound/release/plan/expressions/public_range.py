@@ -89,7 +89,7 @@ def _nearest(value: float) -> int:
     return size if value > 0.0 else -size
 
 
-rounded_down, rounded_up, rounded = map(_on_both, (math.floor, math.ceil, _nearest))
+rounded_down, rounded_up, rounded = _on_both(math.floor), _on_both(math.ceil), _on_both(_nearest)
 """The ranges of floor(x), ceil(x), and round(x), a half away from zero."""
 
 
