@@ -46,10 +46,9 @@ def init(
     """
     from rangebound.cli import printing
     from rangebound.ledger.book import Ledger
-    from rangebound.ledger.key import key_path
+    from rangebound.ledger.key import key_path, user_folder
     from rangebound.ledger.postgres_place import postgres_place
     from rangebound.ledger.postgres_schema import ROLES
-    from rangebound.ledger.user_folder import user_folder
 
     schema = postgres_place(postgres).schema
     with Ledger.create(postgres, key=key, note=note, roles=True) as book:

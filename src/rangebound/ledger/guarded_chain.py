@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from rangebound.errors import LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import BEARERS, EntryKind, LedgerEntry, holds, sealed
-from rangebound.ledger.client_head import ClientHead, LaterHead
 from rangebound.ledger.head import Head, HeadFile, HeldHead, head_of
 from rangebound.ledger.key import Key
 from rangebound.ledger.names import person
@@ -38,7 +37,7 @@ class GuardedChain:
     def __init__(self, store: Store, key: bytes) -> None:
         self.store = store
         self.state = Replay(key=Key(key))
-        self.head: HeadFile | ClientHead | None = None
+        self.head: HeadFile | None = None
         self._version: object = _UNKNOWN  # of the store, as far as the state is known to be its own
         self._sure: Head | None = None  # of which the store has said that it is durable
         self._recent: list[Head | None] = [None] * _RECENT
@@ -49,7 +48,7 @@ class GuardedChain:
             self._begin(transaction)
         self._refuse_moved()
 
-    def guard(self, head: HeadFile | ClientHead) -> None:
+    def guard(self, head: HeadFile) -> None:
         """Compare the chain with its head, and keep doing so."""
         assert self._sure is not None
         self.head = head
@@ -208,7 +207,7 @@ class GuardedChain:
         return entry
 
     @contextmanager
-    def _holding(self, transaction: Transaction) -> Iterator[HeldHead | LaterHead | None]:
+    def _holding(self, transaction: Transaction) -> Iterator[HeldHead | None]:
         """The head, locked and known to be an entry of this ledger."""
         if self.head is None:
             yield None

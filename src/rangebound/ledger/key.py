@@ -1,4 +1,4 @@
-"""The key under the seals: 32 random bytes in a file of their own, outside the database."""
+"""The key under the seals, 32 random bytes in a file of their own; and the folders for the keys and heads of a user."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from rangebound.values import arguments
 
 VARIABLE = "RANGEBOUND_LEDGER_KEY"
 """Environment variable with the path of the key file, where none is given."""
+
+_PLACES = {"key": ("XDG_DATA_HOME", ".local/share"), "head": ("XDG_STATE_HOME", ".local/state")}
+"""By the XDG Base Directory Specification: what must not be lost is data, what only this machine knows is state."""
 
 _TEXT = re.compile(rb"[0-9a-f]{64}\n")
 
@@ -68,13 +71,13 @@ def read_key(path: Path) -> Key:
     return Key(bytes.fromhex(text.decode()))
 
 
-def make_key(path: Path) -> Key:
-    """A new key in a new file (mode 0600); if another process was first, its key. Durable when this returns."""
+def make_key(path: Path, key: Key | None = None) -> Key:
+    """A new key, or the given one, in a new file (mode 0600); if there is one, that. Durable when this returns."""
     draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
     try:
         handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         try:
-            os.write(handle, os.urandom(32).hex().encode() + b"\n")
+            os.write(handle, (os.urandom(32) if key is None else key).hex().encode() + b"\n")
             os.fsync(handle)
         finally:
             os.close(handle)
@@ -89,21 +92,9 @@ def make_key(path: Path) -> Key:
 
 
 def keep_key(path: Path, key: Key) -> None:
-    """Put a key into a file of its own, mode 0600, or find it there; durable when this returns."""
-    if path.exists():
-        if read_key(path) != key:
-            raise ArgumentError(f"key={arguments.shown(str(path))}: is the key of another ledger")
-        return
-    try:
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        try:
-            os.write(handle, key.hex().encode() + b"\n")
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        sync_folder(path.parent)
-    except OSError as error:
-        raise LedgerUnavailable(f"key={arguments.shown(str(path))}: cannot be made ({error.strerror})") from None
+    """Put a key into a file of its own, or find it there; durable when this returns."""
+    if (read_key(path) if path.exists() else make_key(path, key)) != key:
+        raise ArgumentError(f"key={arguments.shown(str(path))}: is the key of another ledger")
 
 
 def sync_folder(folder: Path) -> None:
@@ -114,3 +105,25 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def user_folder(what: str) -> Path:
+    """The folder for a user's keys (`what="key"`) or heads (`what="head"`) of ledgers in databases, whether or not it
+    exists: there is no file for them to lie beside.
+
+    >>> user_folder("key").name
+    'rangebound'
+    """
+    variable, default = _PLACES[what]
+    base = os.environ.get(variable, "") if os.name == "posix" else os.environ.get("LOCALAPPDATA", "")
+    home = Path(base) if os.path.isabs(base) else Path.home() / default
+    return home / "rangebound"
+
+
+def made_folder(path: Path) -> Path:
+    """The folder, made if it is not there, for its owner alone."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise LedgerUnavailable(f"folder={arguments.shown(str(path))}: cannot be made ({error.strerror})") from None
+    return path
