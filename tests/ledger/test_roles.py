@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from rangebound.errors import ApprovalNeeded, ArgumentError, LedgerTampered, LedgerUnavailable, RequestConflict
-from rangebound.ledger import Ledger, book, charge_checks, postgres_schema, verify
+from rangebound.ledger import Ledger, book, postgres_schema, requests, verify
 from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.move import move
 from rangebound.ledger.postgres_schema import ROLES, WRITES
@@ -252,7 +252,7 @@ def test_nobody_takes_up_the_approved_request_of_another_login(team, postgres, m
             with pytest.raises(RequestConflict, match="for whom alone it is approved"):
                 another.release(compute=lambda _: pytest.fail("computed"), **asked)
             with monkeypatch.context() as patch:  # past the check of the library
-                patch.setattr(charge_checks, "of_another", lambda *_: False)
+                patch.setattr(requests, "of_another", lambda *_: False)
                 with pytest.raises(LedgerUnavailable, match="one of another login"):
                     another.reserve(**asked)
             assert one.release(compute=lambda _: b"true", who="me", **asked) == b"true"  # the control
@@ -343,7 +343,7 @@ def test_a_ledger_of_version_0_2_is_opened_and_verification_tells_who_did_what(
         one.file_request(request="self", dry_run=b"x", who="x", **SELF)
         one.approve("self", who="y")
         reservation = one.reserve(account="people", request="pending", cost=TENTH)
-        for module in (book, charge_checks):  # as version 0.2 did
+        for module in (book, requests):  # as version 0.2 did
             monkeypatch.setattr(module, "of_another", lambda *_: False)
         another.publish(reservation, b"forged")
         another.release(request="self", compute=lambda _: b"taken", **SELF)

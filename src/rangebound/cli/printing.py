@@ -14,7 +14,7 @@ from rich.text import Text
 
 from rangebound.errors import plain
 from rangebound.ledger.approval import Approval
-from rangebound.ledger.export_check import ExportReport
+from rangebound.ledger.export import ExportReport
 from rangebound.ledger.record import Account, ApprovalRequest, Record
 from rangebound.ledger.rule import AnyCost, Cost, PlainSum, Rule
 from rangebound.ledger.verification import Report

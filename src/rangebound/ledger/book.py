@@ -19,16 +19,7 @@ from rangebound.errors import (
 from rangebound.ledger.amount import Exact, rounded_down
 from rangebound.ledger.approval import Approval
 from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, sealed
-from rangebound.ledger.charge_checks import (
-    balance_of,
-    conflict,
-    costs_of,
-    demand_approval,
-    drafted,
-    exceeded,
-    of_another,
-)
-from rangebound.ledger.guarded_chain import GuardedChain, now, refuse
+from rangebound.ledger.guarded_chain import GuardedChain, now
 from rangebound.ledger.head import head_of
 from rangebound.ledger.key import make_key, read_key
 from rangebound.ledger.location import AnyStore, PathLike, head_file, located, vacant
@@ -37,11 +28,23 @@ from rangebound.ledger.period import BudgetPeriod
 from rangebound.ledger.postgres_store import PostgresStore
 from rangebound.ledger.record import Account, ApprovalRequest, Record, Reservation, account_of, record_of
 from rangebound.ledger.replay import terms
-from rangebound.ledger.requests import decide, dry_run_of, file_request, listed
+from rangebound.ledger.requests import (
+    balance_of,
+    conflict,
+    costs_of,
+    decide,
+    demand_approval,
+    drafted,
+    dry_run_of,
+    exceeded,
+    file_request,
+    listed,
+    of_another,
+)
 from rangebound.ledger.rule import AnyCost, C, GaussianFilter, PlainSum, RenyiFilter, Rule, charged
 from rangebound.ledger.sqlite import PATIENCE
 from rangebound.ledger.store import NoRoom, Store, Transaction
-from rangebound.ledger.verification import Report, examine, missing, parse_head
+from rangebound.ledger.verification import Report, examine, missing, parse_head, refuse
 from rangebound.values import arguments
 
 Check = Callable[[list[Record]], None]
@@ -110,10 +113,7 @@ class Ledger:
             head_file(store, name, found, patience=patience).create(head_of(entry))
             return [(entry, None)]
 
-        if isinstance(store, PostgresStore):
-            store.create(first, roles=roles)
-        else:
-            store.create(first)
+        store.create(first, roles=roles)
         return _guarded(cls(store, read_key(place)), store, patience)
 
     @classmethod
@@ -156,7 +156,8 @@ class Ledger:
                 f"it); the file as it is ends at {ledger.head}"
             )
         known = parse_head(head)
-        ledger._chain.read(lambda transaction: refuse(missing(transaction, known)))
+        with ledger._chain.reading() as transaction:
+            refuse(missing(transaction, known))
         last = ledger._chain.state.last
         assert last is not None
         head_file(store, ledger._chain.state.name, secret, patience=patience).create(head_of(last))
@@ -383,52 +384,40 @@ class Ledger:
     def account(self, name: str, *, without: Collection[str] = ()) -> Account:
         """An account as it stands now, or as it would without the spends of some requests."""
         chain = self._chain
-
-        def take(transaction: Transaction) -> Account:
+        with chain.reading() as transaction:
             balance, latest = balance_of(chain.state, name), chain.latest(now())
             left_out = [chain.find(transaction, EntryKind.SPEND, each) for each in without]
             own = [each for each in left_out if each is not None and each.account == name]
             return account_of(name, balance.without(own, latest), latest)
 
-        return chain.read(take)
-
     def accounts(self) -> list[Account]:
         """All accounts as they stand now, in the order in which they were opened."""
         chain = self._chain
-        return chain.read(lambda _: [account_of(*each, chain.latest(now())) for each in chain.state.accounts.items()])
+        with chain.reading():
+            return [account_of(*each, chain.latest(now())) for each in chain.state.accounts.items()]
 
     def history(self, account: str | None = None) -> list[Record]:
         """Who did what and when, in the order in which it was done, whatever the clocks said."""
-
-        def take(transaction: Transaction) -> list[Record]:
+        with self._chain.reading() as transaction:
             if account is not None:
                 balance_of(self._chain.state, account)
             return self._chain.records(transaction, account)
 
-        return self._chain.read(take)
-
     def published(self, request: str) -> bytes | None:
         """The bytes that were published for a request, or None if there are none."""
         plain_name("request", request)
-
-        def take(transaction: Transaction) -> bytes | None:
+        with self._chain.reading() as transaction:
             spend, state = self._chain.find(transaction, EntryKind.SPEND, request), self._chain.state
             if spend is None or spend.seq in state.pending or spend.seq in state.failed:
                 return None
             return self._chain.payload(transaction, spend)
 
-        return self._chain.read(take)
-
     def paid(self, request: str) -> Record | None:
         """The entry that charged a request, whatever became of its bytes, or None if none did."""
         plain_name("request", request)
-
-        def take(transaction: Transaction) -> Record | None:
+        with self._chain.reading() as transaction:
             spend = self._chain.find(transaction, EntryKind.SPEND, request)
-            rules = {name: each.rule for name, each in self._chain.state.accounts.items()}
-            return None if spend is None else record_of(spend, rules)
-
-        return self._chain.read(take)
+            return None if spend is None else record_of(spend, self._chain.state.rules)
 
     @property
     def login(self) -> str | None:
@@ -439,7 +428,8 @@ class Ledger:
     def head(self) -> str:
         """The number and the seal of the last entry: kept elsewhere, it lets `verify` find a rollback."""
         state = self._chain.state
-        return self._chain.read(lambda _: f"{state.next_seq - 1}:{state.last_seal.hex()}")
+        with self._chain.reading():
+            return f"{state.next_seq - 1}:{state.last_seal.hex()}"
 
     def verify(self, *, head: str | None = None) -> Report:
         """Check every entry, every stored byte, the file itself and the head that is kept outside it; raises

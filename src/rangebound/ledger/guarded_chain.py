@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TypeVar
 
 from rangebound.errors import LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import BEARERS, EntryKind, LedgerEntry, holds, sealed
@@ -16,10 +15,8 @@ from rangebound.ledger.names import person
 from rangebound.ledger.record import Record, record_of
 from rangebound.ledger.replay import Replay, trial
 from rangebound.ledger.store import ConnectionLost, Store, Transaction
-from rangebound.ledger.verification import missing, strays
+from rangebound.ledger.verification import missing, refuse, strays
 from rangebound.values import arguments
-
-T = TypeVar("T")
 
 _LATEST = 2**63 // 1000  # microseconds since 1970: the last moment that a count of nanoseconds can hold
 _UNKNOWN = object()
@@ -54,7 +51,8 @@ class GuardedChain:
         self.head = head
         head.begin(self._sure)
         last = head.read()
-        self.read(lambda transaction: refuse(missing(transaction, last)))
+        with self.reading() as transaction:
+            refuse(missing(transaction, last))
         head.follow(self._sure)
 
     def close(self) -> None:
@@ -63,11 +61,12 @@ class GuardedChain:
             self.head.follow(self._sure)
         self.store.close()
 
-    def read(self, take: Callable[[Transaction], T]) -> T:
-        """What `take` finds in a transaction that begins with the state brought up to date."""
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """A transaction that begins with the state brought up to date."""
         with self._within(self.store.reading()) as transaction:
             self._advance(transaction)
-            return take(transaction)
+            yield transaction
 
     @contextmanager
     def writing(self, request: str | None = None) -> Iterator[Transaction]:
@@ -158,7 +157,7 @@ class GuardedChain:
 
     def records(self, transaction: Transaction, account: str | None) -> list[Record]:
         """The history of an account, or of all."""
-        rules = {name: each.rule for name, each in self.state.accounts.items()}
+        rules = self.state.rules
         return [record_of(e, rules) for e in transaction.entries(1) if account is None or e.account == account]
 
     def _begin(self, transaction: Transaction) -> None:
@@ -235,10 +234,3 @@ def now() -> int:
         return time.time_ns() // 1000
     except OverflowError:  # a clock beyond the year 2262; times are for people, the order is by number
         return _LATEST
-
-
-def refuse(findings: Iterator[str]) -> None:
-    """Raise `LedgerTampered` if there are findings."""
-    found = tuple(findings)
-    if found:
-        raise LedgerTampered(found[0], findings=found)

@@ -130,8 +130,9 @@ class SQLiteStore(OneConnection):
             found = [row[0] for row in self._connection.execute("PRAGMA integrity_check")]
             return [] if found == ["ok"] else [line for text in found for line in str(text).splitlines()]
 
-    def create(self, rows: Callable[[], Iterable[tuple[LedgerEntry, bytes | None]]]) -> None:
-        """Make the file with its first entries and their bytes, which are asked for once the file is ours alone."""
+    def create(self, rows: Callable[[], Iterable[tuple[LedgerEntry, bytes | None]]], *, roles: bool = False) -> None:
+        """Make the file with its first entries and their bytes, which are asked for once the file is ours alone; a file
+        has no `roles`."""
         with self._held():
             if self._connection is None:
                 with suppress(OSError):  # one that is there stays as it is; where there are no rights, SQLite says so

@@ -27,9 +27,9 @@ from rangebound.errors import (
 )
 from rangebound.ledger.approval import folded
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.charge_checks import request_of_another
 from rangebound.ledger.guarded_chain import signed
 from rangebound.ledger.record import ApprovalRequest
+from rangebound.ledger.requests import request_of_another
 from rangebound.release import release
 from rangebound.release.engine import Engine
 from rangebound.release.engine.open_engine import opened
