@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from types import TracebackType
 
 from rangebound.errors import (
     ArgumentError,
     ArgumentTypeError,
-    LedgerTampered,
     LedgerUnavailable,
-    RequestConflict,
-    RequestFailed,
 )
 from rangebound.ledger.amount import Exact, rounded_down
 from rangebound.ledger.approval import Approval
@@ -30,7 +25,7 @@ from rangebound.ledger.record import Account, ApprovalRequest, Record, Reservati
 from rangebound.ledger.replay import terms
 from rangebound.ledger.requests import (
     balance_of,
-    conflict,
+    complete,
     costs_of,
     decide,
     demand_approval,
@@ -39,11 +34,11 @@ from rangebound.ledger.requests import (
     exceeded,
     file_request,
     listed,
-    of_another,
+    repeated,
 )
 from rangebound.ledger.rule import AnyCost, C, GaussianFilter, PlainSum, RenyiFilter, Rule, charged
 from rangebound.ledger.sqlite import PATIENCE
-from rangebound.ledger.store import NoRoom, Store, Transaction
+from rangebound.ledger.store import NoRoom, Store
 from rangebound.ledger.verification import Report, examine, missing, parse_head, refuse
 from rangebound.values import arguments
 
@@ -85,7 +80,6 @@ class Ledger:
         if key is None or isinstance(store, (str, os.PathLike)):
             raise ArgumentTypeError("Ledger(...): write Ledger.open(path), or Ledger.create(path) for a new ledger")
         self._chain = GuardedChain(store, key)
-        self._lost: set[int] = set()  # spends whose bytes could not be stored, where not even that could be
 
     @classmethod
     def create(
@@ -104,12 +98,11 @@ class Ledger:
         store, place = vacant(path, key, name, patience)
         if roles and not isinstance(store, PostgresStore):
             raise ArgumentError("roles=True: needs a ledger in PostgreSQL; a file has no roles")
-        text = prose("note", note)
+        draft = LedgerEntry(1, 0, EntryKind.LEDGER.value, request=name, what=FORMAT, note=prose("note", note))
 
         def first() -> list[tuple[LedgerEntry, bytes | None]]:
             found = read_key(place) if place.exists() else make_key(place)
-            entry = LedgerEntry(1, now(), EntryKind.LEDGER.value, request=name, what=FORMAT, note=text)
-            entry = sealed(found, NO_SEAL, entry)
+            entry = sealed(found, NO_SEAL, draft._replace(time=now()))
             head_file(store, name, found, patience=patience).create(head_of(entry))
             return [(entry, None)]
 
@@ -117,13 +110,7 @@ class Ledger:
         return _guarded(cls(store, read_key(place)), store, patience)
 
     @classmethod
-    def open(
-        cls,
-        path: PathLike,
-        *,
-        key: PathLike | None = None,
-        patience: float = PATIENCE,
-    ) -> Ledger:
+    def open(cls, path: PathLike, *, key: PathLike | None = None, patience: float = PATIENCE) -> Ledger:
         """Open the ledger at `path`; every entry is checked first, and a wrong one raises `LedgerTampered`.
 
         `patience` is how many seconds to wait for other threads, and then again for other processes.
@@ -136,12 +123,7 @@ class Ledger:
 
     @classmethod
     def adopt(
-        cls,
-        path: PathLike,
-        *,
-        head: str | None = None,
-        key: PathLike | None = None,
-        patience: float = PATIENCE,
+        cls, path: PathLike, *, head: str | None = None, key: PathLike | None = None, patience: float = PATIENCE
     ) -> Ledger:
         """Open a ledger whose head is missing (moved without it, or made by version 0.1), and make the head anew.
 
@@ -186,7 +168,9 @@ class Ledger:
         """
         plain_name("name", name)
         rule = PlainSum() if rule is None else rule
-        needed = _approval(approval)
+        needed = Approval.OTHERS if approval is True else None
+        if type(approval) is not bool:
+            needed = arguments.member("approval", approval, Approval)
         lasting = None if period is None else arguments.member("period", period, BudgetPeriod)
         kinds = (PlainSum, GaussianFilter, RenyiFilter)
         arguments.instance("rule", rule, kinds, "a PlainSum, a GaussianFilter or a RenyiFilter")
@@ -254,7 +238,7 @@ class Ledger:
                 spend = self._chain.find(transaction, EntryKind.SPEND, request)
                 if spend is None:
                     raise exceeded(account, balance, taken, (first, second), latest)
-                published = self._repeated(transaction, spend, draft)
+                published = repeated(self._chain, transaction, spend, draft)
             return Reservation(seq=spend.seq, account=account, request=request, cost=taken, published=published)
 
     def publish(self, reservation: Reservation, payload: bytes, *, who: str | None = None) -> bytes:
@@ -265,24 +249,19 @@ class Ledger:
         chosen by its size.
         """
         arguments.instance("reservation", reservation, Reservation, "what `reserve` returned")
-        if type(payload) is not bytes:
-            # Not shown: it may be a draw.
-            self._finish(reservation, EntryKind.FAIL, who=who)
-            raise ArgumentTypeError(
-                f"payload of type {type(payload).__name__}: must be bytes, such as json.dumps(answer).encode(); "
-                "the charge stands"
-            )
-        if len(payload) > PAYLOAD_LIMIT:  # by how much is not said: it may be the size of a draw
-            self._finish(reservation, EntryKind.FAIL, who=who)
-            raise ArgumentError(
-                f"payload: must have at most {PAYLOAD_LIMIT} bytes; the charge stands, publish it in parts"
-            )
+        if type(payload) is not bytes or len(payload) > PAYLOAD_LIMIT:
+            complete(self._chain, reservation, EntryKind.FAIL, who=who)
+            if type(payload) is bytes:  # by how much is not said: it may be the size of a draw
+                rule = f"must have at most {PAYLOAD_LIMIT} bytes; the charge stands, publish it in parts"
+                raise ArgumentError(f"payload: {rule}")
+            rule = "must be bytes, such as json.dumps(answer).encode(); the charge stands"
+            raise ArgumentTypeError(f"payload of type {type(payload).__name__}: {rule}")  # not shown: may be a draw
         try:
-            return self._finish(reservation, EntryKind.PUBLISH, payload, who=who)
+            return complete(self._chain, reservation, EntryKind.PUBLISH, payload, who=who)
         except NoRoom as error:
-            self._lost.add(reservation.seq)
+            self._chain.lost.add(reservation.seq)
             with suppress(LedgerUnavailable):  # where there is no room for this either, this process remembers it
-                self._finish(reservation, EntryKind.FAIL, who=who)
+                complete(self._chain, reservation, EntryKind.FAIL, who=who)
             raise LedgerUnavailable(f"{error}; the charge stands, and the request is not computed again") from error
 
     @arguments.guided
@@ -444,59 +423,8 @@ class Ledger:
     def __enter__(self) -> Ledger:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _repeated(self, transaction: Transaction, spend: LedgerEntry, draft: LedgerEntry) -> bytes | None:
-        """The bytes of a request that is known already, if it has any; refused if it was charged for something else."""
-        if spend._replace(seq=0, time=0, who=draft.who, note=draft.note, seal=b"") != draft:
-            raise conflict(draft.request)
-        self._refuse_failed(spend)
-        if spend.seq not in self._chain.state.pending:
-            return self._chain.payload(transaction, spend)
-        self._refuse_of_another(spend)
-        return None
-
-    def _refuse_of_another(self, spend: LedgerEntry) -> None:
-        if of_another(self._chain.state, self.login, spend):
-            raise RequestConflict(
-                f"request={arguments.shown(spend.request)}: was charged by {arguments.shown(spend.who)}, whose login "
-                "alone may complete it; ask them to run it again, or use a new id"
-            )
-
-    def _finish(
-        self, reservation: Reservation, kind: EntryKind, payload: bytes | None = None, *, who: str | None
-    ) -> bytes:
-        """Complete a charge by its bytes, or by the note that there are none; the bytes that may be revealed."""
-        digest = None if payload is None else hashlib.sha256(payload).digest()
-        draft = drafted(kind, who=who)._replace(
-            account=reservation.account, request=reservation.request, ref=reservation.seq, digest=digest
-        )
-        with self._chain.writing(reservation.request) as transaction:
-            state = self._chain.state
-            spend = self._chain.find(transaction, EntryKind.SPEND, reservation.request)
-            if spend is None or spend.seq != reservation.seq:
-                raise ArgumentError(f"reservation={arguments.shown(reservation)}: is not of this ledger")
-            if kind is EntryKind.PUBLISH:
-                self._refuse_failed(spend)
-            if spend.seq in state.failed:
-                return b""
-            if spend.seq not in state.pending:
-                return self._chain.payload(transaction, spend)
-            self._refuse_of_another(spend)
-            if self._chain.append(transaction, draft, payload) is None:
-                raise LedgerTampered(f"entry {spend.seq}: has published bytes that are not in the chain")
-        return payload or b""
-
-    def _refuse_failed(self, spend: LedgerEntry) -> None:
-        state = self._chain.state
-        if spend.seq in state.failed or (spend.seq in self._lost and spend.seq in state.pending):
-            raise RequestFailed(
-                f"request={arguments.shown(spend.request)}: was charged and computed, but could not be stored; it is "
-                "not computed again, since each draw would leak more; a new release needs a new id"
-            )
 
 
 def _guarded(ledger: Ledger, store: AnyStore, patience: float) -> Ledger:
@@ -504,10 +432,3 @@ def _guarded(ledger: Ledger, store: AnyStore, patience: float) -> Ledger:
     state = ledger._chain.state
     ledger._chain.guard(head_file(store, state.name, state.key, patience=patience))
     return ledger
-
-
-def _approval(value: object) -> Approval | None:
-    """Who must approve, as `open_account` is told."""
-    if type(value) is bool:
-        return Approval.OTHERS if value else None
-    return arguments.member("approval", value, Approval)

@@ -43,7 +43,7 @@ _PERHAPS = frozenset({"account", "request", "first", "second", "ref", "digest"})
 
 
 def to_csv(records: list[Record]) -> str:
-    """The history as CSV, one line an entry, amounts as exact decimals.
+    """The history as CSV, one line per entry, amounts as exact decimals.
 
     `first` and `second` are the amounts in units of 1e-12, `microseconds` is the time since 1970, `ref` the entry that
     one is about, `head` the head of the ledger at it.
@@ -100,7 +100,7 @@ def plain_cell(name: str, cell: str | None) -> int | str | None:
 
 
 def to_lines(records: list[Record]) -> str:
-    """The history as JSON lines, one object an entry, with the fields of the CSV; amounts as exact decimals.
+    """The history as JSON lines, one object per entry, with the fields of the CSV; amounts as exact decimals.
 
     Guarantee: a line of the text is an entry, also for readers that take Unicode's separators for the end of a line.
 

@@ -35,6 +35,7 @@ class GuardedChain:
         self.store = store
         self.state = Replay(key=Key(key))
         self.head: HeadFile | None = None
+        self.lost: set[int] = set()  # spends whose bytes could not be stored, where not even that could be
         self._version: object = _UNKNOWN  # of the store, as far as the state is known to be its own
         self._sure: Head | None = None  # of which the store has said that it is durable
         self._recent: list[Head | None] = [None] * _RECENT

@@ -204,15 +204,19 @@ class PostgresStore(OneConnection):
             connection = self.place.connect(self.patience)
             try:
                 connection.execute("BEGIN")
-                self._make_schema(connection)
-                for statement in postgres_schema.tables(self.schema):
-                    connection.execute(statement.encode())
-                for statement in postgres_schema.triggers(self.schema):
+                found = self._tables(connection)
+                if found:
+                    raise self.taken()
+                if found is None:
+                    connection.execute(f"CREATE SCHEMA {self.schema}".encode())
+                for statement in (*postgres_schema.tables(self.schema), *postgres_schema.triggers(self.schema)):
                     connection.execute(statement.encode())
                 for words, values in self._inserts(rows()):
                     _alone(connection, words, values)
                 if roles:
-                    self._make_roles(connection)
+                    row = connection.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").fetchone()
+                    for statement in postgres_schema.roles(self.schema, keeper=bool(row and row[0])):
+                        connection.execute(statement.encode())
                 connection.execute("COMMIT")
             except psycopg.errors.DuplicateObject:
                 raise ArgumentError(
@@ -223,18 +227,6 @@ class PostgresStore(OneConnection):
                 raise self.taken() from None
             finally:
                 connection.close()
-
-    def _make_roles(self, connection: psycopg.Connection[Any]) -> None:
-        row = connection.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").fetchone()
-        for statement in postgres_schema.roles(self.schema, keeper=bool(row and row[0])):
-            connection.execute(statement.encode())
-
-    def _make_schema(self, connection: psycopg.Connection[Any]) -> None:
-        found = self._tables(connection)
-        if found is None:
-            connection.execute(f"CREATE SCHEMA {self.schema}".encode())
-        elif found:
-            raise self.taken()
 
     def _tables(self, connection: psycopg.Connection[Any]) -> int | None:
         """How many tables and indexes the schema has; None where it does not exist."""
@@ -255,7 +247,14 @@ class PostgresStore(OneConnection):
         import psycopg
 
         used = self._connection is not None
-        connection = self._begun()
+        self._take()
+        try:
+            connection = self._open()
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, psycopg.Error):
+                raise self._ours(error) from error
+            raise
         try:
             try:
                 return self._first(connection, write=write, request=request)
@@ -294,19 +293,6 @@ class PostgresStore(OneConnection):
             self._known = self._seen = last[0]
         return Begun(connection, start, rows, None if last is None else (last[0], last[-1]), about)
 
-    def _begun(self) -> psycopg.Connection[Any]:
-        """The connection, ours alone until `end`."""
-        import psycopg
-
-        self._take()
-        try:
-            return self._open()
-        except BaseException as error:
-            self._lock.release()
-            if isinstance(error, psycopg.Error):
-                raise self._ours(error) from error
-            raise
-
     def commit(self, entry: LedgerEntry, payload: bytes | None) -> object:
         """Add an entry with its bytes and commit, which frees the lock; then read it back, and have the server flush
         its log, unless the commit has. All of that is sent together."""
@@ -343,7 +329,6 @@ class PostgresStore(OneConnection):
         self, connection: psycopg.Connection[Any], statements: Sequence[Statement]
     ) -> list[tuple[str | None, list[Any]]]:
         """Run statements up to the first that fails, in one message unless that would be a long one."""
-
         if any(isinstance(each, bytes) and len(each) > _LONG for _, values in statements for each in values):
             return [result for each in statements for result in _results(_alone(connection, *each))]
         words = "; ".join(words for words, _ in statements)

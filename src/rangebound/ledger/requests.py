@@ -1,5 +1,5 @@
-"""What is checked before a ledger writes a charge, and the requests of accounts that need approval: filed with a dry
-run, decided once, listed for those who decide."""
+"""Charges and requests on a chain: what is checked before a charge is written, what completes it, and the requests of
+accounts that need approval, filed with a dry run, decided once, listed for those who decide."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from rangebound.errors import (
     BudgetExceeded,
     LedgerTampered,
     RequestConflict,
+    RequestFailed,
     RequestRejected,
 )
 from rangebound.ledger.approval import FiledRequest, RequestStatus, by_login, in_same_place
 from rangebound.ledger.chain import EntryKind, LedgerEntry
 from rangebound.ledger.guarded_chain import GuardedChain, now, signed
 from rangebound.ledger.names import person, plain_name, prose
-from rangebound.ledger.record import ApprovalRequest, Record, request_of
+from rangebound.ledger.record import ApprovalRequest, Record, Reservation, request_of
 from rangebound.ledger.replay import Balance, Replay
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, RenyiCost, Units, charged
 from rangebound.ledger.store import Transaction
@@ -130,6 +131,58 @@ def refuse_rejected(asked: FiledRequest) -> None:
         raise RequestRejected(
             f"request={arguments.shown(asked.filed.request)}: was rejected by {arguments.shown(asked.decided.who)}"
             f"{reason}; nothing was read or spent, and asking again needs a new id"
+        )
+
+
+def repeated(chain: GuardedChain, transaction: Transaction, spend: LedgerEntry, draft: LedgerEntry) -> bytes | None:
+    """The bytes of a request that is known already, if it has any; refused if it was charged for something else."""
+    if spend._replace(seq=0, time=0, who=draft.who, note=draft.note, seal=b"") != draft:
+        raise conflict(draft.request)
+    _refuse_failed(chain, spend)
+    return _stored_or_open(chain, transaction, spend)
+
+
+def complete(
+    chain: GuardedChain, reservation: Reservation, kind: EntryKind, payload: bytes | None = None, *, who: str | None
+) -> bytes:
+    """Complete a charge by its bytes, or by the note that there are none; the bytes that may be revealed."""
+    digest = None if payload is None else hashlib.sha256(payload).digest()
+    draft = drafted(kind, who=who)._replace(
+        account=reservation.account, request=reservation.request, ref=reservation.seq, digest=digest
+    )
+    with chain.writing(reservation.request) as transaction:
+        spend = chain.find(transaction, EntryKind.SPEND, reservation.request)
+        if spend is None or spend.seq != reservation.seq:
+            raise ArgumentError(f"reservation={arguments.shown(reservation)}: is not of this ledger")
+        if kind is EntryKind.PUBLISH:
+            _refuse_failed(chain, spend)
+        if spend.seq in chain.state.failed:
+            return b""
+        stored = _stored_or_open(chain, transaction, spend)
+        if stored is not None:
+            return stored
+        if chain.append(transaction, draft, payload) is None:
+            raise LedgerTampered(f"entry {spend.seq}: has published bytes that are not in the chain")
+    return payload or b""
+
+
+def _stored_or_open(chain: GuardedChain, transaction: Transaction, spend: LedgerEntry) -> bytes | None:
+    """The bytes of a spend, or None where it is for this login to complete."""
+    if spend.seq not in chain.state.pending:
+        return chain.payload(transaction, spend)
+    if of_another(chain.state, chain.store.login, spend):
+        raise RequestConflict(
+            f"request={arguments.shown(spend.request)}: was charged by {arguments.shown(spend.who)}, whose login "
+            "alone may complete it; ask them to run it again, or use a new id"
+        )
+    return None
+
+
+def _refuse_failed(chain: GuardedChain, spend: LedgerEntry) -> None:
+    if spend.seq in chain.state.failed or (spend.seq in chain.lost and spend.seq in chain.state.pending):
+        raise RequestFailed(
+            f"request={arguments.shown(spend.request)}: was charged and computed, but could not be stored; it is "
+            "not computed again, since each draw would leak more; a new release needs a new id"
         )
 
 

@@ -11,7 +11,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from types import TracebackType
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from rangebound.errors import LedgerTampered, LedgerUnavailable
@@ -186,9 +185,7 @@ class OneTransaction:
     _mark: ClassVar[str]  # of a value in a statement
     _schema = ""  # before the name of a table, with a dot
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._store.end(error)
 
     def entries(self, start: int) -> Iterator[LedgerEntry]:
