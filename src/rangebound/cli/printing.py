@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rangebound.release.sql.relation import View
 
 _APPROVERS = {Approval.OTHERS: "another person than the one who asks", Approval.ANYONE: "anyone"}
+_TIME = "%Y-%m-%d %H:%M:%S"
 _PIPE = 200  # columns, where there is no terminal
 
 
@@ -71,7 +72,7 @@ def history(records: list[Record], *, as_json: bool) -> None:
         return _print_json([record.to_dict() for record in records])
     table = _table("entry", "time (UTC)", "kind", "account", "request", "cost", "who", "what", "note")
     for each in records:
-        time = each.time.strftime("%Y-%m-%d %H:%M:%S")
+        time = f"{each.time:{_TIME}}"
         what = "" if each.kind in ("account", "ledger") else each.what
         _add(table, each.seq, time, each.kind, each.account, each.request, each.cost, each.who, what, each.note)
     _print(table)
@@ -84,19 +85,8 @@ def requests(found: list[ApprovalRequest], *, as_json: bool) -> None:
     table = _table("request", "account", "cost", "who", "filed (UTC)", "status", "decided by", "reason", "note")
     for each in found:
         status = f"{each.status.value}, charged" if each.charged else each.status.value
-        time = each.filed.strftime("%Y-%m-%d %H:%M:%S")
-        _add(
-            table,
-            each.request,
-            each.account,
-            each.cost,
-            each.who,
-            time,
-            status,
-            each.decided_by,
-            each.reason,
-            each.note,
-        )
+        decision = (status, each.decided_by, each.reason, each.note)
+        _add(table, each.request, each.account, each.cost, each.who, f"{each.filed:{_TIME}}", *decision)
     _print(table)
 
 
