@@ -12,24 +12,24 @@ ROOMS = {
     "laws": 2_110,
     "learn": 8_540,
     "ledger": 5_130,
-    "mechanisms": 6_130,
+    "mechanisms": 6_140,
     "optimum": 3_120,
     "plot": 910,
     "privacy": 9_640,
     "release": 900,
     "release/dummy": 560,
     "release/engine": 2_750,
-    "release/noise": 7_250,
+    "release/noise": 7_055,
     "release/output": 5_170,
     "release/plan": 13_290,
     "release/prepare": 850,
     "release/sql": 2_990,
     "sampling": 1_560,
-    "values": 1_650,
+    "values": 1_670,
     "web": 4_320,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
-FILES = 559
+FILES = 561
 
 
 def sources():

@@ -26,7 +26,6 @@ from rangebound.release.noise.strategies.laplace_tail import excess_of_continuou
 from rangebound.release.noise.strategies.lattice_noise import (
     Bits,
     ExactAnswers,
-    Floats,
     LatticeNoise,
     Wholes,
     published,
@@ -43,6 +42,7 @@ from rangebound.release.noise.strategies.marginal_strategy import (
 from rangebound.release.noise.strategies.strategy import Strategy, listed
 from rangebound.release.noise.workload_publisher import Level, Measurements
 from rangebound.sampling.entropy import secure_bits
+from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up
 
 Names = tuple[str, ...]

@@ -19,8 +19,9 @@ from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.projection import Identities, project
 from rangebound.release.noise.projection_bias import Drift
 from rangebound.release.noise.strategies.contributions import NoiseAccount
-from rangebound.release.noise.strategies.lattice_noise import Floats, Wholes, wholes
+from rangebound.release.noise.strategies.lattice_noise import Wholes, wholes
 from rangebound.release.noise.strategies.strategy import Strategy
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 
 Level = tuple[str, slice]

@@ -22,17 +22,11 @@ import numpy.typing as npt
 from rangebound.release.noise.joint_loss import JointLoss, added_up
 from rangebound.release.noise.strategies.contributions import NoiseAccount, layer_loss, whole
 from rangebound.release.noise.strategies.laplace_tail import excess_of_continuous, laplace_radius, measured_radius
-from rangebound.release.noise.strategies.lattice_noise import (
-    Bits,
-    ExactAnswers,
-    Floats,
-    LatticeNoise,
-    Wholes,
-    published,
-)
+from rangebound.release.noise.strategies.lattice_noise import Bits, ExactAnswers, LatticeNoise, Wholes, published
 from rangebound.release.noise.strategies.ranges import Range, check_ranges, clamped_counts, sums
 from rangebound.release.noise.strategies.strategy import Strategy
 from rangebound.sampling.entropy import secure_bits
+from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up
 
 _GAMMA = 2**30

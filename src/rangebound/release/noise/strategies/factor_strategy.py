@@ -28,7 +28,6 @@ from rangebound.release.noise.strategies.contributions import Contributions, Noi
 from rangebound.release.noise.strategies.lattice_noise import (
     Bits,
     ExactAnswers,
-    Floats,
     LatticeNoise,
     Wholes,
     published,
@@ -37,8 +36,7 @@ from rangebound.release.noise.strategies.lattice_noise import (
 from rangebound.release.noise.strategies.ranges import Range, check_ranges, clamped_counts, sums
 from rangebound.release.noise.strategies.strategy import Strategy, listed
 from rangebound.sampling.entropy import secure_bits
-
-Integers = npt.NDArray[np.int64]
+from rangebound.values.array_types import Floats, Integers
 
 LARGEST = 2**16
 """No entry of the matrix is larger, so that products of two of its columns are exact in doubles."""

@@ -19,7 +19,8 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.release.noise.strategies.lattice_noise import Floats, LatticeNoise
+from rangebound.release.noise.strategies.lattice_noise import LatticeNoise
+from rangebound.values.array_types import Floats
 
 _ORDERS = 12  # even moments up to twice this; more of them help only beyond a level of 0.9999
 _SLACK = 1.0 + 1e-9  # for what doubles round

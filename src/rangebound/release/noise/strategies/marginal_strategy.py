@@ -52,7 +52,6 @@ from rangebound.release.noise.strategies.contributions import Contributions, Noi
 from rangebound.release.noise.strategies.lattice_noise import (
     Bits,
     ExactAnswers,
-    Floats,
     LatticeNoise,
     Wholes,
     published,
@@ -60,10 +59,10 @@ from rangebound.release.noise.strategies.lattice_noise import (
 )
 from rangebound.release.noise.strategies.strategy import Strategy, listed
 from rangebound.sampling.entropy import secure_bits
+from rangebound.values.array_types import Floats, Integers
 from rangebound.values.numeric import rounded_up
 
 Attributes = tuple[int, ...]
-Integers = npt.NDArray[np.int64]
 Array = TypeVar("Array", Floats, Wholes)
 
 ENUMERATED = 2**23

@@ -18,7 +18,6 @@ from rangebound.release.noise.strategies.contributions import Contributions, Noi
 from rangebound.release.noise.strategies.lattice_noise import (
     Bits,
     ExactAnswers,
-    Floats,
     LatticeNoise,
     Wholes,
     admits,
@@ -26,6 +25,7 @@ from rangebound.release.noise.strategies.lattice_noise import (
     wholes,
 )
 from rangebound.sampling.entropy import secure_bits
+from rangebound.values.array_types import Floats
 
 _LONG = 64  # numbers of a strategy that a certificate lists; more of them by their SHA-256
 

@@ -33,7 +33,6 @@ from rangebound.release.noise.strategies.laplace_tail import excess_of_continuou
 from rangebound.release.noise.strategies.lattice_noise import (
     Bits,
     ExactAnswers,
-    Floats,
     LatticeNoise,
     Wholes,
     published,
@@ -43,6 +42,7 @@ from rangebound.release.noise.strategies.ranges import clamped_counts
 from rangebound.release.noise.strategies.strategy import Strategy, listed
 from rangebound.release.noise.strategies.tree import Places, Tree
 from rangebound.sampling.entropy import secure_bits
+from rangebound.values.array_types import Floats
 
 _FRACTION = 96  # bits behind the point in the passes over the tree
 _SHARE = 60  # bits of a child's share in what is spread
