@@ -92,7 +92,7 @@ def strategy_of(publisher, *sizes):
         (published([0] * cells, row) - none) * scale / step
         for row, (scale, step) in zip(noises, list(scales), strict=True)
     ]
-    pure = together and publisher.measured.account is NoiseAccount.PURE
+    pure = together and publisher.measured.strategy.account is NoiseAccount.PURE
     found = Strategy(counts=np.stack(counts, axis=1), noise=np.stack(noise, axis=1), pure=pure)
     assert not pure or ((found.noise != 0.0).sum(axis=1) == 1).all()  # each number has noise of its own
     some = np.arange(cells) % 5 * 3 + 1  # it is linear

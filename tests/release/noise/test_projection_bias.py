@@ -142,7 +142,7 @@ def test_the_mean_of_what_is_published_is_within_the_bound(name, account):
 
 
 def sums_of(measured, counts):
-    sums = measured.sums
+    sums = measured.workload.sums
     parts = [sums.parts[first:stop].tolist() for first, stop in itertools.pairwise(sums.starts)]
     return leaves_of(len(measured.variances), list(zip(sums.totals.tolist(), parts, strict=True))) @ counts
 

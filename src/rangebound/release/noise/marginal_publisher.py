@@ -20,8 +20,8 @@ from rangebound.release.noise.noisy_coordinates import clamping_bias, gaussian_o
 from rangebound.release.noise.strategies.contributions import Contributions
 from rangebound.release.noise.strategies.lattice_noise import Wholes, gaussian_reach, wholes
 from rangebound.release.noise.strategies.marginal_design import design_marginals, rescaled
-from rangebound.release.noise.strategies.marginal_strategy import Attributes, MarginalStrategy
-from rangebound.release.noise.workload_publisher import listed
+from rangebound.release.noise.strategies.marginal_strategy import Attributes, MarginalStrategy, cell_count
+from rangebound.release.noise.strategies.strategy import listed
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 
@@ -59,7 +59,7 @@ class Marginals:
 
     def numbers(self, attributes: Attributes) -> int:
         """How many listed keys a count has."""
-        return math.prod(self.listed[i] for i in attributes)
+        return cell_count(self.listed, attributes)
 
     def tables(self, counts: Sequence[Sequence[int]]) -> list[Wholes]:
         """The marginals of all values, from the exact counts by listed keys: those asked for, then the hidden ones.
@@ -112,15 +112,6 @@ class MarginalPublisher:
     member: int
 
     @cached_property
-    def _shapes(self) -> list[tuple[int, ...]]:
-        return [tuple(self.strategy.sizes[i] - 1 for i in each) for each in self.strategy.residuals]
-
-    @cached_property
-    def size(self) -> int:
-        """How many measurements there are."""
-        return sum(math.prod(each) for each in self._shapes)
-
-    @cached_property
     def numbers(self) -> list[int]:
         """How many numbers each count has."""
         return [self.marginals.numbers(each) for each in self.marginals.asked]
@@ -128,13 +119,12 @@ class MarginalPublisher:
     @property
     def width(self) -> int:
         """The answer, and as many measurements as stand in a draw."""
-        return 1 + -(-self.size // sum(self.numbers))
+        return 1 + -(-self.strategy.size // sum(self.numbers))
 
     def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
         """The measurements of all counts, given the exact ones of the listed keys: those asked for, then the hidden."""
         counts = [[int(each) for each in truth] for truth in truths]
-        drawn = self.strategy.draw(self.marginals.tables(counts), bits)
-        return self._draws([number for each in drawn for number in each.ravel().tolist()])
+        return self._draws(self.strategy.draw(self.marginals.tables(counts), bits).tolist())
 
     def _draws(self, measured: Sequence[float]) -> list[list[Draw]]:
         """Measurements as draws of the numbers, in order, each behind the answer that all of them make."""
@@ -144,18 +134,13 @@ class MarginalPublisher:
 
     def _answers(self, measured: Sequence[float]) -> Iterator[Floats]:
         """The least-squares answers of the listed keys of every count, from the measurements."""
-        found = self.strategy.answers(self._arrays(measured))
-        return (self.marginals.published(at, each.values) for at, each in enumerate(found))
-
-    def _arrays(self, measured: Sequence[float]) -> list[Floats]:
-        cuts = np.cumsum([math.prod(each) for each in self._shapes])[:-1]
-        parts = np.split(np.array(measured, dtype=np.float64), cuts)
-        return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
+        found = self.strategy.by_marginal(self.strategy.answers(measured).values)
+        return (self.marginals.published(at, each) for at, each in enumerate(found))
 
     def can_draw(self, *draws: Draw) -> bool:
         """Whether all of these together are measurements of the strategy, each where it stands, and their answers."""
         measured = [each for draw in draws for each in draw[1:]]
-        if len(measured) != self.size or not self.strategy.admits(self._arrays(measured)):
+        if not self.strategy.admits(measured):
             return False
         again = [draw for each in self._draws(measured) for draw in each]
         return again == list(draws) and not any(each[0] == 0.0 and math.copysign(1.0, each[0]) < 0.0 for each in draws)
@@ -194,12 +179,12 @@ class MarginalPublisher:
 
     def _radius(self, at: int) -> float:
         """How far the answers of a count are from the truth with probability `level`."""
-        return gaussian_reach(self.level) * math.sqrt(self.strategy.variances()[at])
+        return gaussian_reach(self.level) * math.sqrt(self.strategy.cell_variances[at])
 
     @property
     def mse(self) -> float:
         """The variance of an answer of this count."""
-        return self.strategy.variances()[self.member]
+        return self.strategy.cell_variances[self.member]
 
     def bias(
         self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool
@@ -258,8 +243,7 @@ class MarginalPublisher:
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a strategy for fewer contributions than a unit can make, or one that costs more than its share."""
         bounds = self.strategy.contributions
-        enough = bounds.rows**2 * bounds.cells * (2 if bounds.replaced else 1) >= found.square
-        _demand(enough, "has a sensitivity that is too small")
+        _demand(bounds.rows * bounds.reach >= found.square, "has a sensitivity that is too small")
         _demand(self.strategy.sizes == self.marginals.sizes, "has a strategy for other keys")
         _demand(self.strategy.wanted == self.marginals.wanted, "has a strategy for other counts")
         private = bool(share.mu) and self.strategy.cost <= Fraction(share.mu) ** 2
@@ -273,7 +257,7 @@ def unit_strategy(marginals: Marginals, importances: tuple[float, ...], *, repla
     Assumes: each unit is one row, which is added or removed, or `replaced`.
     """
     sizes = marginals.sizes
-    cells = (math.prod(sizes[i] for i in each) for each in marginals.wanted)
+    cells = (cell_count(sizes, each) for each in marginals.wanted)
     return design_marginals(
         sizes,
         marginals.wanted,

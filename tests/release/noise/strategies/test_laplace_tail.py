@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from rangebound.release.noise.laplace_tail import laplace_radius
+from rangebound.release.noise.strategies.laplace_tail import laplace_radius
 
 
 def outside(count, scale, weight, radius):

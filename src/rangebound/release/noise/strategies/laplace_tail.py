@@ -14,10 +14,12 @@ Moments grow with these cumulants, and P(|S| >= r) <= E S^p / r^p for every even
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
+from rangebound.release.noise.strategies.lattice_noise import LatticeNoise
 from rangebound.values.array_types import Floats
 
 _ORDERS = 12  # even moments up to twice this; more of them help only beyond a level of 0.9999
@@ -58,9 +60,9 @@ def measured_radius(scale: float, level: float) -> float:
     return float(max(math.ceil(-scale * math.log(wanted) + 1e-9) - 1, 0))
 
 
-def excess_of_continuous(scale: float, variance: float) -> float:
-    """By how much 2 scale^2, the variance of continuous Laplace noise, is above that of discrete noise."""
-    return max(2.0 * scale**2 / variance, 1.0) * _SLACK
+def excess_of_continuous(noises: Iterable[LatticeNoise]) -> float:
+    """By how much 2 scale^2, the variance of continuous Laplace noise, is above that of discrete noise, at most."""
+    return max(max(2.0 * each.scale**2 / each.variance, 1.0) * _SLACK for each in noises)
 
 
 def _moments(ratio: Floats) -> list[Floats]:
