@@ -10,13 +10,12 @@ need("clarabel", "duckdb", "pydantic", "sqlglot")
 
 from rangebound.release.asked_in_sql import ask
 from rangebound.release.output.answer import Answer
-from rangebound.release.output.conversion import Conversions
 from rangebound.release.output.deployment_record import record, record_text
 from rangebound.release.output.explain import explain
 from rangebound.release.output.fact_sheet import Requirement, fact_sheet, fact_sheet_text
 from rangebound.release.output.forecast import Outlook, forecast
 from rangebound.release.output.hazards import hazards
-from rangebound.release.output.plan_risk import plan_risk
+from rangebound.release.output.plan_risk import Conversions, plan_risk
 from rangebound.release.output.solution import MarginMet, Solution, solve
 from rangebound.release.output.suggestion import Suggestion
 from rangebound.release.output.table import Release

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rangebound.errors import ArgumentError, plain
+from rangebound.release.output.facts import scope_lines
 from rangebound.release.output.order import reading_order
 from rangebound.release.output.rendering import lined_up, shown
-from rangebound.release.output.scope import scope_lines
 from rangebound.release.output.table import Release
 from rangebound.release.plan.asking.computed import Group, Value, truth_of, value_of
 from rangebound.release.plan.asking.translation import Ordering, Translated

@@ -3,43 +3,12 @@
 from __future__ import annotations
 
 import html
-from typing import Any, Protocol
 
 from rangebound.errors import plain
-from rangebound.release.output.scope import scope_lines
+from rangebound.release.output.facts import Published, Row, scope_lines
 from rangebound.release.plan.fields import date
-from rangebound.release.plan.model import Plan
 from rangebound.values import arguments
 from rangebound.values.serial import visible
-
-Row = dict[str, Any]
-"""A row of a published table, by column."""
-
-
-class Published(Protocol):
-    """A table that was published: its plan, its rows, and the bytes that the ledger keeps."""
-
-    @property
-    def plan(self) -> Plan:
-        """The plan that it follows."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What could not be made consistent, and why."""
-
-    @property
-    def certificate(self) -> str:
-        """Its certificate as JSON, or nothing."""
-
-    def rows(self) -> list[Row]:
-        """The table, one mapping a row."""
-
-    def to_bytes(self) -> bytes:
-        """The release as canonical JSON."""
-
-    def to_csv(self) -> str:
-        """The table as CSV."""
-
 
 NUMBERS = ("value", "lower", "upper", "unbiased", "bias", "rank_error", "epsilon", "delta", "mu")
 """The columns that hold numbers, or dates in their place."""
