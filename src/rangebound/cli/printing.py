@@ -22,7 +22,7 @@ from rangebound.values.arguments import counted, upwards
 
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
-    from rangebound.release.output.answer import Answer
+    from rangebound.release.asked_in_sql import Answer
     from rangebound.release.output.ledger_entry import ChargeFinding
     from rangebound.release.output.solution import Solution
     from rangebound.release.output.table import Release

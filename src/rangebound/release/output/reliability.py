@@ -52,7 +52,9 @@ def unbiased_numbers(plan: Plan, cells: Sequence[Cell]) -> list[float | None]:
     own = _by_question(cells)
     asked = {at: each for at, each in enumerate(plan.query) if isinstance(each, WorkloadKind) and each.unbiased}
     facts = facts_of(plan, cells) if asked and cells else None
-    for index, question in asked.items() if facts else ():
+    for index, question in asked.items():
+        if facts is None:
+            break
         numbers = question.unclamped_numbers(facts.ready.publishers[index], [cells[at].draws for at in own[index]])
         for at, number in zip(own[index], numbers or [], strict=True):
             found[at] = number

@@ -17,9 +17,18 @@ from rangebound.release.noise.draw import Cell
 from rangebound.release.output.consistency import notes
 from rangebound.release.output.csvw_description import ENDING, csvw_description
 from rangebound.release.output.facts import Row, scopes
-from rangebound.release.output.order import grouping_columns, reading_order
 from rangebound.release.output.reliability import biases, is_unreliable, reached_ends, unbiased_numbers, unknown_cuts
-from rangebound.release.output.rendering import FACTS, FIRST, FLAGS, LAST, NUMBERS, table, text
+from rangebound.release.output.rendering import (
+    FACTS,
+    FIRST,
+    FLAGS,
+    LAST,
+    NUMBERS,
+    grouping_columns,
+    reading_order,
+    table,
+    text,
+)
 from rangebound.release.output.report import report
 from rangebound.release.output.table_estimates import estimate_rows
 from rangebound.release.output.workbook import workbook
