@@ -32,9 +32,8 @@ from rangebound.release.noise.strategies.contributions import NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, wholes
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
-from rangebound.release.output.conversion import conversions
 from rangebound.release.output.ledger_entry import charges
-from rangebound.release.output.plan_risk import account_profile
+from rangebound.release.output.plan_risk import account_profile, conversions
 from tests.release.all_draws import law_of
 
 CLOSE = 1e-9

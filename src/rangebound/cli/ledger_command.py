@@ -15,7 +15,7 @@ from rangebound.errors import ArgumentError, LedgerUnavailable, MissingExtra
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
     from rangebound.ledger.rule import Rule
-    from rangebound.release.output.undercharged import ChargeFinding
+    from rangebound.release.output.ledger_entry import ChargeFinding
 
 # The rooms below are loaded by the commands that need them, so that help is immediate.
 app = group("Privacy budgets that outlive the process.")
@@ -223,7 +223,7 @@ def _undercharged(ledger: str, key: Path | None) -> list[ChargeFinding] | None:
     """The releases of a ledger that were charged too little; None where that cannot be told: without the extra for
     tables, and in a place that the ledger has left, whose chain is compared where it is now."""
     try:
-        from rangebound.release.output.undercharged import undercharged
+        from rangebound.release.output.ledger_entry import undercharged
 
         with _opened(ledger, key) as book:
             return undercharged(book)

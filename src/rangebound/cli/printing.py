@@ -22,10 +22,10 @@ from rangebound.values.arguments import counted, upwards
 
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
-    from rangebound.release.output.answer import Answer
+    from rangebound.release.asked_in_sql import Answer
+    from rangebound.release.output.ledger_entry import ChargeFinding
     from rangebound.release.output.solution import Solution
     from rangebound.release.output.table import Release
-    from rangebound.release.output.undercharged import ChargeFinding
     from rangebound.release.plan.model import Plan
     from rangebound.release.sql.relation import View
 
@@ -190,7 +190,7 @@ def forecast(plan: Plan, facts: Mapping[str, object], *, account: Account | None
     """A plan in words, and a table of what each question will look like; `account` is the one that would pay."""
     from rangebound.release import explain
     from rangebound.release import forecast as outlooks
-    from rangebound.release.output.dry_run import dry_run
+    from rangebound.release.output.explain import dry_run
     from rangebound.release.output.forecast import COLUMNS, outlook_cells
     from rangebound.release.output.hazards import hazards
 
@@ -216,10 +216,9 @@ def solution(found: Solution, *, as_json: bool) -> None:
 
 def table(release: Release, charge: Charge, *, as_json: bool) -> None:
     """A published table, and what it has cost."""
-    from rangebound.release.output.conversion import conversions_of
+    from rangebound.release.output.facts import conversions_of, scope_lines
     from rangebound.release.output.hazards import hazards
     from rangebound.release.output.rendering import briefly, shown
-    from rangebound.release.output.scope import scope_lines
 
     rows, warned = release.rows(), list(hazards(release.plan, account=charge.account))
     if as_json:

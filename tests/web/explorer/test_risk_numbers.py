@@ -8,9 +8,8 @@ import pytest
 from rangebound.privacy.risk.smallest_mu import smallest_mu
 from rangebound.privacy.risk.tradeoff_curve import TOLERANCE
 from rangebound.release import demo, parse_plan
-from rangebound.release.output.conversion import conversions
 from rangebound.release.output.ledger_entry import charges
-from rangebound.release.output.plan_risk import plan_risk
+from rangebound.release.output.plan_risk import conversions, plan_risk
 from rangebound.release.prepare import prepare
 from rangebound.web.explorer.one_number import OneNumber
 from rangebound.web.explorer.quick_shares import quick_view, quick_way

@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from rangebound.mechanisms.finite import Table
-from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.draw import Cell
-from rangebound.release.noise.publishers import Publisher
+from rangebound.release.output.facts import facts_of
 from rangebound.release.plan.clipping_report import WIDE
 from rangebound.release.plan.kinds.kind import Agreement
 from rangebound.release.plan.kinds.workload_kind import WorkloadKind
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.words import span
-from rangebound.release.prepare import allocations, prepared, stated_epsilon
 
 
 def biases(plan: Plan, cells: Sequence[Cell], tables: Mapping[int, Table] | None = None) -> list[float | None]:
@@ -29,13 +27,15 @@ def biases(plan: Plan, cells: Sequence[Cell], tables: Mapping[int, Table] | None
     """
     found: list[float | None] = [None] * len(cells)
     own = _by_question(cells)
-    publishers = _publishers(plan, cells, own, tables)
-    for index, places in own.items() if publishers else ():
+    facts = facts_of(plan, cells, tables) if cells else None
+    if facts is None:
+        return found
+    for index, places in own.items():
         question = plan.query[index]
         if plan.consistent and question.agreement != Agreement():
             continue
         lower, upper = (np.array([getattr(cells[at], end) for at in places]) for end in ("lower", "upper"))
-        bounds = question.bias(publishers[index], plan.unit_of(question), lower, upper)
+        bounds = question.bias(facts.ready.publishers[index], plan.unit_of(question), lower, upper)
         for at, bound in zip(places, [] if bounds is None else bounds.tolist(), strict=False):
             found[at] = bound
     return found
@@ -51,9 +51,11 @@ def unbiased_numbers(plan: Plan, cells: Sequence[Cell]) -> list[float | None]:
     found = [plan.query[each.question].unclamped_number(each.draws) for each in cells]
     own = _by_question(cells)
     asked = {at: each for at, each in enumerate(plan.query) if isinstance(each, WorkloadKind) and each.unbiased}
-    publishers = _publishers(plan, cells, own) if asked else ()
-    for index, question in asked.items() if publishers else ():
-        numbers = question.unclamped_numbers(publishers[index], [cells[at].draws for at in own[index]])
+    facts = facts_of(plan, cells) if asked and cells else None
+    for index, question in asked.items():
+        if facts is None:
+            break
+        numbers = question.unclamped_numbers(facts.ready.publishers[index], [cells[at].draws for at in own[index]])
         for at, number in zip(own[index], numbers or [], strict=True):
             found[at] = number
     return found
@@ -96,24 +98,6 @@ def _by_question(cells: Sequence[Cell]) -> dict[int, list[int]]:
     for at, cell in enumerate(cells):
         found.setdefault(cell.question, []).append(at)
     return found
-
-
-def _publishers(
-    plan: Plan, cells: Sequence[Cell], own: dict[int, list[int]], tables: Mapping[int, Table] | None = None
-) -> tuple[Publisher, ...]:
-    """The publishers of a table's questions; none where this version would split the budget otherwise."""
-    way = next((each for each in allocations(plan) if _is_of(plan, each, cells, own)), None) if cells else None
-    return () if way is None else prepared(plan, way, tables).publishers
-
-
-def _is_of(plan: Plan, way: Allocation, cells: Sequence[Cell], own: dict[int, list[int]]) -> bool:
-    """Whether numbers cost what a way to split the budget says."""
-    for index, places in own.items():
-        share, cell = way.questions[index], cells[places[0]]
-        epsilon = stated_epsilon(plan.query[index], share)
-        if (epsilon, share.delta, share.mu) != (cell.epsilon, cell.delta, cell.mu):
-            return False
-    return True
 
 
 def is_unreliable(cell: Cell) -> bool:

@@ -16,11 +16,20 @@ from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.consistency import notes
 from rangebound.release.output.csvw_description import ENDING, csvw_description
-from rangebound.release.output.order import grouping_columns, reading_order
+from rangebound.release.output.facts import Row, scopes
 from rangebound.release.output.reliability import biases, is_unreliable, reached_ends, unbiased_numbers, unknown_cuts
-from rangebound.release.output.rendering import FACTS, FIRST, FLAGS, LAST, NUMBERS, Row, table, text
+from rangebound.release.output.rendering import (
+    FACTS,
+    FIRST,
+    FLAGS,
+    LAST,
+    NUMBERS,
+    grouping_columns,
+    reading_order,
+    table,
+    text,
+)
 from rangebound.release.output.report import report
-from rangebound.release.output.scope import scopes
 from rangebound.release.output.table_estimates import estimate_rows
 from rangebound.release.output.workbook import workbook
 from rangebound.release.plan.fields import date

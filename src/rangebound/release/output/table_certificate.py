@@ -21,8 +21,8 @@ from rangebound.release.noise.partition_selection import PartitionSelection, par
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.threshold_selection import ThresholdSelection
 from rangebound.release.output.consistency import consistent
-from rangebound.release.output.conversion import Conversions, conversions
 from rangebound.release.output.ledger_entry import charges, covers, least_due, shortfall
+from rangebound.release.output.plan_risk import Conversions, conversions
 from rangebound.release.output.table import Release, plan_json, sha256
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.kinds.rank_kind import RankKind

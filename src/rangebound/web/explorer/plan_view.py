@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from rangebound.errors import ArgumentError
 from rangebound.ledger.record import Account
-from rangebound.release.output.dry_run import dry_run
-from rangebound.release.output.expected_width import expected_widths
-from rangebound.release.output.forecast import COLUMNS, forecast, outlook_cells
+from rangebound.release.output.explain import dry_run
+from rangebound.release.output.forecast import COLUMNS, expected_widths, forecast, outlook_cells
 from rangebound.release.output.plan_limits import plan_limits
 from rangebound.release.output.plan_risk import plan_risk
 from rangebound.release.plan.model import Plan

@@ -10,9 +10,9 @@ from typing import Any
 
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.output.deployment_record import record, record_text
-from rangebound.release.output.expected_width import ExpectedWidth, expected_widths
 from rangebound.release.output.explain import explain
-from rangebound.release.output.rendering import Row
+from rangebound.release.output.facts import Row
+from rangebound.release.output.forecast import ExpectedWidth, expected_widths
 from rangebound.release.output.solution import MarginMet, Solution, solve
 from rangebound.release.output.table import Release
 from rangebound.release.plan.fields import date

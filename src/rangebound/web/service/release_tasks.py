@@ -34,7 +34,7 @@ from rangebound.release import release
 from rangebound.release.engine import Engine
 from rangebound.release.engine.open_engine import opened
 from rangebound.release.output.deployment_record import record, record_text
-from rangebound.release.output.dry_run import dry_run
+from rangebound.release.output.explain import dry_run
 from rangebound.release.output.ledger_entry import check_rule
 from rangebound.release.output.size import check_size
 from rangebound.release.output.table import Release

@@ -9,7 +9,7 @@ import pytest
 
 from rangebound.errors import PlanError
 from rangebound.release import check_certificate, parse_plan
-from rangebound.release.output.order import grouping_columns, reading_order
+from rangebound.release.output.rendering import grouping_columns, reading_order
 from rangebound.release.output.report import report
 from rangebound.release.output.table import Release, plan_json
 from rangebound.release.plan.groupings import public_keys

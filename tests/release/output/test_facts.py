@@ -6,8 +6,8 @@ import pytest
 
 from rangebound.errors import ArgumentError
 from rangebound.release import Release, explain
+from rangebound.release.output.facts import scope, scope_lines, scopes
 from rangebound.release.output.report import report
-from rangebound.release.output.scope import scope, scope_lines, scopes
 from tests.release.output.asked import asked, forms, released
 
 KEYS = {"place": ["a", "b", "c"]}
