@@ -68,6 +68,22 @@ def test_the_page_and_its_files_are_there(explorer):
     assert got(explorer, "../page_server.py")[0] == 404
 
 
+def circle_among(imports):
+    """The scripts that import each other, by way of others too."""
+    left = dict(imports)
+    while free := [name for name, wanted in left.items() if not wanted & left.keys()]:
+        for name in free:
+            del left[name]
+    return set(left)
+
+
+def test_no_two_scripts_import_each_other():
+    folder = Path(page_server.__file__).parent
+    imports = {name: {*IMPORT.findall((folder / name).read_text(encoding="utf-8"))} for name in MODULES}
+    assert circle_among(imports) == set()
+    assert circle_among({**imports, "elements.js": {"proof.js"}}) >= {"elements.js", "proof.js"}  # the control
+
+
 def test_nothing_is_loaded_from_elsewhere(explorer):
     for name in ("", "explorer.css", *MODULES):
         _, data, headers = got(explorer, name)
