@@ -26,7 +26,7 @@ ROOMS = {
     "release/sql": 2_990,
     "sampling": 1_560,
     "values": 1_650,
-    "web": 4_320,
+    "web": 4_150,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
 FILES = 561

@@ -46,7 +46,7 @@ class PublishedTable:
     record: str = ""
 
     def rows(self) -> list[dict[str, str | None]]:
-        """The table, a mapping a row, with keys as they are in the data and None for what is empty.
+        """The table, one mapping per row, with keys as they are in the data and None for what is empty.
 
         pandas and Polars read `csv` with types, and keys as cells that no spreadsheet runs.
         """
