@@ -25,11 +25,11 @@ ROOMS = {
     "release/prepare": 850,
     "release/sql": 2_990,
     "sampling": 1_560,
-    "values": 1_650,
+    "values": 1_670,
     "web": 4_150,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
-FILES = 561
+FILES = 553
 
 
 def sources():
