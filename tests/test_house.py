@@ -26,10 +26,10 @@ ROOMS = {
     "release/sql": 2_990,
     "sampling": 1_540,
     "values": 1_670,
-    "web": 4_320,
+    "web": 4_130,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
-FILES = 546
+FILES = 537
 
 
 def sources():

@@ -11,9 +11,8 @@ from rangebound.release import demo, parse_plan
 from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.plan_risk import conversions, plan_risk
 from rangebound.release.prepare import prepare
-from rangebound.web.explorer.one_number import OneNumber
-from rangebound.web.explorer.quick_shares import quick_view, quick_way
-from rangebound.web.explorer.risk_numbers import bare_risk, percent_up, risk_numbers
+from rangebound.web.explorer.forms import OneNumber
+from rangebound.web.explorer.plan_view import bare_risk, percent_up, quick_view, quick_way, risk_numbers
 
 PLANS = {"demo": parse_plan(demo.plan()), "one number": OneNumber().plan()}
 BUDGETS = [(epsilon, delta) for epsilon in (0.1, 1.0, 4.0) for delta in (0.0, 1e-12, 1e-6, 3e-3)]

@@ -1,4 +1,4 @@
-"""A client for analysts: three lines, and the standard library alone."""
+"""A client of the service for analysts: three lines, and no package but httpx."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import csv
 import hashlib
 import io
 import json
+import ssl
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,12 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from rangebound.errors import RangeboundError
+from rangebound.values.extras import need
+
+need("httpx", what="rangebound.web.client")
+import httpx
+
+_FILES = ("table.json", "table.csv", "certificate.json", "report.html")
 
 
 class ServerRefusal(RangeboundError):
@@ -41,7 +46,7 @@ class PublishedTable:
     record: str = ""
 
     def rows(self) -> list[dict[str, str | None]]:
-        """The table, a mapping a row, with keys as they are in the data and None for what is empty.
+        """The table, one mapping per row, with keys as they are in the data and None for what is empty.
 
         pandas and Polars read `csv` with types, and keys as cells that no spreadsheet runs.
         """
@@ -49,13 +54,6 @@ class PublishedTable:
 
         found = csv.DictReader(io.StringIO(self.csv))
         return [{plain_text(name): plain_text(each) if each else None for name, each in row.items()} for row in found]
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A token goes to the server that it is for, and nowhere else."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
 
 
 class Client:
@@ -68,8 +66,14 @@ class Client:
     def __init__(self, url: str, token: str, *, account: str | None = None, timeout: float = 120.0) -> None:
         if urlsplit(url).scheme not in ("http", "https"):
             raise ServerRefusal(f"url={url!r}: must begin with https:// (or http:// on this machine)", status=0)
-        self._url, self._token, self._account, self._timeout = url.rstrip("/"), token, account, timeout
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._url, self._account = url.rstrip("/"), account
+        self._http = httpx.Client(
+            headers={"Authorization": f"Bearer {token}"},
+            verify=ssl.create_default_context(),  # whom this machine trusts, such as its own authority
+            timeout=timeout,
+            follow_redirects=False,  # a token goes to the server that it is for, and nowhere else
+            limits=httpx.Limits(max_keepalive_connections=0),  # the server closes those that wait
+        )
 
     def release(
         self,
@@ -96,16 +100,13 @@ class Client:
             state = self._json("GET", f"{place}/{quote(id)}")
         if state["state"] != "published":
             raise ServerRefusal(f"{id}: {state['state']}; {state.get('message', '')}", status=200)
-        files = {
-            name: self._ask("GET", f"{place}/{quote(id)}/{name}")
-            for name in ("table.json", "table.csv", "certificate.json", "report.html")
-        }
+        files = {name: self._ask("GET", f"{place}/{quote(id)}/{name}").decode() for name in _FILES}
         return PublishedTable(
             id=id,
-            table=files["table.json"],
-            csv=files["table.csv"].decode(),
-            certificate=files["certificate.json"].decode(),
-            report=files["report.html"].decode(),
+            table=files["table.json"].encode(),
+            csv=files["table.csv"],
+            certificate=files["certificate.json"],
+            report=files["report.html"],
             record=self._record(f"{place}/{quote(id)}"),
         )
 
@@ -162,25 +163,17 @@ class Client:
         return found
 
     def _ask(self, method: str, place: str, fields: Mapping[str, Any] | None = None) -> bytes:
-        body = None if fields is None else json.dumps(fields).encode()
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
-        request = urllib.request.Request(self._url + place, body, headers, method=method)
         try:
-            with self._opener.open(request, timeout=self._timeout) as answer:
-                data: bytes = answer.read()
-                return data
-        except urllib.error.HTTPError as error:
-            with error:
-                raise ServerRefusal(_words(error), status=error.code) from None
-        except urllib.error.URLError as error:
-            raise ServerRefusal(f"url={self._url!r}: cannot be reached ({error.reason})", status=0) from None
-
-
-def _words(error: urllib.error.HTTPError) -> str:
-    try:
-        return str(json.loads(error.read(65536))["error"])
-    except (ValueError, KeyError, TypeError):
-        return f"the server answered {error.code}"
+            answer = self._http.request(method, self._url + place, json=fields)
+        except (httpx.InvalidURL, httpx.RequestError) as error:
+            raise ServerRefusal(f"url={self._url!r}: cannot be reached ({error})", status=0) from None
+        if answer.is_success:
+            return answer.content
+        try:
+            words = str(answer.json()["error"])
+        except (ValueError, KeyError, TypeError):
+            words = f"the server answered {answer.status_code}"
+        raise ServerRefusal(words, status=answer.status_code)
 
 
 def _plan(plan: str | Path | Mapping[str, Any]) -> str | dict[str, Any]:

@@ -1,15 +1,22 @@
-"""Worker processes that can be killed: each does one task at a time, within a limit of seconds."""
+"""Processes that compute for a web application: each does one task at a time, within a limit, and can be killed.
+
+A task is a line of JSON, and so is its answer. A process first says whether it is ready.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
-_LONGEST_LINE = 64 * 2**20
+from rangebound.errors import LedgerUnavailable
+
+_LONGEST_LINE = 2**30  # a table that is published on the page comes in one
 
 
 class WorkerDied(Exception):
@@ -25,13 +32,15 @@ class TimeUp(Exception):
 
 
 class Pool:
-    """So many workers at most; each is started when it is needed, and again after its end."""
+    """At most `size` processes of one command; each is started when it is needed, and again after its end.
 
-    def __init__(self, config: Path, log: Path, size: int) -> None:
-        self._config, self._log = config, log
+    What they write to their error stream is added to the file `log`, or goes where ours goes.
+    """
+
+    def __init__(self, command: Sequence[str], size: int, *, log: Path | None = None) -> None:
+        self._command, self._size, self._log = command, size, log
         self._idle: asyncio.Queue[asyncio.subprocess.Process | None] = asyncio.Queue()
         self._running: set[asyncio.subprocess.Process] = set()
-        self._size = size
         self._starting: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -44,7 +53,7 @@ class Pool:
         except (WorkerDied, LedgerAway):
             self._idle.put_nowait(None)
 
-    async def do(self, task: Mapping[str, Any], limit: float) -> dict[str, Any]:
+    async def do(self, task: Mapping[str, Any], limit: float | None) -> dict[str, Any]:
         """The answer to a task; raises `TimeUp`, `WorkerDied` or `LedgerAway`, with the worker gone.
 
         The limit counts from the moment at which a worker takes the task, once it has imported what it needs.
@@ -76,16 +85,17 @@ class Pool:
             await self._end(each)
 
     async def _started(self) -> asyncio.subprocess.Process:
-        with self._log.open("ab") as log:
+        with ExitStack() as stack:
             found = await asyncio.create_subprocess_exec(
                 sys.executable,
+                "-P",  # nothing is imported from the folder in which somebody happens to be
                 "-m",
-                "rangebound.web.service.worker",
-                str(self._config),
+                *self._command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                stderr=log,
+                stderr=None if self._log is None else stack.enter_context(self._log.open("ab")),
                 limit=_LONGEST_LINE,
+                start_new_session=True,  # Ctrl-C is for us, and we end them
             )
         self._running.add(found)
         assert found.stdout is not None
@@ -112,3 +122,26 @@ class Pool:
             worker.kill()
         await worker.wait()
         self._running.discard(worker)
+
+
+def work(opening: AbstractContextManager[Callable[[dict[str, Any]], Mapping[str, Any]]]) -> None:
+    """Be a process of a `Pool`: answer one task after the other until the other side closes the line.
+
+    `opening` gives the function that answers. It may raise `LedgerUnavailable`, which the pool tells as `LedgerAway`.
+    """
+    line = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a library prints must not get between the answers
+
+    def tell(facts: Mapping[str, Any]) -> None:
+        line.write(json.dumps(facts) + "\n")
+        line.flush()
+
+    with ExitStack() as stack:
+        try:
+            answer = stack.enter_context(opening)
+        except LedgerUnavailable:
+            tell({"ready": False})
+            raise
+        tell({"ready": True})
+        for text in sys.stdin:
+            tell(answer(json.loads(text)))

@@ -1,18 +1,79 @@
-"""The account that pays for a plan, and the release that is charged to it, once a person has confirmed the cost."""
+"""What the page does with tables: their columns, made-up rows, and the real ones, charged once a person confirms it."""
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
-from rangebound.errors import ArgumentError, RangeboundError
+from rangebound.errors import ArgumentError, PlanError, RangeboundError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.record import Account
+from rangebound.release.dummy.made_up_rows import made_up
 from rangebound.release.engine.open_engine import opened
 from rangebound.release.output.ledger_entry import opening_command
 from rangebound.release.output.table import Release
 from rangebound.release.plan.model import Plan
+from rangebound.release.plan.table_schema import cautions, check_schema
+from rangebound.release.plan.toml import read_plan
 from rangebound.release.run import release
+from rangebound.release.sql.view import view
 from rangebound.values.postgres_address import is_address
+
+ROWS = 2000
+
+
+def column_names(plan: Plan, folder: Path) -> tuple[str, ...]:
+    """The names of the columns of the file that a plan names; none where it names no file, or that cannot be opened.
+
+    Tables of a server are left alone: to ask one for its columns may take long.
+
+    >>> from rangebound.release import parse_plan
+    >>> column_names(parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]'), Path())
+    ()
+    """
+    if plan.source is None or plan.source.path is None:
+        return ()
+    try:
+        with opened(plan.source, folder=folder) as engine:
+            return tuple(engine.schema())
+    except RangeboundError:
+        return ()
+
+
+def check_columns(plan: Plan, folder: Path) -> str:
+    """Refuse a plan whose columns are not in its file, as `rangebound plan check` does; warnings in words.
+
+    Edge cases: nothing is checked where `column_names` has none; that a file cannot be opened is said in the words.
+    """
+    if plan.source is None or plan.source.path is None:
+        return ""
+    try:
+        with opened(plan.source, folder=folder) as engine:
+            seen = view(plan, engine)
+            check_schema(plan, seen.schema)
+            return "".join(f" Warning: {each}." for each in cautions(plan, seen.schema, seen.before_units))
+    except PlanError as error:
+        if error.field.startswith("source"):
+            return f" The names of columns were not checked: {error}."
+        raise
+
+
+def made_up_trial(plan: Plan, rows: int = ROWS) -> Release:
+    """The release of a plan on made-up rows: noise, intervals and cost are as they would be; the answers are not.
+
+    Guarantee: made of the plan alone. No data are read, and no ledger is opened.
+
+    >>> from rangebound.release import parse_plan
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
+    >>> len(made_up_trial(plan, rows=10).rows())
+    1
+    """
+    with tempfile.TemporaryDirectory(prefix="rangebound-trial-") as name:
+        *_, written = made_up(plan, rows).write(Path(name, "rows.csv"))
+        found = read_plan(written)
+        assert found.source is not None
+        with opened(found.source, folder=written.parent) as engine:
+            return release(found, engine, ledger=None)
 
 
 def paying_account(plan: Plan, folder: Path) -> Account | None:
@@ -34,7 +95,8 @@ def account_words(plan: Plan, folder: Path) -> dict[str, object]:
     account = paying_account(plan, folder)
     if account is None:
         return {"reason": _no_account(plan, folder)}
-    return {"account": account.name, "left": account.left, "cost": str(plan.budget), "source": _source_words(plan)}
+    source = plan.source.path or plan.source.table or ""
+    return {"account": account.name, "left": account.left, "cost": str(plan.budget), "source": source}
 
 
 def _no_account(plan: Plan, folder: Path) -> str:
@@ -78,8 +140,3 @@ def _place(plan: Plan, folder: Path) -> str | None:
     if named is None or plan.budget.account is None:
         return None
     return named if is_address(named) or folder == Path.cwd() else str(folder / named)
-
-
-def _source_words(plan: Plan) -> str:
-    assert plan.source is not None
-    return plan.source.path or plan.source.table or ""

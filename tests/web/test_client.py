@@ -1,4 +1,4 @@
-"""The client: the standard library alone, and a token that goes nowhere else."""
+"""The client: no package but httpx, and a token that goes nowhere else."""
 
 import socket
 import subprocess
@@ -8,13 +8,13 @@ import threading
 import pytest
 
 from rangebound.values.serial import csv_text
-from rangebound.web.service.client import Client, PublishedTable, ServerRefusal
+from rangebound.web.client import Client, PublishedTable, ServerRefusal
 
-HEAVY = "{'numpy', 'scipy', 'pydantic', 'duckdb', 'starlette', 'uvicorn', 'h11', 'sqlite3', 'typer', 'cryptography'}"
+HEAVY = "{'numpy', 'scipy', 'pydantic', 'duckdb', 'starlette', 'uvicorn', 'sqlite3', 'typer', 'cryptography'}"
 
 
-def test_it_needs_the_standard_library_alone():
-    code = f"import sys; from rangebound.web.service.client import Client; print({HEAVY} & set(sys.modules))"
+def test_it_needs_nothing_of_the_server():
+    code = f"import sys; from rangebound.web.client import Client; print({HEAVY} & set(sys.modules))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "set()\n"
 

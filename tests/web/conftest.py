@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+pytest.importorskip("httpx")
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 

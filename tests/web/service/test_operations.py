@@ -3,8 +3,7 @@
 import json
 
 from rangebound.web.service.application import ANSWERS
-from rangebound.web.service.openapi import document, page
-from rangebound.web.service.routes import OPERATIONS
+from rangebound.web.service.operations import OPERATIONS, document, page
 
 
 def described(found):
