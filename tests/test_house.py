@@ -11,7 +11,7 @@ ROOMS = {
     "cli": 2_650,
     "laws": 2_100,
     "learn": 8_510,
-    "ledger": 4_850,
+    "ledger": 4_860,
     "mechanisms": 6_110,
     "optimum": 3_090,
     "plot": 910,
@@ -26,7 +26,7 @@ ROOMS = {
     "release/sql": 2_990,
     "sampling": 1_540,
     "values": 1_670,
-    "web": 4_130,
+    "web": 4_140,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
 FILES = 537

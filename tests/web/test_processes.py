@@ -42,9 +42,9 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def with_pool(folder, act):
+def with_pool(folder, act, **limits):
     async def run():
-        pool = Pool(("echo_tasks",), 1, log=folder / "log")
+        pool = Pool(("echo_tasks",), 1, log=folder / "log", **limits)
         await pool.start()
         try:
             return await act(pool)
@@ -62,6 +62,16 @@ def test_answers_are_lines_of_json_whatever_a_library_prints(folder):
     first, second = with_pool(folder, act)
     assert first == second == {"pid": first["pid"], "asked": {"x": [0.1, None, "é\n"]}}
     assert "a library prints" in (folder / "log").read_text()
+
+
+def test_an_answer_that_is_too_long_ends_its_process(folder):
+    async def act(pool):
+        found = await pool.do({"x": "a" * 100}, 60.0)
+        with pytest.raises(WorkerDied):
+            await pool.do({"x": "a" * 1000}, 60.0)
+        return found
+
+    assert with_pool(folder, act, longest=500)["asked"] == {"x": "a" * 100}
 
 
 @pytest.mark.claim("kill")

@@ -71,16 +71,11 @@ def read_key(path: Path) -> Key:
     return Key(bytes.fromhex(text.decode()))
 
 
-def make_key(path: Path, key: Key | None = None) -> Key:
-    """A new key, or the given one, in a new file (mode 0600); if there is one, that. Durable when this returns."""
+def make_key(path: Path) -> Key:
+    """A new key in a new file (mode 0600); if another process was first, its key. Durable when this returns."""
     draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
     try:
-        handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        try:
-            os.write(handle, (os.urandom(32) if key is None else key).hex().encode() + b"\n")
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        _write(draft, os.urandom(32))
         # A link appears whole or not at all, and never replaces a key that is there.
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)
@@ -92,9 +87,25 @@ def make_key(path: Path, key: Key | None = None) -> Key:
 
 
 def keep_key(path: Path, key: Key) -> None:
-    """Put a key into a file of its own, or find it there; durable when this returns."""
-    if (read_key(path) if path.exists() else make_key(path, key)) != key:
-        raise ArgumentError(f"key={arguments.shown(str(path))}: is the key of another ledger")
+    """Put a key into a file of its own, mode 0600, or find it there; durable when this returns."""
+    if path.exists():
+        if read_key(path) != key:
+            raise ArgumentError(f"key={arguments.shown(str(path))}: is the key of another ledger")
+        return
+    try:
+        _write(path, key)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise LedgerUnavailable(f"key={arguments.shown(str(path))}: cannot be made ({error.strerror})") from None
+
+
+def _write(path: Path, key: bytes) -> None:
+    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        os.write(handle, key.hex().encode() + b"\n")
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def sync_folder(folder: Path) -> None:

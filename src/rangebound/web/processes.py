@@ -16,7 +16,7 @@ from typing import Any
 
 from rangebound.errors import LedgerUnavailable
 
-_LONGEST_LINE = 2**30  # a table that is published on the page comes in one
+_LONGEST_ANSWER = 2**26  # bytes of a line
 
 
 class WorkerDied(Exception):
@@ -34,11 +34,14 @@ class TimeUp(Exception):
 class Pool:
     """At most `size` processes of one command; each is started when it is needed, and again after its end.
 
-    What they write to their error stream is added to the file `log`, or goes where ours goes.
+    What they write to their error stream is added to the file `log`, or goes where ours goes. A worker whose answer has
+    more than `longest` bytes is ended.
     """
 
-    def __init__(self, command: Sequence[str], size: int, *, log: Path | None = None) -> None:
-        self._command, self._size, self._log = command, size, log
+    def __init__(
+        self, command: Sequence[str], size: int, *, log: Path | None = None, longest: int = _LONGEST_ANSWER
+    ) -> None:
+        self._command, self._size, self._log, self._longest = command, size, log, longest
         self._idle: asyncio.Queue[asyncio.subprocess.Process | None] = asyncio.Queue()
         self._running: set[asyncio.subprocess.Process] = set()
         self._starting: list[asyncio.Task[None]] = []
@@ -94,7 +97,7 @@ class Pool:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=None if self._log is None else stack.enter_context(self._log.open("ab")),
-                limit=_LONGEST_LINE,
+                limit=self._longest,
                 start_new_session=True,  # Ctrl-C is for us, and we end them
             )
         self._running.add(found)

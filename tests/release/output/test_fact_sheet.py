@@ -39,7 +39,7 @@ def test_a_sheet_asks_eight_things_once_each_with_evidence():
         ("What contribution bounds and clipping cut is measured", {}, "no"),
         ("The budget is kept by a ledger", {}, "no"),
         ("The budget is kept by a ledger", KEPT, "open"),
-        ("All rows of an owner are protected together", {}, "yes"),
+        ("All rows of an owner are protected together", {}, "open"),
         ("All rows of an owner are protected together", {"unit": {}}, "no"),
         ("Releases over time have one total", KEPT, "open"),
         ("The claim of each number is proved, and can be checked", {}, "no"),

@@ -133,8 +133,12 @@ def _of_plan(plan: Plan, certificate: str) -> Iterator[_Found]:
     said = said if proved else "there is no certificate before the release"
     yield topic, "The claim of each number is proved, and can be checked", proved, said
     topic = "The unit of privacy"
-    said = "the unit is a single row" if column is None else f"all rows with the same value in {column!r} are one unit"
-    yield topic, "All rows of an owner are protected together", column is not None, said
+    owned: bool | None = False
+    said = "the unit is a single row"
+    if column is not None:
+        owned = None
+        said = f"all rows with the same value in {column!r} are one unit; what the column names is for people to say"
+    yield topic, "All rows of an owner are protected together", owned, said
     measured, said = plan.report_clipping, "report_clipping asks how much is cut, for a share of epsilon"
     if column is None and not stated_ranges(plan):
         measured, said = True, "nothing is cut"

@@ -33,6 +33,7 @@ from rangebound.web.processes import Pool, WorkerDied
 
 _MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 _LARGEST_BODY = 2_000_000
+_LONGEST_TABLE = 2**30  # bytes of a table that is published on the page
 _IDLE = 3600  # seconds that a connection may be idle: one that ends just when the browser uses it again fails
 _POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -144,7 +145,7 @@ def desk_of(plan: Path | None) -> Desk:
         read_plan(plan)
         text, folder = "", plan.absolute().parent
     file = None if plan is None else plan.absolute()
-    pool = Pool(("rangebound.web.explorer.tasks", str(folder)), 1)
+    pool = Pool(("rangebound.web.explorer.tasks", str(folder)), 1, longest=_LONGEST_TABLE)
     return Desk(text=text, file=file, folder=folder, pool=pool, token=os.urandom(24).hex())
 
 
