@@ -16,11 +16,11 @@ ROOMS = {
     "optimum": 3_120,
     "plot": 910,
     "privacy": 9_640,
-    "release": 900,
-    "release/dummy": 560,
+    "release": 1_080,
+    "release/dummy": 553,
     "release/engine": 2_750,
     "release/noise": 7_250,
-    "release/output": 5_170,
+    "release/output": 4_730,
     "release/plan": 13_290,
     "release/prepare": 850,
     "release/sql": 2_990,
@@ -29,7 +29,7 @@ ROOMS = {
     "web": 4_320,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
-FILES = 562
+FILES = 554
 
 
 def sources():
