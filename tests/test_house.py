@@ -20,7 +20,7 @@ ROOMS = {
     "release/dummy": 560,
     "release/engine": 2_750,
     "release/noise": 7_030,
-    "release/output": 4_790,
+    "release/output": 4_740,
     "release/plan": 13_290,
     "release/prepare": 850,
     "release/sql": 2_990,

@@ -216,7 +216,7 @@ def solution(found: Solution, *, as_json: bool) -> None:
 
 def table(release: Release, charge: Charge, *, as_json: bool) -> None:
     """A published table, and what it has cost."""
-    from rangebound.release.output.facts import conversions_of, scope_lines
+    from rangebound.release.output.facts import scope_lines
     from rangebound.release.output.hazards import hazards
     from rangebound.release.output.rendering import briefly, shown
 
@@ -225,8 +225,7 @@ def table(release: Release, charge: Charge, *, as_json: bool) -> None:
         notes = {"notes": list(release.notes)} if release.notes else {}
         notes |= {"warnings": warned} if warned else {}
         certificate = json.loads(release.certificate)
-        terms = conversions_of(release)
-        privacy = {"privacy": terms.to_dict()} if terms else {}
+        privacy = {"privacy": release.facts.conversions.to_dict()} if release.facts else {}
         return _print_json({"rows": rows, **notes, "charge": charge.to_dict(), **privacy, "certificate": certificate})
     shortened = briefly(rows)
     found = _table(*(shortened[0] if shortened else ()))

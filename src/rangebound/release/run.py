@@ -101,7 +101,8 @@ def release(
         cells = consistent(plan, cells) if plan.consistent else cells
         return replace(blank, cells=tuple(cells)).to_bytes()
 
-    entry, costs = None, tuple[AnyCost, ...]()
+    entry: Entry | None = None
+    costs: tuple[AnyCost, ...] = ()
     payer = paying(plan, ledger, request, "release")
     if payer is not None:
         check_rule(ready, payer.ledger.account(payer.account))

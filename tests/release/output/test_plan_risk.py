@@ -9,7 +9,6 @@ from scipy import stats
 
 from rangebound.privacy.gdp import delta_of_mu
 from rangebound.release import check_certificate, explain
-from rangebound.release.output.facts import conversions_of
 from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.plan_risk import account_profile, conversions, plan_odds, plan_risk
 from rangebound.release.output.report import report
@@ -57,7 +56,7 @@ def test_plain_sums_have_a_mu_of_their_own_parts():
 def test_every_place_says_the_same(number, delta, more):
     this = plan(number, delta, keys={"k": ["a", "b"], "l": ["x", "y"]} if more else {}, **more)
     made = released(this, TABLE)
-    found = conversions_of(made)
+    found = made.facts.conversions
     assert found == conversions(prepare(this))
     assert found == check_certificate(made.certificate, made.to_bytes()).terms
     assert str(found) in report(made)
@@ -98,9 +97,9 @@ def test_a_table_of_other_shares_has_none():
     made = released(this, TABLE)
 
     other = replace(made, cells=tuple(replace(each, mu=0.5) for each in made.cells))
-    assert conversions_of(other) is None
+    assert other.facts is None
     plain = conversions(prepared(this, allocations(this)[0]))  # control: the other account has another mu
-    assert plain.mu > 1.05 * conversions_of(made).mu
+    assert plain.mu > 1.05 * made.facts.conversions.mu
 
 
 def test_a_gaussian_account_has_the_risk_of_its_mu():

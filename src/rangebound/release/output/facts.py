@@ -113,12 +113,8 @@ class Published(Protocol):
         """The plan that it follows."""
 
     @property
-    def cells(self) -> tuple[Cell, ...]:
-        """Its numbers."""
-
-    @property
-    def tables(self) -> Mapping[int, Table]:
-        """The tables that numbers were drawn from, by question."""
+    def facts(self) -> PlanFacts | None:
+        """The facts about its plan; None for a table of another version."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -197,12 +193,6 @@ def facts_of(plan: Plan, cells: Sequence[Cell], tables: Mapping[int, Table] | No
         if said <= shares:
             return PlanFacts(ready=prepared(plan, way, tables))
     return None
-
-
-def conversions_of(release: Published) -> Conversions | None:
-    """What a published table has cost, in several terms; None where it is not known how its budget was split."""
-    found = facts_of(release.plan, release.cells, release.tables)
-    return None if found is None else found.conversions
 
 
 def scope(plan: Plan, index: int) -> str:

@@ -13,7 +13,6 @@ from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.record import Account, Record
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, PlainSum, Rule, charged
-from rangebound.release.output.facts import facts_of
 from rangebound.release.output.table import Release, plan_json, sha256
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.unit import Unit
@@ -228,8 +227,8 @@ def _found(ledger: Ledger, record: Record, rule: Rule) -> Iterator[ChargeFinding
         shared = [at for at, each in enumerate(plan.query) if each.together and plan.unit_of(each).groups > 1]
         if not shared:
             return
-        facts = facts_of(plan, release.cells, release.tables)
-        if facts and all(facts.ready.mechanisms[at] == release.mechanisms[at] for at in shared):
+        facts = release.facts
+        if facts and all(facts.questions[at].publisher.words() == release.mechanisms[at] for at in shared):
             due = least_due(rule, charges(facts.ready), paid)  # else another version measured something else
     if due is None or not covers(paid, due):
         yield ChargeFinding(entry=record.seq, account=account, request=request, paid=paid, due=due)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 
 from rangebound.release.output.explain import explained
-from rangebound.release.output.facts import Published, TableFacts, facts_of, plan_facts, scope, table_facts
+from rangebound.release.output.facts import Published, TableFacts, plan_facts, scope, table_facts
 from rangebound.release.output.in_words import in_words
 from rangebound.release.output.pictures import STYLE, pictures
 from rangebound.release.output.rendering import table
@@ -143,7 +143,7 @@ def _statistics(release: Published, facts: TableFacts) -> str:
 
 def _privacy(release: Published, facts: TableFacts) -> str:
     """The guarantee in several terms, the risk in odds, where it was charged, and how to check all that."""
-    ready = facts_of(release.plan, release.cells, release.tables)
+    ready = release.facts
     strong = [*([facts.promise] if facts.promise else []), *facts.warnings]
     lines = [facts.spent, *(f"<strong>{html.escape(each)}</strong>" for each in strong)]
     if ready is not None:
