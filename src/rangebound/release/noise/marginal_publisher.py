@@ -327,7 +327,7 @@ def _fitted(table: Floats, total: list[float], sums: list[Floats]) -> Floats:
     values = np.concatenate([table.ravel(), fixed])
     lower, upper = np.zeros(len(values)), np.full(len(values), np.inf)
     lower[table.size :] = upper[table.size :] = fixed
-    found = project(values, np.ones(len(values)), identities, lower, upper)
+    found = project(values, identities, lower, upper)
     if found is None:
         assert sums, "a total that is not negative can be split"
         return _fitted(table, total, [])

@@ -124,7 +124,7 @@ class WorkloadPublisher:
         reach = self.radii
         lower = np.maximum(np.ceil(answers - reach), 0.0).tolist()
         upper = np.maximum(np.floor(answers + reach), 0.0).tolist()
-        found = project(answers, np.ones(len(answers)), self.measured.workload.sums)
+        found = project(answers, self.measured.workload.sums)
         assert found is not None  # zeros always add up
         return [
             [

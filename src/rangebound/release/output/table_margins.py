@@ -131,7 +131,6 @@ def _with_margins(table: Table, columns: Columns, fixed: Mapping[Columns, Table]
     cells, sides = np.array([*table.values()], dtype=np.float64), np.array(known, dtype=np.float64)
     found = project(
         np.concatenate([cells, sides]),
-        1.0,
         Identities.of(identities),
         np.concatenate([np.zeros(len(cells)), sides]),
         np.concatenate([np.full(len(cells), np.inf), sides]),
