@@ -19,7 +19,7 @@ ROOMS = {
     "release": 900,
     "release/dummy": 560,
     "release/engine": 2_750,
-    "release/noise": 6_990,
+    "release/noise": 6_966,
     "release/output": 5_170,
     "release/plan": 13_290,
     "release/prepare": 850,
