@@ -12,8 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.errors import CertificateInvalid
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity, demand
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.projection import Identities, project
@@ -103,7 +102,6 @@ class WorkloadPublisher:
         return -(-self.measured.strategy.size // self.numbers)
 
     def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
-        """The measurements of all groups, which are one."""
         most = _MOST // max(len(truths), 1)
         counts = [min(max(int(each), 0), most) for (each,) in truths]
         tables = self.measured.workload.tables(wholes(counts))
@@ -126,7 +124,7 @@ class WorkloadPublisher:
         reach = self.radii
         lower = np.maximum(np.ceil(answers - reach), 0.0).tolist()
         upper = np.maximum(np.floor(answers + reach), 0.0).tolist()
-        found = project(answers, np.ones(len(answers)), self.measured.workload.sums)
+        found = project(answers, self.measured.workload.sums)
         assert found is not None  # zeros always add up
         return [
             [
@@ -171,7 +169,6 @@ class WorkloadPublisher:
         return float(self.radii.max())
 
     def words(self) -> str:
-        """The strategy in a few words."""
         return f"{self.measured.strategy.words()}, projected so that all sums agree"
 
     def to_dict(self) -> dict[str, object]:
@@ -198,10 +195,10 @@ class WorkloadPublisher:
         strategy = self.measured.strategy
         bounds, gaussian = strategy.contributions, strategy.account is NoiseAccount.GAUSSIAN
         enough = bounds.reach >= found.total and bounds.rows * bounds.reach >= found.square
-        _demand(enough, "has a sensitivity that is too small")
-        _demand(gaussian == bool(share.mu), "has noise of another account than its share")
+        demand(enough, "has a sensitivity that is too small")
+        demand(gaussian == bool(share.mu), "has noise of another account than its share")
         limit = Fraction(share.mu) ** 2 if gaussian else Fraction(share.epsilon) * share.groups
-        _demand(strategy.cost <= limit, "has a mechanism that is less private than it says")
+        demand(strategy.cost <= limit, "has a mechanism that is less private than it says")
 
 
 def budget_of_share(share: BudgetShare) -> tuple[NoiseAccount, Fraction]:
@@ -209,8 +206,3 @@ def budget_of_share(share: BudgetShare) -> tuple[NoiseAccount, Fraction]:
     if share.mu:
         return NoiseAccount.GAUSSIAN, Fraction(share.mu) ** 2
     return NoiseAccount.PURE, Fraction(share.epsilon) * share.groups
-
-
-def _demand(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise CertificateInvalid(otherwise)
