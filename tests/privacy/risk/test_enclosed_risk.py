@@ -10,7 +10,7 @@ import rangebound as rb
 from rangebound.accounting import AllocatedEvent, FixedBatchEvent, SampledEvent
 from rangebound.errors import ArgumentError
 from rangebound.privacy.risk import EnclosedRisk, ProfileRisk, guaranteed
-from rangebound.privacy.risk.pair_curve import mirrored
+from rangebound.privacy.risk.tradeoff_curve import mirrored
 from rangebound.values.ball import ball, precision
 from tests.privacy.risk.closed_forms import (
     FAMILIES,

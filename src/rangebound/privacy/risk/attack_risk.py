@@ -13,10 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.privacy.risk.enclosed_risk import EnclosedRisk, certainty
-from rangebound.privacy.risk.pair_curve import PairProfile, mirrored
-from rangebound.privacy.risk.shares import share
 from rangebound.privacy.risk.smallest_mu import smallest_mu
-from rangebound.privacy.risk.tradeoff_curve import TOLERANCE, Profile, best_line, miss_rate
+from rangebound.privacy.risk.tradeoff_curve import (
+    TOLERANCE,
+    PairProfile,
+    Profile,
+    best_line,
+    mirrored,
+    miss_rate,
+    share,
+)
 from rangebound.values import arguments
 from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 

@@ -19,7 +19,7 @@ from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.endless_lattice import Ceiling, stick_ceiling
 from rangebound.privacy.search.objective import GAPS, PairObjective
-from rangebound.privacy.search.positions import SearchLine
+from rangebound.privacy.setting import SearchLine
 from rangebound.values.ball import Ball, ball, down, smallest, up
 from rangebound.values.roots import falling_root
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from flint import arb
 
+from rangebound.privacy.pairs.integrals import near_pair, up_to
 from rangebound.privacy.pairs.lattice_sums import Theta
-from rangebound.privacy.pairs.span_ends import near_pair, up_to
 from rangebound.privacy.search.branch_and_bound import Found, enclose
 from rangebound.privacy.search.cell_bound import Task
-from rangebound.privacy.search.positions import SearchLine
+from rangebound.privacy.setting import SearchLine
 from rangebound.values.ball import INFINITY, Ball, ball, expm1, is_taylor, largest, taylor, up, value_of
 
 _CALM, _CLOSER = 6.0, 7  # scales to either side of the best position that are searched, and in how many pieces

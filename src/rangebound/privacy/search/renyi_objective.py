@@ -20,14 +20,12 @@ from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import LOW, Task, bound
 from rangebound.privacy.search.endless_lattice import Ceiling, renyi_ceiling
 from rangebound.privacy.search.objective import LONG, PairObjective
-from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.search.rounded_lattice import rounded_top
+from rangebound.privacy.setting import SearchLine
 from rangebound.values.ball import INFINITY, Ball, ball, down, smallest, up
 from rangebound.values.numeric import rounded_up
 
 _WINDOW = 9.0  # scales: what Gaussian noise has farther out than this is as good as nothing
-
-
 _FINE = 200.0  # cells in a scale: from there on rounding hides next to nothing
 
 

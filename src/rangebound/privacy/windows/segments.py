@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.laws.shape import Shape
-from rangebound.privacy.search.positions import SearchLine
+from rangebound.privacy.setting import SearchLine
 from rangebound.privacy.windows.discs import UNIT, Discs, Floats, difference, exactly
 
 Indices = npt.NDArray[np.intp]
