@@ -83,32 +83,25 @@ class Mapped:
         lowest = ball(self.cuts[0][0])
         return self.noise.cdf(lowest - p).log() - self.noise.cdf(lowest - p - d).log()
 
-    def renyi(self, p: Ball, d: Ball, order: Ball, *, open_ends: bool = False) -> Ball:
-        """Renyi divergence of P from Q of an order above 1.
-
-        With `open_ends` the outermost cells are not collected but counted as finely as can be: an upper bound that
-        holds for every longer grid.
-        """
+    def renyi(self, p: Ball, d: Ball, order: Ball) -> Ball:
+        """Renyi divergence of P from Q of an order above 1."""
         if self.gaussian and self.span is None and is_taylor(p):
-            return self._rounded_gaussian(p, d, order, open_ends)
+            return self._rounded_gaussian(p, d, order)
         total: Ball = ball(0.0)
         cells = self.cells
-        if self.gaussian and self.span is None and not open_ends:
+        if self.gaussian and self.span is None:
             first, last = self._near_cells(p, d, order)
             r, ratio = p + (1 - order) * d, d / self.noise.scale
             total = self._left_out(first, last, r) * (order * (order - 1) * ratio * ratio / 2).exp()
             total, cells = ball(0.0).union(total), self.cells[first:last]
-        if self._rounded is not None and self._covers(value_of(p), d, open_ends):
+        if self._rounded is not None and self._covers(value_of(p), d):
             inner, loose = self._rounded.inner(p, d, order)
             total = inner / self.noise.normaliser
             cells = (self.cells[0], *loose, self.cells[-1])
         if self.span is not None:
             total = self.noise.renyi_integral(p, d, order, finite_end(self.span[0]), finite_end(self.span[1]))
         for low, high in cells:
-            if open_ends and math.isinf(high - low):
-                part = self.noise.renyi_integral(p, d, order, finite_end(low), finite_end(high))
-            else:
-                part = self._atom(finite_end(low), finite_end(high), p, d, order)
+            part = self._atom(finite_end(low), finite_end(high), p, d, order)
             if not value_of(part).is_finite():
                 return part
             total = total + part
@@ -139,12 +132,12 @@ class Mapped:
             total = total + self.noise.mass(ball(self.cells[last][0]) - r, None)
         return total
 
-    def _covers(self, p: Ball, d: Ball, open_ends: bool) -> bool:
+    def _covers(self, p: Ball, d: Ball) -> bool:
         """Whether inner cells count together: noise of limited reach must reach all of them from both locations."""
+        if not self.limited:
+            return True
         first, last = ball(self.cuts[0][0]), ball(self.cuts[-1][1])
-        if self.limited:
-            return bool(first >= p + d - self.noise.limit) and bool(last <= p + self.noise.limit)
-        return not open_ends or (bool(first <= p) and bool(last >= p + d))
+        return bool(first >= p + d - self.noise.limit) and bool(last <= p + self.noise.limit)
 
     def fisher(self, p: Ball) -> Ball:
         """Fisher information about the location: scores inside the span, (dP)^2/P at each atom."""
@@ -208,7 +201,7 @@ class Mapped:
             self._tilted[key] = Tilted(self.noise.scale, end, from_below=from_below)
         return self._tilted[key]
 
-    def _rounded_gaussian(self, p: Ball, d: Ball, order: Ball, open_ends: bool) -> Ball:
+    def _rounded_gaussian(self, p: Ball, d: Ball, order: Ball) -> Ball:
         """The divergence after rounding Gaussian noise, for a series p.
 
         The product of powers of the densities is that of a Gaussian about r = p + (1-order) d. A cell beside p with the
@@ -226,9 +219,7 @@ class Mapped:
         for low, high in self.cells[first:last]:
             ends = finite_end(low), finite_end(high)
             view = self._beside(*ends, value_of(p).mid())
-            if open_ends and math.isinf(high - low):
-                part = self.noise.mass(shifted(ends[0], r), shifted(ends[1], r)) * rest.exp()
-            elif view is None:
+            if view is None:
                 part = self._atom(*ends, p, d, order) * (rest - lift).exp()
             else:
                 away = view.centre - base

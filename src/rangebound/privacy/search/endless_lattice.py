@@ -1,13 +1,12 @@
 """Gaussian noise on an endless lattice: a ceiling for every regular grid (see docs/theory.md, *Adding points*).
 
-Points added beyond the ends of a support never lower the largest hockey-stick divergence over all positions, and on a
-lattice never lower a Renyi divergence. So no regular grid reveals more than the endless lattice of its step, which
-looks the same from every position, up to a shift by a step.
+Points added beyond the ends of a support never lower the largest hockey-stick divergence over all positions. So no
+regular grid reveals more than the endless lattice of its step, which looks the same from every position, up to a shift
+by a step.
 """
 
 from __future__ import annotations
 
-import abc
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -16,10 +15,10 @@ from flint import arb
 
 from rangebound.privacy.pairs.integrals import near_pair, up_to
 from rangebound.privacy.pairs.lattice_sums import Theta
-from rangebound.privacy.search.branch_and_bound import Found, enclose
+from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.setting import SearchLine
-from rangebound.values.ball import INFINITY, Ball, ball, expm1, is_taylor, largest, taylor, up, value_of
+from rangebound.values.ball import Ball, ball, expm1, largest, taylor, up, value_of
 
 _CALM, _CLOSER = 6.0, 7  # scales to either side of the best position that are searched, and in how many pieces
 
@@ -32,30 +31,33 @@ class Ceiling:
     position: float
 
 
-class _Lattice(abc.ABC):
-    """The lattice of all multiples of `step`, as an objective of the search."""
+class Threshold:
+    """P(x <= 0) - e^epsilon Q(x <= 0) on the lattice of all multiples of `step`, as an objective of the search.
+
+    Over all positions, this is every threshold test on the lattice.
+    """
 
     smooth, attained, peaked, monotone = True, True, False, False
 
-    def __init__(self, step: Ball, scale: Ball) -> None:
+    def __init__(self, step: Ball, scale: Ball, epsilon: Ball) -> None:
         ratio = step / scale
         self._theta, self._step, self._scale = Theta(ratio * ratio), step, scale
-        self._variance = scale * scale
+        self._variance, self._epsilon = scale * scale, epsilon
 
     def branches(self, p: Ball, d: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
         return {0: self.value(p, d)}
 
-    @abc.abstractmethod
     def value(self, p: Ball, d: Ball) -> Ball:
-        """The number at a position."""
+        share = self._share(p)
+        if near_pair(p, d):  # the two nearly agree: from the slope of the logarithm
+            below, above = self.parts(taylor(p[0] + up_to(d), p.prec))
+            if not (value_of(share).is_finite() and value_of(below) > 0):
+                return arb.nan()
+            slope = below.log().derivative() - (below + above).log().derivative()
+            return share * -expm1(self._epsilon + d * slope)
+        return share - self._share(p + d) * self._epsilon.exp()
 
     def kinks(self, line: SearchLine) -> list[float]:
-        return []
-
-    def cuts(self, line: SearchLine) -> list[float]:
-        return self.seeds(line)
-
-    def seeds(self, line: SearchLine) -> list[float]:
         return []
 
     def step(self) -> float:
@@ -68,24 +70,6 @@ class _Lattice(abc.ABC):
         """The weights of the points up to 0 and of those above, for the location p, but for a common factor."""
         t = p * (self._step / self._variance)
         return self._theta.sum(-t), self._theta.sum(t, 1)
-
-
-class Threshold(_Lattice):
-    """P(x <= 0) - e^epsilon Q(x <= 0): over all positions, this is every threshold test on the lattice."""
-
-    def __init__(self, step: Ball, scale: Ball, epsilon: Ball) -> None:
-        super().__init__(step, scale)
-        self._epsilon = epsilon
-
-    def value(self, p: Ball, d: Ball) -> Ball:
-        share = self._share(p)
-        if near_pair(p, d):  # the two nearly agree: from the slope of the logarithm
-            below, above = self.parts(taylor(p[0] + up_to(d), p.prec))
-            if not (value_of(share).is_finite() and value_of(below) > 0):
-                return arb.nan()
-            slope = below.log().derivative() - (below + above).log().derivative()
-            return share * -expm1(self._epsilon + d * slope)
-        return share - self._share(p + d) * self._epsilon.exp()
 
     def _share(self, p: Ball) -> Ball:
         """P(x <= 0), which falls with the location."""
@@ -121,59 +105,7 @@ class Threshold(_Lattice):
         return [best, *(best + side * reach * 2.0**-k for k in range(_CLOSER) for side in (-1.0, 1.0))]
 
 
-class Order(_Lattice):
-    """The Renyi divergence on the lattice, which has the period of one step."""
-
-    def __init__(self, step: Ball, scale: Ball, order: Ball) -> None:
-        super().__init__(step, scale)
-        self._order = order
-
-    def value(self, p: Ball, d: Ball) -> Ball:
-        order = self._order
-        reach = ((1 - order) * d).union(d)
-        if is_taylor(p) and reach.rad() < p[0].rad():
-            below, above = self.parts(taylor(p[0] + reach, p.prec + 1))
-            if not value_of(below + above) > 0:
-                return arb.nan()
-            return (below + above).log().derivative().derivative() * (order * d * d / 2)
-        total: Ball = ball(0.0)
-        for offset, weight in ((ball(0.0), -order), (d, order - 1), ((1 - order) * d, ball(1.0))):
-            total = total + self._log_mass(p + offset) * weight / (order - 1)
-        return total
-
-    def _log_mass(self, p: Ball) -> Ball:
-        """log of the sum of all weights, with the factor that depends on p: the same a whole number of steps away.
-
-        The weights about the nearest point lack (p - x)^2/(2 s^2), which is added in the end from x alone.
-        """
-        steps = (value_of(p).mid() / self._step).mid().floor()
-        whole = steps.unique_fmpz()
-        assert whole is not None  # the floor of an exact number
-        away = whole * self._step
-        below, above = self.parts(p - away)
-        if not value_of(below + above) > 0:
-            return arb.nan()
-        return (below + above).log() + (2 * p - away) * away / (2 * self._variance)
-
-    def ceiling(self, start: float, end: float, d: Ball) -> Ball:
-        return INFINITY
-
-
 def stick_ceiling(step: Ball, scale: Ball, epsilon: Ball, d: Ball, target: float | None = None) -> Ceiling:
     """The largest hockey-stick divergence on the endless lattice; with a target, whether it is at most that."""
-    line = SearchLine(-math.inf, math.inf, up(d), 0.0)
-    return _ceiling(Threshold(step, scale, epsilon), line, target)
-
-
-def renyi_ceiling(step: Ball, scale: Ball, order: Ball, d: Ball) -> Ceiling:
-    """The largest Renyi divergence of an order above 1 on the endless lattice."""
-    line = SearchLine(0.0, up(step), up(d), 0.0)
-    return _ceiling(Order(step, scale, order), line, None)
-
-
-def _ceiling(objective: Threshold | Order, line: SearchLine, target: float | None) -> Ceiling:
-    found: Found = enclose([Task(objective, line)], target)
+    found = enclose([Task(Threshold(step, scale, epsilon), SearchLine(-math.inf, math.inf, up(d), 0.0))], target)
     return Ceiling(ball(max(found.upper, 0.0)), found.position)
-
-
-__all__ = ["Ceiling", "Order", "Threshold", "renyi_ceiling", "stick_ceiling"]
