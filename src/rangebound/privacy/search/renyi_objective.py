@@ -6,7 +6,7 @@ import math
 
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
-from rangebound.privacy.pairs.divergences import Floats, renyi_formula
+from rangebound.privacy.pairs.divergences import renyi_formula
 from rangebound.privacy.pairs.exact import (
     Mapped,
     Pair,
@@ -18,6 +18,7 @@ from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.objective import LONG, PairObjective
 from rangebound.privacy.search.rounded_lattice import rounded_top
 from rangebound.privacy.setting import SearchLine
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import INFINITY, Ball, ball, down, smallest, up
 
 

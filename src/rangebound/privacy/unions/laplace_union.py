@@ -23,8 +23,6 @@ from rangebound.laws.family import Noise
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.pairs.laplace_pair import top_loss, top_stick
 from rangebound.privacy.unions.span_masses import (
-    Floats,
-    Indices,
     Pairs,
     Spans,
     allowed,
@@ -34,6 +32,7 @@ from rangebound.privacy.unions.span_masses import (
     worst_pairs,
 )
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats, Indices
 from rangebound.values.ball import PRECISIONS, ball, precision
 from rangebound.values.roots import boundary, falling_root, first_above
 from rangebound.values.support import Interval

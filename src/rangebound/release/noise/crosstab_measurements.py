@@ -24,7 +24,8 @@ from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, Whol
 from rangebound.release.noise.strategies.layer_loss import layer_loss
 from rangebound.release.noise.strategies.marginal_design import design_marginals
 from rangebound.release.noise.strategies.marginal_strategy import Attributes, MarginalStrategy
-from rangebound.release.noise.workload_publisher import Floats, Measurements, listed
+from rangebound.release.noise.workload_publisher import Measurements, listed
+from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up
 
 Names = tuple[str, ...]

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 
-Floats = npt.NDArray[np.float64]
 Pair = tuple[float, float]
 Fractional = tuple[float, Pair]
 """A number with its interval."""

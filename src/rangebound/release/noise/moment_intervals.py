@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from rangebound.laws.family import Curve
 from rangebound.release.noise.draw import Pair, Reading
+from rangebound.values.array_types import Floats
 
-Floats = npt.NDArray[np.float64]
 ALPHA, BETA, GAMMA = Fraction(3, 20), Fraction(7, 20), Fraction(1, 2)
 """The shares of the number of rows, of first and of second moments in what a row adds; together 1."""
 DRAWS = 2**13

@@ -11,7 +11,6 @@ from pydantic import model_validator
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
 from rangebound.release.noise.draw import Columns, Coordinates, Draw, Reading
 from rangebound.release.noise.estimate import Estimate, held
-from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.range_ends import COVER, DAYS, VALUES, range_publisher
 from rangebound.release.plan.condition import Condition
@@ -20,6 +19,7 @@ from rangebound.release.plan.kinds.kind import Agreement, Clipping, Kind, Trunca
 from rangebound.release.plan.measure import ONE, EdgeCounts, Found, Measures, Rows, Values
 from rangebound.release.plan.sensitivity import of_parts
 from rangebound.release.plan.unit import Unit
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval
 
 _EFFORT = 1.0  # one step: edges are public and few

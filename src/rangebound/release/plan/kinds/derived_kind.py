@@ -7,10 +7,10 @@ from collections.abc import Hashable
 from rangebound.release.noise.allocation import LossForm
 from rangebound.release.noise.draw import Draw
 from rangebound.release.noise.estimate import farthest
-from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.unit import Unit
+from rangebound.values.array_types import Floats
 
 
 class DerivedKind(Kind):

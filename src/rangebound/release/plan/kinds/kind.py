@@ -18,7 +18,6 @@ from pydantic import model_validator
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
 from rangebound.release.noise.draw import Cell, Columns, Coordinates, Draw, Key, Label, Reading, Summed
 from rangebound.release.noise.estimate import Estimate
-from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.condition import Condition, Conditions
 from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Names, Part, Positive, Spans, inside, support
@@ -26,6 +25,7 @@ from rangebound.release.plan.measure import Found, Measures, Values
 from rangebound.release.plan.ranged_column import RangedColumn
 from rangebound.release.plan.unit import MostGroups, MostRows, Period, Unit
 from rangebound.release.plan.words import conditions, end
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 
 KINDS: dict[str, type[Kind]] = {}

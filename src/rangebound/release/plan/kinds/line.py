@@ -12,12 +12,12 @@ from rangebound.release.noise import moment_intervals
 from rangebound.release.noise.draw import Pair, Reading
 from rangebound.release.noise.estimate import Estimate, held, nearest
 from rangebound.release.noise.moment_intervals import ALL, Box, NoisyMoments, less, times
-from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.fields import LINE, Span, number
 from rangebound.release.plan.kinds.moments_kind import MomentsKind
 from rangebound.release.plan.unit import Unit
 from rangebound.release.plan.words import span
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval
 
 _STEEPEST = 2.0**10  # in widths of the range of y by that of x

@@ -16,13 +16,13 @@ from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivi
 from rangebound.release.noise.draw import Columns, Coordinates, Draw, Reading
 from rangebound.release.noise.estimate import Estimate, held
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
-from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.fields import number, written
 from rangebound.release.plan.kinds.column_kind import ColumnKind
 from rangebound.release.plan.measure import ONE, Found, Measures, Places
 from rangebound.release.plan.sensitivity import of_parts
 from rangebound.release.plan.unit import Unit
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval
 
 _MOST_POINTS = 10_000

@@ -12,7 +12,6 @@ from rangebound.release.noise import publishers
 from rangebound.release.noise.allocation import BudgetShare, Sensitivity
 from rangebound.release.noise.draw import Cell, Draw, Key, Reading, Summed
 from rangebound.release.noise.estimate import Estimate
-from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.fields import LINE, Name
 from rangebound.release.plan.kinds.count import CountKind
@@ -21,6 +20,7 @@ from rangebound.release.plan.kinds.scalar_kind import MECHANISM
 from rangebound.release.plan.measure import Counted, GroupSums, Measures, Owned, Rows
 from rangebound.release.plan.sensitivity import of_counts
 from rangebound.release.plan.unit import Unit
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval
 
 

@@ -14,7 +14,6 @@ from rangebound.release.noise import joint_selection
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
 from rangebound.release.noise.draw import Columns, Coordinates, Draw, Key, Reading, Summed
 from rangebound.release.noise.estimate import Estimate, held
-from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.selection_publisher import SelectionPublisher
 from rangebound.release.plan.condition import Condition
@@ -23,6 +22,7 @@ from rangebound.release.plan.kinds.kind import Agreement, Kind, Truncation, owne
 from rangebound.release.plan.measure import ONE, Found, Rows
 from rangebound.release.plan.sensitivity import of_parts
 from rangebound.release.plan.unit import Unit
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval
 
 _DRAWN = 20_000  # counts in one step of a certificate's check

@@ -14,7 +14,6 @@ from rangebound.errors import ArgumentError, PlanError, Unsatisfiable
 from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
 from rangebound.release.noise.draw import Columns, Coordinates, Draw, Reading
 from rangebound.release.noise.estimate import Estimate, held
-from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
 from rangebound.release.noise.workload_publisher import Measurements, WorkloadPublisher, budget_of_share
@@ -24,6 +23,7 @@ from rangebound.release.plan.kinds.kind import Agreement, Clipping, Kind, Trunca
 from rangebound.release.plan.measure import Counted, Found, GroupSums, Measures, Rows, Values
 from rangebound.release.plan.sensitivity import of_counts
 from rangebound.release.plan.unit import Unit
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval
 
 MOST_NUMBERS = 200_000
