@@ -21,9 +21,9 @@ from rangebound.privacy.pairs.exact import Mapped, family, stick
 from rangebound.privacy.pairs.laplace_pair import top_loss
 from rangebound.privacy.search.branch_and_bound import FLOOR, probe
 from rangebound.privacy.search.delta_objective import Delta
+from rangebound.privacy.search.endless_lattice import rounded_top
 from rangebound.privacy.search.loss_objective import Loss
 from rangebound.privacy.search.renyi_objective import Renyi
-from rangebound.privacy.search.rounded_lattice import rounded_top
 from rangebound.privacy.setting import SearchLine, Setting, neighbours, pair_at, some_pair
 from rangebound.privacy.supremum import (
     Make,

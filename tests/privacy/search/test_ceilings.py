@@ -13,8 +13,8 @@ from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
 from rangebound.privacy.pairs.divergences import renyi_formula
 from rangebound.privacy.pairs.exact import family, stick
 from rangebound.privacy.search.delta_objective import Delta
+from rangebound.privacy.search.endless_lattice import rounded_ceiling
 from rangebound.privacy.search.renyi_objective import Renyi
-from rangebound.privacy.search.rounded_lattice import rounded_ceiling
 from rangebound.privacy.worst import _rounded_inside, worst_renyi
 from rangebound.values.ball import ball, down, precision, up
 from tests.matrix.deadline import deadline

@@ -9,11 +9,7 @@ from collections.abc import Collection
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.divergences import stick_formula
-from rangebound.privacy.pairs.exact import (
-    Pair,
-    Truncated,
-    stick,
-)
+from rangebound.privacy.pairs.exact import Pair, Truncated, stick
 from rangebound.privacy.pairs.laplace_pair import top_odds, top_stick
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import Task

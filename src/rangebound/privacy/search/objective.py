@@ -13,13 +13,7 @@ import numpy as np
 
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
-from rangebound.privacy.pairs.exact import (
-    Mapped,
-    Pair,
-    TruncatedGaussian,
-    TruncatedGaussianGrid,
-    family,
-)
+from rangebound.privacy.pairs.exact import Mapped, Pair, TruncatedGaussian, TruncatedGaussianGrid, family
 from rangebound.privacy.pairs.truncated_gaussian_grid import ROUNDED, LongLattice, spacing
 from rangebound.privacy.pairs.truncated_laplace_grid import TruncatedLaplaceGrid
 from rangebound.privacy.search.cell_bound import MANY

@@ -7,16 +7,12 @@ import math
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.divergences import renyi_formula
-from rangebound.privacy.pairs.exact import (
-    Mapped,
-    Pair,
-    Truncated,
-)
+from rangebound.privacy.pairs.exact import Mapped, Pair, Truncated
 from rangebound.privacy.pairs.laplace_pair import top_renyi
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import Task
+from rangebound.privacy.search.endless_lattice import rounded_top
 from rangebound.privacy.search.objective import LONG, PairObjective
-from rangebound.privacy.search.rounded_lattice import rounded_top
 from rangebound.privacy.setting import SearchLine
 from rangebound.values.array_types import Floats
 from rangebound.values.ball import INFINITY, Ball, ball, down, smallest, up
