@@ -12,10 +12,10 @@ ROOMS = {
     "laws": 2_100,
     "learn": 8_510,
     "ledger": 4_860,
-    "mechanisms": 6_110,
+    "mechanisms": 6_120,
     "optimum": 3_090,
     "plot": 910,
-    "privacy": 9_620,
+    "privacy": 9_290,
     "release": 1_080,
     "release/dummy": 560,
     "release/engine": 2_750,
@@ -29,7 +29,7 @@ ROOMS = {
     "web": 4_140,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
-FILES = 536
+FILES = 524
 
 
 def sources():

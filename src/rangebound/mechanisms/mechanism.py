@@ -23,11 +23,19 @@ from rangebound.laws.families import FAMILIES
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
 from rangebound.privacy.claim import Claim
-from rangebound.privacy.pair_profile import pair_profile, worst_pair_at
 from rangebound.privacy.pairs.divergences import fisher
 from rangebound.privacy.risk import MechanismRisk, PairProfile
 from rangebound.privacy.setting import Setting
-from rangebound.privacy.worst import WIDTH, Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
+from rangebound.privacy.worst import (
+    WIDTH,
+    Worst,
+    pair_profile,
+    worst_delta,
+    worst_epsilon,
+    worst_loss,
+    worst_pair_at,
+    worst_renyi,
+)
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Many, One
 from rangebound.values.ball import ball, up
