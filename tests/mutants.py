@@ -49,11 +49,12 @@ HARMLESS = Path(__file__).with_name("mutants.toml")
 OUT = ROOT / "out"
 ROOMS = (
     "sampling",
-    "discrete_laplace.py",
-    "ball.py",
+    "mechanisms/discrete_laplace.py",
+    "mechanisms/stair_noise.py",
+    "values/ball.py",
     "privacy",
-    "calibration.py",
-    "certificates.py",
+    "mechanisms/calibration.py",
+    "mechanisms/certificates.py",
     "accounting",
     "ledger",
     "release",
