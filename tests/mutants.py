@@ -55,6 +55,8 @@ ROOMS = (
     "privacy",
     "mechanisms/calibration.py",
     "mechanisms/certificates.py",
+    "mechanisms/lattice_mechanism.py",
+    "mechanisms/refutation.py",
     "accounting",
     "ledger",
     "release",

@@ -29,7 +29,7 @@ ROOMS = {
     "web": 4_320,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
-FILES = 560
+FILES = 561
 
 
 def sources():

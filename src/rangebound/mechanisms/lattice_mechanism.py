@@ -13,17 +13,19 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInvalid, ClaimFalse, Undecided
 from rangebound.laws.error import Error
 from rangebound.laws.lattice_law import LatticeLaw
 from rangebound.laws.stair_sums import StairSums
+from rangebound.mechanisms.refutation import safe_digits
 from rangebound.mechanisms.stair_noise import Bits, StairNoise
-from rangebound.privacy.claim import Claim
+from rangebound.privacy.claim import Claim, Notion
+from rangebound.privacy.proof import Proof, Theorem
 from rangebound.privacy.risk import MechanismRisk, PairProfile, mirrored
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Many, One
-from rangebound.values.ball import ZERO, Ball, ball, refine, up
+from rangebound.values.ball import ZERO, Ball, ball, down, refine, up
 from rangebound.values.numeric import rounded_down
 from rangebound.values.query import Query
 from rangebound.values.support import Grid, Interval, is_line
@@ -31,6 +33,7 @@ from rangebound.values.support import Grid, Interval, is_line
 UNSEEN = 1e-20
 """Probability that a law leaves out on an unbounded lattice."""
 _MOST_POINTS = 1 << 22
+_PROOF = Proof(Theorem.LATTICE_PAIR, 128)
 MOST_ANSWERS = 100_000
 """More true answers than this, or cells of them, are not looked at one by one."""
 _NODE = 0.5 / math.sqrt(3.0)
@@ -204,6 +207,61 @@ class LatticeMechanism(MechanismRisk):
         [0.2273, 0.4324]
         """
         return arguments.at_orders(alpha, self._stairs.divergence)
+
+    def _holds(self, claim: Claim) -> bool:
+        """Whether a claim is proved by the closed form of the worst pair: in fractions if it is pure, else in balls."""
+        if claim.notion is Notion.METRIC:
+            return False
+        return self.is_private(claim.epsilon) or 0.0 < claim.delta >= self.delta(claim.epsilon)
+
+    def _prove(self, claim: Claim) -> Proof | None:
+        return _PROOF if self._holds(claim) else None
+
+    def _check_proof(self, claim: Claim, proof: Proof) -> None:
+        if proof != _PROOF:
+            raise CertificateInvalid(f"theorem={proof.theorem.name}: does not apply to this mechanism and claim")
+        if not self._holds(claim):
+            raise CertificateInvalid(f"{claim.terms}: not proved by this certificate")
+
+    def _refutation(self, claim: Claim) -> ClaimFalse | Undecided:
+        if claim.notion is Notion.METRIC:
+            raise ArgumentError(
+                f"{claim.terms}: not claimed of noise on a lattice, where answers are rounded: two that are as close "
+                "as you like may be a step apart"
+            )
+        pair, enough = self.worst_pair(), self.epsilon(claim.delta)
+        if pair is None:
+            return Undecided(
+                f"{claim.terms}: not proved; epsilon={safe_digits(enough)} holds. The range has no two neighbouring "
+                "answers whose lattice points are farthest apart, so a smaller one may hold too",
+                lower=0.0,
+                upper=enough,
+            )
+        least = rounded_down(self.exact_epsilon) if claim.pure else enough * (1.0 - 1e-12)
+        missing = max(down(refine(lambda: self.profile(ball(claim.epsilon)))), 0.0)
+        if least > claim.epsilon and missing > claim.delta:
+            return ClaimFalse(
+                f"{claim.terms}: not true of this self. The true answers {pair[0]} and {pair[1]} "
+                f"need epsilon >= {least} with that delta, or delta >= {missing} with that epsilon",
+                pair=pair,
+                epsilon=least,
+                delta=missing,
+            )
+        return Undecided(
+            f"{claim.terms}: neither proved nor refuted; the claim is the truth to the last digits. Claim a little "
+            f"more, such as {safe_digits(enough)}",
+            lower=claim.epsilon,
+            upper=enough,
+        )
+
+    def _worst_answers(self, claim: Claim) -> tuple[float, float]:
+        pair = self.worst_pair()
+        if pair is None:
+            raise ArgumentError("pair: not known for this range, in whose gaps the worst pairs would lie; give one")
+        return pair
+
+    def _words(self) -> str:
+        return f"{type(self).__name__}, scale {self.scale:.4g}"
 
     def _attack_pairs(self, epsilon: float) -> tuple[PairProfile, ...]:
         if self.worst_pair() is None:
