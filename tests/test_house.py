@@ -9,7 +9,7 @@ ROOMS = {
     "accounting": 4_360,
     "audit": 700,
     "cli": 2_850,
-    "laws": 2_110,
+    "laws": 2_040,
     "learn": 8_540,
     "ledger": 5_130,
     "mechanisms": 6_140,
