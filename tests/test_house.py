@@ -20,7 +20,7 @@ ROOMS = {
     "release/dummy": 560,
     "release/engine": 2_750,
     "release/noise": 6_970,
-    "release/output": 4_730,
+    "release/output": 4_690,
     "release/plan": 13_190,
     "release/prepare": 850,
     "release/sql": 2_990,
