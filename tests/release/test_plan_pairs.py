@@ -1152,14 +1152,14 @@ BROKEN = {
     ),
     "clipped values are those of one group": (
         BRIEF[19],
-        "plan.kinds.clipped.Clipped.looked_at",
+        "plan.kinds.cuts.Clipped.looked_at",
         lambda self, unit, groups: unit.most_rows,
         "clipped.*cell",
     ),
-    "ranked keys count every row": (RANKED[0], "plan.kinds.ranked_counts.Owned", Counted, "top k.*cell"),
+    "ranked keys count every row": (RANKED[0], "plan.kinds.selections.Owned", Counted, "top k.*cell"),
     "ranked counts have half their noise": (
         RANKED[0],
-        "plan.kinds.ranked_counts.publishers.whole_number",
+        "noise.forms.scalar_form.publishers.whole_number",
         half_the_noise,
         "top k.*share",
     ),
@@ -1176,7 +1176,7 @@ BROKEN = {
     ),
     "a strategy is for fewer cells of a unit": (
         0,
-        "plan.kinds.workload_kind.Contributions",
+        "noise.forms.strategy_form.Contributions",
         lambda rows, cells, replaced: Contributions(rows=rows, cells=1, replaced=replaced),
         "share",
     ),
@@ -1194,13 +1194,13 @@ BROKEN = {
     ),
     "selected keys are drawn at four times their rate": (
         SELECTIONS[0],
-        "plan.kinds.selection_kind.joint_selection.rate",
+        "noise.forms.selection_form.joint_selection.rate",
         lambda *given: 4 * selection_rate(*given),
         "(top k|mode).*share",
     ),
     "selected keys count every row of a unit": (
         SELECTIONS[0],
-        "plan.kinds.mode.replace",
+        "plan.kinds.selections.replace",
         lambda found, rows, once: replace(found, rows=rows),
         "mode.*cell",
     ),

@@ -27,28 +27,14 @@ from rangebound.release.plan.draft import draft
 from rangebound.release.plan.field_table import field_table
 from rangebound.release.plan.fields import Part
 from rangebound.release.plan.kinds.bounds import Bounds
-from rangebound.release.plan.kinds.central_range import CentralRange
-from rangebound.release.plan.kinds.correlation import Correlation
-from rangebound.release.plan.kinds.count import Count
-from rangebound.release.plan.kinds.count_of_units import CountOfUnits
-from rangebound.release.plan.kinds.crosstab import Crosstab
-from rangebound.release.plan.kinds.distinct_count import DistinctCount
-from rangebound.release.plan.kinds.hierarchy import Hierarchy, Level
+from rangebound.release.plan.kinds.fractions import Mean, Share
 from rangebound.release.plan.kinds.histogram import Histogram
-from rangebound.release.plan.kinds.line import Line
-from rangebound.release.plan.kinds.maximum import Maximum
-from rangebound.release.plan.kinds.mean import Mean
-from rangebound.release.plan.kinds.median import Median
-from rangebound.release.plan.kinds.minimum import Minimum
-from rangebound.release.plan.kinds.mode import Mode
-from rangebound.release.plan.kinds.quantiles import Quantiles
-from rangebound.release.plan.kinds.ratio import Ratio
-from rangebound.release.plan.kinds.series import Series
-from rangebound.release.plan.kinds.share import Share
-from rangebound.release.plan.kinds.standard_deviation import StandardDeviation
-from rangebound.release.plan.kinds.sum import Sum
-from rangebound.release.plan.kinds.top_k import TopK
-from rangebound.release.plan.kinds.variance import Variance
+from rangebound.release.plan.kinds.ranks import CentralRange, Maximum, Median, Minimum, Quantiles
+from rangebound.release.plan.kinds.scalars import Count, CountOfUnits, DistinctCount, Sum
+from rangebound.release.plan.kinds.selections import Mode, TopK
+from rangebound.release.plan.kinds.spreads import StandardDeviation, Variance
+from rangebound.release.plan.kinds.summed_counts import Crosstab, Hierarchy, Level, Series
+from rangebound.release.plan.kinds.two_columns import Correlation, Line, Ratio
 from rangebound.release.plan.model import Budget, Plan, Source, plan_schema
 from rangebound.release.plan.toml import make_plan, parse_plan, read_plan
 from rangebound.release.plan.unit import Unit

@@ -23,10 +23,11 @@ from rangebound.ledger.rule import AnyCost, Cost
 from rangebound.release.engine import Engine
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise.range_ends import COVER, DAYS, SIZES, VALUES, draw_ends, draw_place
+from rangebound.release.noise.range_ends import draw_ends, draw_place
 from rangebound.release.output.ledger_entry import check_unit, suggestion_text
 from rangebound.release.output.suggestion import FORMAT, Suggestion, read_suggestion
 from rangebound.release.plan.fields import Ends
+from rangebound.release.plan.kinds.bounds import COVER, DAYS, SIZES, VALUES
 from rangebound.release.plan.kinds.kind import KINDS, Kind
 from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Plan

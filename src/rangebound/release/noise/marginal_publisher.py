@@ -12,7 +12,7 @@ from itertools import chain, combinations
 import numpy as np
 
 from rangebound.errors import CertificateInvalid
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.marginal_projection import agreeing
@@ -22,6 +22,7 @@ from rangebound.release.noise.strategies.lattice_noise import Floats, Wholes, ga
 from rangebound.release.noise.strategies.marginal_design import design_marginals, rescaled
 from rangebound.release.noise.strategies.marginal_strategy import Attributes, MarginalStrategy
 from rangebound.release.noise.workload_publisher import listed
+from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.values.support import Interval, Union
 
 _WIDER = 1.0 + 2.0**-21  # Gaussian noise as wide as noise on a lattice of 2^-12 of its scale, and a little more

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import CertificateInvalid
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.joint_loss import JointLoss
+from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.values.support import Interval, Union
 
 Floats = npt.NDArray[np.float64]

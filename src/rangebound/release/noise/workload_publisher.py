@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import CertificateInvalid
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.projection import Identities, project
 from rangebound.release.noise.projection_bias import Drift
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import gaussian_reach
+from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.values.support import Interval, Union
 
 Floats = npt.NDArray[np.float64]

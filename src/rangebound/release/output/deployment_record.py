@@ -265,8 +265,8 @@ def _implementation(
 ) -> dict[str, object]:
     plan = ready.plan
     errors = [
-        f"{each.name}: {each.expected_error(publisher)}"
-        for each, publisher in zip(plan.query, ready.publishers, strict=True)
+        f"{each.name}: {form.expected_error(publisher)}"
+        for each, form, publisher in zip(plan.query, ready.forms, ready.publishers, strict=True)
     ]
     return {
         "preprocessing_and_hyperparameter_tuning": _lines(

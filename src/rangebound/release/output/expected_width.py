@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from rangebound.errors import ArgumentError
+from rangebound.release.noise.forms.fraction_form import FractionForm
 from rangebound.release.noise.quantile_publisher import QuantilePublisher
-from rangebound.release.plan.kinds.count import CountKind
-from rangebound.release.plan.kinds.fraction_kind import FractionKind
+from rangebound.release.plan.kinds.fractions import Mean, Share
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.kinds.sum import Sum
-from rangebound.release.plan.kinds.weighted_kind import WeightedKind
+from rangebound.release.plan.kinds.scalars import Count, CountOfUnits, DistinctCount, Sum
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.prepare import Prepared, prepare
 from rangebound.values import arguments
@@ -71,9 +70,10 @@ def _expected(ready: Prepared, index: int, rows: float) -> ExpectedWidth:
     question, publisher = ready.plan.query[index], ready.publishers[index]
     groups = ready.plan.groups(question.by)
     each = rows / groups if math.isfinite(groups) else rows
-    width = question.half_width(publisher, ready.plan.unit_of(question))
-    if width is None and isinstance(question, FractionKind):
-        width = question.half_width_of(publisher, each)
+    form = ready.forms[index]
+    width = form.half_width(publisher)
+    if width is None and isinstance(question, Mean | Share) and isinstance(form, FractionForm):
+        width = form.half_width_of(publisher, each)
     words, most = _most(question, each)
     hopeless = "" if width is None or width < most else f"half-width {width:.4g}, and {words}"
     if isinstance(publisher, QuantilePublisher) and 2.0 * publisher.rank_error >= each:
@@ -87,9 +87,9 @@ def _rows(rows: float) -> str:
 
 def _most(question: Kind, rows: float) -> tuple[str, float]:
     """What a half-width is compared with in a group of so many rows, in words and as a number; infinite for others."""
-    weight = float(question.largest_weight) if isinstance(question, WeightedKind) else 1.0
+    weight = float(question.largest_weight)
     match question:
-        case CountKind() if not question.made:
+        case Count() | CountOfUnits() | DistinctCount():
             return f"a group has about {_rows(rows)}", rows * weight
         case Histogram():
             own = rows / len(question.parts)
@@ -97,6 +97,6 @@ def _most(question: Kind, rows: float) -> tuple[str, float]:
         case Sum():
             largest = rows * weight * max(abs(question.bounds.lower), abs(question.bounds.upper))
             return f"a group's sum is at most about {largest:.4g}", largest
-        case FractionKind() if not question.made:
-            return f"the range is {2 * question.half_range:.4g} wide", question.half_range
+        case Mean() | Share():
+            return f"the range is {question.scale:.4g} wide", question.scale / 2.0
     return "", math.inf

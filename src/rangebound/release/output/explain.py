@@ -125,7 +125,7 @@ def describe(ready: Prepared, index: int, limit: LimitedMean | None = None) -> l
         f"{question.described()}.",
         *([f"  of: {said}"] if said else []),
         f"  published in {spans}, {cost}, by {publisher.words()}",
-        f"  expected error: {question.expected_error(publisher)}",
+        f"  expected error: {ready.forms[index].expected_error(publisher)}",
         *([] if limit is None else [f"  {limit.words()}"]),
         *(
             []

@@ -250,8 +250,8 @@ def _utility(ready: Prepared) -> Iterator[_Found]:
     plan = ready.plan
     said = "; ".join(f"{each.name}: {how}" for each, how in zip(plan.query, ready.mechanisms, strict=True))
     yield "The mechanism of each number is named", Verdict.YES, said
-    errors = zip(plan.query, ready.publishers, strict=True)
-    expected = "; ".join(f"{each.name}: {each.expected_error(publisher)}" for each, publisher in errors)
+    errors = zip(plan.query, ready.forms, ready.publishers, strict=True)
+    expected = "; ".join(f"{each.name}: {form.expected_error(publisher)}" for each, form, publisher in errors)
     yield "Expected errors are stated before data are read", Verdict.YES, expected
     joint = "all at once" if plan.joint else "each"
     yield "Numbers have intervals", Verdict.YES, f"at {plan.level:.0%}, {joint}, for the noise alone"

@@ -143,7 +143,7 @@ def _outlook(
         query=question.name,
         kind=question.kind,
         share=part_of(ready.plan, ready.allocation, ready.allocation.questions[index]),
-        error=question.expected_error(publisher),
+        error=ready.forms[index].expected_error(publisher),
         half_width=_half_width(ready, index),
         margin=question.margin,
         at_half_epsilon=_half_width(halved, index),
@@ -159,8 +159,7 @@ def _outlook(
 def _half_width(ready: Prepared | None, index: int) -> float | None:
     if ready is None:
         return None
-    question = ready.plan.query[index]
-    return question.half_width(ready.publishers[index], ready.plan.unit_of(question))
+    return ready.forms[index].half_width(ready.publishers[index])
 
 
 def _factor(ready: Prepared, other: Prepared | None, index: int) -> float | None:

@@ -13,8 +13,8 @@ from rangebound.optimum.limit_proof import LimitedError, Over
 from rangebound.optimum.lower_limit import proved
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.table_publisher import TablePublisher
-from rangebound.release.plan.kinds.kind import Kind, OneCoordinate
-from rangebound.release.plan.kinds.whole_kind import WholeKind
+from rangebound.release.plan.kinds.facts import OneCoordinate
+from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.prepare import Prepared
 from rangebound.values.numeric import rounded_down, rounded_up
 from rangebound.values.query import Query
@@ -123,7 +123,7 @@ def _no_limit(ready: Prepared, index: int) -> str:
 
 def _is_moved(question: Kind) -> bool:
     """Whether a step or a gap moves numbers farther than their noise."""
-    whole = isinstance(question, WholeKind) and question.is_whole
+    whole = question.is_whole
     return question.step not in (None, 1.0 if whole else None) or len(question.allowed.spans) > 1
 
 

@@ -9,17 +9,17 @@ import numpy as np
 from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.draw import Cell
+from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.clipping_report import WIDE
-from rangebound.release.plan.kinds.kind import Agreement
-from rangebound.release.plan.kinds.workload_kind import WorkloadKind
+from rangebound.release.plan.kinds.facts import Agreement
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.words import span
 from rangebound.release.prepare import allocations, prepared, stated_epsilon
 
 
 def biases(plan: Plan, cells: Sequence[Cell], tables: Mapping[int, Table] | None = None) -> list[float | None]:
-    """A bound on the bias of every number, over the true answers in its interval; see `Kind.bias`.
+    """A bound on the bias of every number, over the true answers in its interval; see `Form.bias`.
 
     `tables` are those that the numbers of some questions were drawn from.
 
@@ -35,26 +35,29 @@ def biases(plan: Plan, cells: Sequence[Cell], tables: Mapping[int, Table] | None
         if plan.consistent and question.agreement != Agreement():
             continue
         lower, upper = (np.array([getattr(cells[at], end) for at in places]) for end in ("lower", "upper"))
-        bounds = question.bias(publishers[index], plan.unit_of(question), lower, upper)
+        bounds = form_of(question, plan.unit_of(question)).bias(publishers[index], lower, upper)
         for at, bound in zip(places, [] if bounds is None else bounds.tolist(), strict=False):
             found[at] = bound
     return found
 
 
 def unbiased_numbers(plan: Plan, cells: Sequence[Cell]) -> list[float | None]:
-    """The unbiased number of every cell, where its question asks for it; see `Kind.unclamped_number`.
+    """The unbiased number of every cell, where its question asks for it; see `Form.unclamped_numbers`.
 
     Guarantee: made of the plan and the published numbers alone, so it costs nothing.
     Edge cases: None for numbers that one strategy makes together, in a table whose budget this version of the library
     would split otherwise.
     """
-    found = [plan.query[each.question].unclamped_number(each.draws) for each in cells]
+    found: list[float | None] = [None] * len(cells)
     own = _by_question(cells)
-    asked = {at: each for at, each in enumerate(plan.query) if isinstance(each, WorkloadKind) and each.unbiased}
-    publishers = _publishers(plan, cells, own) if asked else ()
-    for index, question in asked.items() if publishers else ():
-        numbers = question.unclamped_numbers(publishers[index], [cells[at].draws for at in own[index]])
-        for at, number in zip(own[index], numbers or [], strict=True):
+    together = any(each.together and each.unclamped for each in plan.query)
+    publishers = _publishers(plan, cells, own) if together else ()
+    for index, places in own.items():
+        form = form_of(plan.query[index], plan.unit_of(plan.query[index]))
+        publisher = publishers[index] if publishers else None
+        for at, number in zip(
+            places, form.unclamped_numbers(publisher, [cells[at].draws for at in places]), strict=True
+        ):
             found[at] = number
     return found
 

@@ -7,7 +7,7 @@ noise, so every form of the table says that in words, and all of them take the w
 from __future__ import annotations
 
 from rangebound.errors import plain
-from rangebound.release.plan.kinds.kind import owner_scope
+from rangebound.release.plan.kinds.facts import owner_scope
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.words import span
 

@@ -18,7 +18,7 @@ from rangebound.release.plan.faults import in_query
 from rangebound.release.plan.fields import HUGE, canonical, number
 from rangebound.release.plan.key_rule import KeyRule
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.kinds.rank_kind import RankKind
+from rangebound.release.plan.kinds.ranks import RankKind
 from rangebound.release.plan.measure import Values
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.text_format import PLAIN, TextFormat

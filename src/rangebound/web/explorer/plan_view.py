@@ -61,7 +61,7 @@ def plan_view(
     widths = {
         each.name: (
             ready.allocation.questions[at],
-            each.half_width(ready.publishers[at], plan.unit_of(each)),
+            ready.forms[at].half_width(ready.publishers[at]),
         )
         for at, each in enumerate(plan.query)
     }
