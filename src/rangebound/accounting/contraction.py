@@ -19,13 +19,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.laws.boundings import TRUNCATE
 from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval
-
-Floats = npt.NDArray[np.float64]
 
 _LOCATIONS = 4001
 _WIDEST, _FARTHEST = 12.0, 8.0  # scales: the support, and the distance of a location from it

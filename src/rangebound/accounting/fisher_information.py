@@ -11,15 +11,13 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.accounting.event import ComposedEvent, Event, MechanismEvent, repetitions
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import ball, down, precision, up
-
-Floats = npt.NDArray[np.float64]
 
 _BITS = 128
 

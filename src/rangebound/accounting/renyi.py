@@ -27,7 +27,6 @@ from dataclasses import replace
 from functools import lru_cache, singledispatch
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.accounting.event import (
     AllocatedEvent,
@@ -47,9 +46,9 @@ from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.mechanisms.staircase import Staircase
 from rangebound.privacy.worst import worst_renyi
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import Ball, ball, precision, up
 
-Floats = npt.NDArray[np.float64]
 Worth = Callable[[float, float], float]  # of an order and a divergence
 
 _BITS = 192

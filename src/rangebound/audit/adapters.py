@@ -9,13 +9,11 @@ from collections.abc import Callable
 from typing import Protocol, SupportsFloat
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.audit.attack import Draw
 from rangebound.errors import ArgumentTypeError
 from rangebound.values import arguments
-
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 
 class FrozenDistribution(Protocol):

@@ -28,8 +28,8 @@ from rangebound.privacy.claim import Claim
 from rangebound.privacy.counterexample import finite_pair
 from rangebound.privacy.worst import worst_under
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 
-Floats = npt.NDArray[np.float64]
 Draw = Callable[[float, int], npt.ArrayLike]
 Progress = Callable[[int, int], None]
 

@@ -6,13 +6,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
 from rangebound.values import arguments
-
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
+from rangebound.values.array_types import Floats, Integers
 
 _DOWN = 1.0 - 1e-9  # far more than the errors of the inverse beta function
 
@@ -71,7 +68,7 @@ def lower_bound(hits: tuple[int, int], count: int, *, delta: float = 0.0, confid
     return max(float(scores(p, q, count, delta, level)[0]) * _DOWN, 0.0)
 
 
-def scores(p_hits: Counts, q_hits: Counts, count: int, delta: float, confidence: float) -> Floats:
+def scores(p_hits: Integers, q_hits: Integers, count: int, delta: float, confidence: float) -> Floats:
     """The same over arrays of events, not clamped at zero; -inf where nothing is proved."""
     from scipy.special import betainccinv, betaincinv
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.audit.bound import scores
 from rangebound.audit.features import Feature
-
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
+from rangebound.values.array_types import Floats, Integers
 
 _LEVELS = 80  # thresholds on each side of the median
 _FEWEST = 10  # outputs beyond the outermost threshold
@@ -61,7 +58,7 @@ def best(feature: Feature, first: Floats, second: Floats, delta: float, confiden
     return found
 
 
-def _candidates(p: Floats, q: Floats) -> list[tuple[str, Floats, Counts, Counts]]:
+def _candidates(p: Floats, q: Floats) -> list[tuple[str, Floats, Integers, Integers]]:
     """Relations, levels, and how many outputs of each sample they contain."""
     pooled = np.sort(np.concatenate([p, q]))
     places = np.unique(np.geomspace(_FEWEST, len(pooled) / 2, _LEVELS).astype(np.int64))

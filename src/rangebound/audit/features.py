@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 _ZERO = -2000.0  # how fine zero is: coarser than every other double
 _LAST = 8  # patterns of the last three bits

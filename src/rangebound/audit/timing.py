@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from rangebound.audit.attack import check_draws, check_pair
 from rangebound.values import arguments
-
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 _WARM = 200
 

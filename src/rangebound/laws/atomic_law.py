@@ -10,8 +10,7 @@ import numpy.typing as npt
 from rangebound.errors import ArgumentError
 from rangebound.laws.shape import Shape
 from rangebound.values import arguments
-
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 
 class AtomicLaw(ABC):

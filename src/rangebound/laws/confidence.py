@@ -11,9 +11,9 @@ import numpy.typing as npt
 from rangebound.laws.distribution import Law
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 
-Floats = npt.NDArray[np.float64]
 Test = Callable[[Floats], npt.NDArray[np.bool_]]
 
 _SLACK = 1e-9  # relative, far above the error of a law's probabilities

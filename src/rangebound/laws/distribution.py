@@ -14,9 +14,8 @@ from rangebound.laws.family import Noise
 from rangebound.laws.moments import moments
 from rangebound.laws.shape import Shape
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.numeric import log_sum
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

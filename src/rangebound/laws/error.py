@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
 from rangebound.laws.family import Noise
 from rangebound.laws.moments import moments
 from rangebound.laws.shape import Shape
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
-
-Floats = npt.NDArray[np.float64]
 
 _SCAN = 257
 _RIPPLES = 1000  # more ends than this are not scanned one by one

@@ -9,9 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.laws.atomic_law import AtomicLaw, interval_ends, probabilities
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from rangebound.values.array_types import Floats, Integers
 
 _CHUNK = 1 << 18  # weights at a time
 

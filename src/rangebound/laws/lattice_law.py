@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.laws.atomic_law import AtomicLaw, interval_ends, probabilities
-
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 
 @dataclass(frozen=True, eq=False)

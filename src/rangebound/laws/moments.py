@@ -11,14 +11,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import PRECISIONS, Ball, ball, precision
 from rangebound.values.numeric import log_sum
-
-Floats = npt.NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _PANELS = np.array([0.0, 0.5, 1.0, 2.0, 4.0, 7.0, 11.0, 16.0, 23.0, 32.0, 45.0])

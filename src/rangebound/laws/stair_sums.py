@@ -17,9 +17,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import Ball
-
-Floats = npt.NDArray[np.float64]
 
 _GONE = 800.0  # e^-800 is zero in doubles: tails beyond so many levels add nothing
 _SERIES = 0.01  # below it a sum of j rho^j is taken as a series, above it the closed form loses less than 1e-11

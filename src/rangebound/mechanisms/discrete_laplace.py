@@ -26,6 +26,7 @@ from rangebound.privacy.risk import MechanismRisk, PairProfile, mirrored
 from rangebound.sampling.entropy import secure_bits
 from rangebound.sampling.geometric_magnitude import magnitude
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import ZERO, Ball, down, refine, up
 from rangebound.values.numeric import rounded_up
 from rangebound.values.query import Query
@@ -39,7 +40,6 @@ _MOST_POINTS = 1 << 22
 _CUTS = 2  # on either side of the best one that are looked at too
 _ANSWERS = 100_000  # more true answers than this are not looked at one by one
 Bits = Callable[[int], int]
-Floats = npt.NDArray[np.float64]
 
 _LINE = Interval(-math.inf, math.inf)
 

@@ -19,10 +19,9 @@ import numpy.typing as npt
 
 from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.query import Query
 from rangebound.values.support import Grid
-
-Floats = npt.NDArray[np.float64]
 
 _FEWEST = 20  # published numbers that a prior is fitted to
 _FINE = 4.0  # candidates to a standard deviation of the noise

@@ -29,15 +29,11 @@ from rangebound.privacy.risk import MechanismRisk, PairProfile
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.worst import WIDTH, Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats, Many, One
 from rangebound.values.ball import ball, up
 from rangebound.values.query import Query
 from rangebound.values.serial import support_from_dict, support_to_dict
 from rangebound.values.support import Grid, Interval, Support, Union, published_numbers
-
-Floats = npt.NDArray[np.float64]
-One = float | np.floating | np.integer
-Many = npt.NDArray[np.generic] | Sequence[float] | Sequence[Sequence[float]]
-"""One number, which is answered with a float, and many, which are answered with an array of their shape."""
 
 
 @arguments.guided

@@ -28,15 +28,12 @@ from rangebound.privacy.claim import Claim
 from rangebound.privacy.risk import MechanismRisk
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats, Integers, Many, One
 from rangebound.values.progress_line import Tell, progress_line
 from rangebound.values.query import Query
 from rangebound.values.support import Grid, Interval
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Base: TypeAlias = Mechanism | DiscreteLaplace | Staircase | Table
-One = float | np.floating | np.integer
-Many = npt.NDArray[np.generic] | Sequence[float] | Sequence[Sequence[float]]
 
 _READERS: dict[str, Callable[[Mapping[str, object]], Base]] = {
     "noise": Mechanism.from_dict,

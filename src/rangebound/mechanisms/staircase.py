@@ -27,6 +27,7 @@ from rangebound.privacy.risk import MechanismRisk, PairProfile, mirrored
 from rangebound.sampling.entropy import secure_bits
 from rangebound.sampling.geometric_magnitude import magnitude
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats, Many, One
 from rangebound.values.ball import ZERO, Ball, ball, refine, up
 from rangebound.values.numeric import rounded_down, rounded_up
 from rangebound.values.query import Query
@@ -34,9 +35,6 @@ from rangebound.values.serial import support_from_dict, support_to_dict
 from rangebound.values.support import Grid, Interval, is_line, nearest
 
 Bits = Callable[[int], int]
-Floats = npt.NDArray[np.float64]
-One = float | np.floating | np.integer
-Many = npt.NDArray[np.generic] | Sequence[float] | Sequence[Sequence[float]]
 
 _LARGEST = 1e150  # so that every draw is a double
 _MOST_STEPS = 1 << 16  # to a sensitivity: sums over one period are arrays of this length

@@ -7,7 +7,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.mechanisms.finite import Table
@@ -30,12 +29,10 @@ from rangebound.optimum.table_setting import (
 )
 from rangebound.privacy.claim import Claim
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.progress_line import Tell, progress_line
 from rangebound.values.query import Query
 from rangebound.values.support import Grid, Interval, Support, Union
-
-Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
 
 _SMALL = 61  # inputs up to which a table is as good as its program, even in wide ranges
 _GAP = 2e-3  # between a free table that is not very large and the best one on its inputs

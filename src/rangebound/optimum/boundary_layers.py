@@ -19,13 +19,10 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import Unsatisfiable
 from rangebound.optimum.sparse_rows import SparseRows
-
-Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
+from rangebound.values.array_types import Floats, Integers
 
 _DEEP = 1.0  # in scales of the noise: the depth of a layer beyond the rows that the middle leaves out
 _LEAST = 1e-30  # of a probability that is compared: far below the unit of whole-number weights
@@ -198,7 +195,7 @@ class _Layer:
             self.below.add(np.zeros_like(column), column, unit * np.concatenate((value_one, -factor * value_two)))
             self.most.append(np.array([unit * (factor * known_two - known_one)]))
 
-    def _entry(self, t: int, y: int) -> tuple[Whole, Floats, float]:
+    def _entry(self, t: int, y: int) -> tuple[Integers, Floats, float]:
         """An entry as variables with their factors, and a number."""
         if t >= self.rows:
             return np.empty(0, dtype=np.int64), np.empty(0), float(self.fixed[t - self.rows, y])

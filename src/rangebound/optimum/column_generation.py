@@ -16,16 +16,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.optimum.design_problem import DesignProblem
 from rangebound.optimum.interior_point import Solved, minimise
 from rangebound.optimum.master_problem import MasterProblem
 from rangebound.optimum.stair_pricing import price
 from rangebound.optimum.staircase_columns import Columns, first_columns, refined
+from rangebound.values.array_types import Floats, Integers
 
-Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
 Dual = tuple[Floats, Floats]  # a prior over answers, and prices of inputs
 
 _MANY = 200  # inputs from which on most of the first columns are left out
@@ -294,7 +292,7 @@ def _limit(problem: DesignProblem, prior: Floats, prices: Floats, half: bool) ->
     return _Bound(limit=float(prices.sum() - worst * len(prices)), prior=prior, prices=prices - worst, columns=merged)
 
 
-def _every_second(count: int, interleaved: bool = False) -> Whole:
+def _every_second(count: int, interleaved: bool = False) -> Integers:
     """Every second one of so many (of each of two lattices in turn), both ends among them, the same from both sides."""
     if interleaved:
         place = np.arange(count)

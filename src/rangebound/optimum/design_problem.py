@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
+from rangebound.values.array_types import Floats, Integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +17,7 @@ class DesignProblem:
     Inputs that are `interleaved` belong to two lattices in turn, one from each end.
     """
 
-    first_neighbour: Whole
+    first_neighbour: Integers
     epsilon: float
     losses: Floats
     prior: Floats | None = None
@@ -46,7 +44,7 @@ class DesignProblem:
         """Whether each input is a neighbour of the one before it."""
         return bool((self.first_neighbour[1:] < np.arange(1, self.inputs)).all())
 
-    def coarse(self, inputs: Whole, outputs: Whole) -> DesignProblem:
+    def coarse(self, inputs: Integers, outputs: Integers) -> DesignProblem:
         """The problem on some inputs and outputs alone."""
         first = np.searchsorted(inputs, self.first_neighbour[inputs])
         losses, prior = self.losses[:, inputs][:, :, outputs], self.prior
@@ -55,6 +53,6 @@ class DesignProblem:
         return replace(self, first_neighbour=first, losses=losses, prior=prior)
 
 
-def last_neighbour(first: Whole) -> Whole:
+def last_neighbour(first: Integers) -> Integers:
     """The last neighbour of every input, from the first ones."""
     return np.searchsorted(first, np.arange(len(first)), side="right") - 1

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import CertificateInvalid, Unsatisfiable
 from rangebound.optimum.column_generation import open_gap, solve
@@ -27,12 +26,11 @@ from rangebound.optimum.input_lattice import (
 from rangebound.optimum.limit_proof import Limit, LimitedError, Over
 from rangebound.optimum.staircase_columns import Columns
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_down
 from rangebound.values.progress_line import Tell, progress_line
 from rangebound.values.query import Query
 from rangebound.values.support import Grid
-
-Floats = npt.NDArray[np.float64]
 
 _INPUTS, _FEW = 321, 161  # at most, and up to the epsilon from which on a lattice has to be finer
 _GAP = 2e-4  # of the value, between the limit and the best table on the same inputs

@@ -8,13 +8,10 @@ place of one for each answer: a smaller program, whose dual is smooth and moves 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.optimum.design_problem import DesignProblem
 from rangebound.optimum.staircase_columns import Columns
-
-Floats = npt.NDArray[np.float64]
-Chosen = npt.NDArray[np.bool_]
+from rangebound.values.array_types import Bools, Floats
 
 _FEWEST = 600  # columns that are kept: with fewer the dual of a small problem is too free
 
@@ -94,19 +91,19 @@ class MasterProblem:
         risks = np.einsum("ty,qty->qt", self.table(primal), self.problem.losses)
         return float(risks.max() if self.problem.prior is None else (risks * self.problem.prior).sum())
 
-    def used(self, primal: Floats) -> Chosen:
+    def used(self, primal: Floats) -> Bools:
         """Columns with weight."""
         weights = primal[: len(self.columns)] * self.heights.sum(axis=1)
         most = min(len(weights), len(self.program[1])) - 1
-        used: Chosen = weights >= np.sort(weights)[::-1][most]
+        used: Bools = weights >= np.sort(weights)[::-1][most]
         return used
 
-    def useful(self, primal: Floats, dual: Floats, times: int) -> Chosen:
+    def useful(self, primal: Floats, dual: Floats, times: int) -> Bools:
         """Columns worth keeping: with weight, or with a reduced cost that is not far from zero, so often `unknowns`."""
         matrix, _, cost = self.program
         number = len(self.columns)
         reduced = (cost - matrix.T @ dual)[:number] / self.heights.sum(axis=1)
-        kept: Chosen = reduced <= np.sort(reduced)[min(number - 1, max(times * self.unknowns, _FEWEST))]
+        kept: Bools = reduced <= np.sort(reduced)[min(number - 1, max(times * self.unknowns, _FEWEST))]
         kept |= self.used(primal)
         return kept
 

@@ -10,14 +10,11 @@ fall away, and are private, where those in the band are, so that the program has
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import Unsatisfiable
 from rangebound.optimum.smooth_table import made_smooth, toward_the_truth
 from rangebound.optimum.sparse_rows import SparseRows
-
-Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
+from rangebound.values.array_types import Floats, Integers
 
 _ROUNDS = 3000  # of the solver: where it needs more, at a large epsilon, it needs minutes
 
@@ -25,7 +22,7 @@ _ROUNDS = 3000  # of the solver: where it needs more, at a large epsilon, it nee
 def peaked(
     losses: Floats,
     prior: Floats | None,
-    last: Whole,
+    last: Integers,
     epsilon: float,
     inputs: Floats,
     outputs: Floats,
@@ -78,7 +75,7 @@ def peaked(
 class _Entries:
     """Entries as unknowns of the program: each is a factor times the entry of the band that it falls from."""
 
-    def __init__(self, last: Whole, epsilon: float, inputs: Floats, outputs: Floats, half: bool, band: int) -> None:
+    def __init__(self, last: Integers, epsilon: float, inputs: Floats, outputs: Floats, half: bool, band: int) -> None:
         count, width = len(inputs), len(outputs)
         self.rows = (count + 1) // 2 if half else count
         self.first, self.last, self.rise = np.searchsorted(last, np.arange(count)), last, float(np.exp(epsilon))
@@ -100,7 +97,7 @@ class _Entries:
         known, number = np.unique(source * width + output, return_inverse=True)
         self.size, self.number = len(known), number.reshape(count, width)
 
-    def along_rows(self, way: Whole) -> tuple[Whole, Whole, Floats]:
+    def along_rows(self, way: Integers) -> tuple[Integers, Integers, Floats]:
         """Pairs of unknowns: in a row, one is at most so many times the other."""
         at, left = np.nonzero(way[: self.rows])
         chosen = self.inside[at, left] | self.inside[at, left + 1]
@@ -108,7 +105,7 @@ class _Entries:
         up = way[at, left] > 0
         return self._pairs((at, np.where(up, left, left + 1)), (at, np.where(up, left + 1, left)), 1.0)
 
-    def along_columns(self) -> tuple[Whole, Whole, Floats]:
+    def along_columns(self) -> tuple[Integers, Integers, Floats]:
         """Pairs of unknowns: in a column, one is at most so many times the other."""
         at, output = np.nonzero(self.inside | np.roll(self.inside, 1, axis=0) | np.roll(self.inside, -1, axis=0))
         away = (at < self.peak[output]) | (at > self.end[output])
@@ -122,7 +119,9 @@ class _Entries:
         one, two, ratio = (np.concatenate(each) for each in zip(next_one, neighbour, strict=True))
         return one, two, ratio
 
-    def _pairs(self, one: tuple[Whole, Whole], two: tuple[Whole, Whole], most: float) -> tuple[Whole, Whole, Floats]:
+    def _pairs(
+        self, one: tuple[Integers, Integers], two: tuple[Integers, Integers], most: float
+    ) -> tuple[Integers, Integers, Floats]:
         """Entries of which one is at most so many times the other, as unknowns, each pair once."""
         ratio = most * self.factor[two] / self.factor[one]
         numbers = np.column_stack((self.number[one], self.number[two]))

@@ -7,17 +7,14 @@ symmetric design is solved by its first half.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import Unsatisfiable
 from rangebound.optimum.sparse_rows import SparseRows
-
-Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
+from rangebound.values.array_types import Floats, Integers
 
 
 def smooth(
-    losses: Floats, prior: Floats | None, last: Whole, epsilon: float, inputs: Floats, outputs: Floats, half: bool
+    losses: Floats, prior: Floats | None, last: Integers, epsilon: float, inputs: Floats, outputs: Floats, half: bool
 ) -> Floats:
     """Probabilities (inputs x outputs) with the least error among those that are private and smooth.
 
@@ -76,13 +73,13 @@ def smooth(
     return made_smooth(table, inputs, outputs)
 
 
-def toward_the_truth(inputs: Floats, outputs: Floats) -> Whole:
+def toward_the_truth(inputs: Floats, outputs: Floats) -> Integers:
     """For every input and pair of successive outputs: 1 left of the truth, -1 right of it, 0 around it."""
     here = inputs[:, None]
     return (outputs[1:] <= here).astype(np.int64) - (outputs[:-1] >= here).astype(np.int64)
 
 
-def _pairs(last: Whole) -> tuple[Whole, Whole]:
+def _pairs(last: Integers) -> tuple[Integers, Integers]:
     """All ordered pairs of neighbouring inputs."""
     pairs = [(i, j) for i, end in enumerate(last.tolist()) for j in range(i + 1, end + 1)]
     both = np.array([*pairs, *((j, i) for i, j in pairs)])
@@ -102,7 +99,7 @@ def made_smooth(table: Floats, inputs: Floats, outputs: Floats) -> Floats:
     return rows
 
 
-def smooth_weights(weights: Whole, inputs: Floats, outputs: Floats) -> Whole:
+def smooth_weights(weights: Integers, inputs: Floats, outputs: Floats) -> Integers:
     """Whole-number weights, made to fall away from the truth where rounding did not: what is taken goes to the mode."""
     made = weights.copy()
     for row, here in zip(made, inputs, strict=True):
@@ -116,7 +113,7 @@ def smooth_weights(weights: Whole, inputs: Floats, outputs: Floats) -> Whole:
     return made
 
 
-def is_smooth(weights: Whole, inputs: Floats, outputs: Floats) -> bool:
+def is_smooth(weights: Integers, inputs: Floats, outputs: Floats) -> bool:
     """Whether every row falls away from its input on both sides.
 
     >>> is_smooth(np.array([[3, 1], [1, 3]]), np.array([0.0, 1.0]), np.array([0.0, 1.0]))

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
+
+from rangebound.values.array_types import Floats, Integers
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
 
 
 class SparseRows:
@@ -19,14 +17,14 @@ class SparseRows:
 
     def __init__(self) -> None:
         self.count = 0
-        self._parts: list[tuple[Whole, Whole, Floats]] = []
+        self._parts: list[tuple[Integers, Integers, Floats]] = []
 
-    def add(self, row: Whole, column: Whole, value: Floats) -> None:
+    def add(self, row: Integers, column: Integers, value: Floats) -> None:
         """A block of entries; its rows are counted from 0."""
         self._parts.append((row + self.count, column, value))
         self.count += int(row.max()) + 1
 
-    def differences(self, one: Whole, two: Whole, factor: float | Floats) -> None:
+    def differences(self, one: Integers, two: Integers, factor: float | Floats) -> None:
         """A row of x[one] - factor x[two] for each pair of numbers."""
         row = np.arange(len(one))
         value = np.concatenate((np.ones(len(one)), np.broadcast_to(-np.asarray(factor), len(one))))

@@ -14,10 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
+from rangebound.values.array_types import Floats, Integers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +26,10 @@ class Priced:
     """
 
     least: Floats
-    levels: Whole
+    levels: Integers
 
 
-def price(costs: Floats, first_neighbour: Whole, epsilon: float) -> Priced:
+def price(costs: Floats, first_neighbour: Integers, epsilon: float) -> Priced:
     """The cheapest staircase of every column of `costs` (inputs x outputs), by one sweep over the inputs.
 
     With G the prefix sums of a column, up(s) (down(s)) is the least cost of what lies left of a jump at s, in units of
@@ -70,7 +68,7 @@ def price(costs: Floats, first_neighbour: Whole, epsilon: float) -> Priced:
     return Priced(least=least, levels=_levels(best, where, first_neighbour))
 
 
-def _levels(best: Floats, where: Whole, first_neighbour: Whole) -> Whole:
+def _levels(best: Floats, where: Integers, first_neighbour: Integers) -> Integers:
     """The levels of every column's staircase, by its jumps from the last one back to the first."""
     count, _, width = best.shape
     jumps = np.zeros((count, width), dtype=np.int64)
@@ -88,6 +86,6 @@ def _levels(best: Floats, where: Whole, first_neighbour: Whole) -> Whole:
         first, last = first_neighbour[place], place - 1
         same, at_same = best[first, way, active], where[first, way, active]
         other, at_other = best[last, 1 - way, active], where[last, 1 - way, active]
-    levels: Whole = np.cumsum(jumps, axis=0)
+    levels: Integers = np.cumsum(jumps, axis=0)
     levels -= levels[-1].copy()
     return levels

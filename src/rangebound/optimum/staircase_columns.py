@@ -8,17 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.optimum.design_problem import DesignProblem, last_neighbour
-
-Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
+from rangebound.values.array_types import Floats, Integers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
     """Staircases (one a row, by their levels) and the output of each."""
 
-    levels: Whole
-    outputs: Whole
+    levels: Integers
+    outputs: Integers
 
     def __len__(self) -> int:
         return len(self.outputs)
@@ -36,7 +34,7 @@ class Columns:
         once = {row.tobytes(): i for i, row in enumerate(keys)}
         return Columns(levels=levels, outputs=outputs).taken(np.fromiter(once.values(), dtype=np.int64))
 
-    def allowed(self, first_neighbour: Whole) -> npt.NDArray[np.bool_]:
+    def allowed(self, first_neighbour: Integers) -> npt.NDArray[np.bool_]:
         """Which of them differ by one level at most between neighbours: jumps that were moved may be too near."""
         fine, place = np.ones(len(self), dtype=np.bool_), np.arange(len(first_neighbour))
         for apart in range(1, int((place - first_neighbour).max()) + 1):
@@ -44,11 +42,11 @@ class Columns:
             fine &= (np.abs(self.levels[:, here] - self.levels[:, here - apart]) <= 1).all(axis=1)
         return fine
 
-    def taken(self, chosen: npt.NDArray[np.bool_] | Whole | slice) -> Columns:
+    def taken(self, chosen: npt.NDArray[np.bool_] | Integers | slice) -> Columns:
         """Some of them."""
         return Columns(levels=self.levels[chosen], outputs=self.outputs[chosen])
 
-    def published_at(self, places: Whole) -> Columns:
+    def published_at(self, places: Integers) -> Columns:
         """The same staircases where outputs have other numbers: the place of each."""
         return Columns(levels=self.levels, outputs=places[self.outputs])
 
@@ -77,7 +75,7 @@ def first_columns(problem: DesignProblem) -> Columns:
     return every.with_others(every)
 
 
-def refined(columns: Columns, problem: DesignProblem, inputs: Whole, outputs: Whole) -> Columns:
+def refined(columns: Columns, problem: DesignProblem, inputs: Integers, outputs: Integers) -> Columns:
     """Columns of a coarse problem on all inputs: each jump somewhere between the two inputs where it was."""
     last = last_neighbour(problem.first_neighbour).tolist()
     first = problem.first_neighbour.tolist()
@@ -110,7 +108,7 @@ def refined(columns: Columns, problem: DesignProblem, inputs: Whole, outputs: Wh
     return every.taken(every.allowed(problem.first_neighbour)).with_others(every.taken(slice(0)))
 
 
-def _falling(place: int, last: Whole) -> Whole:
+def _falling(place: int, last: Integers) -> Integers:
     """Level 0 up to `place`, then down by one as often as neighbours allow."""
     levels = np.zeros(len(last), dtype=np.int64)
     jump = place + 1
@@ -120,7 +118,7 @@ def _falling(place: int, last: Whole) -> Whole:
     return levels
 
 
-def _stairs(place: int, plateau: int, first: Whole, last: Whole) -> Whole:
+def _stairs(place: int, plateau: int, first: Integers, last: Integers) -> Integers:
     """Level 0 at most `plateau` inputs from `place`, falling on both sides."""
     count = len(last)
     right = _falling(min(place + plateau, count - 1), last)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
 from rangebound.mechanisms.finite import Table, cells, reach
@@ -18,11 +17,9 @@ from rangebound.optimum.design_problem import DesignProblem
 from rangebound.optimum.input_lattice import STEPPED, check_lattice, stepped_parts, table_inputs
 from rangebound.optimum.limit_proof import LimitedError, Over
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats, Integers
 from rangebound.values.query import Query
 from rangebound.values.support import Grid, Support
-
-Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
 
 
 class TableShape(enum.Enum):
@@ -62,8 +59,8 @@ class TableSetting:
     epsilon: float
     inputs: list[float]
     outputs: list[float]
-    first: Whole
-    last: Whole
+    first: Integers
+    last: Integers
     losses: Floats
     prior: Floats | None
     steps: int
@@ -75,7 +72,7 @@ class TableSetting:
         starts = np.flatnonzero(self.first == np.arange(len(self.inputs)))
         return [slice(*map(int, pair)) for pair in itertools.pairwise([*starts, len(self.inputs)])]
 
-    def part(self, block: slice) -> tuple[Whole, TableSetting]:
+    def part(self, block: slice) -> tuple[Integers, TableSetting]:
         """The design of one block alone, and the outputs that it uses: those that suit one of its inputs, and between.
 
         Any other is farther away from all of its answers.

@@ -8,7 +8,6 @@ from functools import singledispatch
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.laws.distribution import Law
@@ -17,11 +16,11 @@ from rangebound.laws.lattice_law import LatticeLaw
 from rangebound.mechanisms.mechanism import describe_noise
 from rangebound.plot import style
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Floats = npt.NDArray[np.float64]
 
 _TAIL = 1e-3  # what is left out on each side of an unbounded or very wide support
 _PLACES = 600  # on a span

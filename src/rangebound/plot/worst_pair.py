@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.accounting.event import A_MECHANISM, PRIVATE, Private, before_remap
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
@@ -22,12 +21,12 @@ from rangebound.plot.guarantee import sweep
 from rangebound.privacy.pairs.divergences import hockey_stick, renyi
 from rangebound.privacy.worst import worst_delta, worst_loss
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Floats = npt.NDArray[np.float64]
 
 _FEW = 60  # so few positions are marked one by one
 

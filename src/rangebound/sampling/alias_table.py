@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from rangebound.sampling.entropy import SECURE, Words, WordSource
 from rangebound.sampling.sampler import CHUNK
+from rangebound.values.array_types import Floats, Integers
 from rangebound.values.kernels import warn_of_slow_path
 from rangebound.values.query import Query
 
@@ -24,8 +25,6 @@ try:
 except ImportError:  # installed without a compiler
     _kernel = None  # type: ignore[assignment]
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 _BITS = 62
 _API = 2

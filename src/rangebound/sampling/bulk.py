@@ -14,10 +14,9 @@ import numpy.typing as npt
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.sampling.entropy import SECURE, Words, WordSource
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.progress_line import is_shown
 from rangebound.values.query import Query
-
-Floats = npt.NDArray[np.float64]
 
 _LONG = 1000  # chunks: some seconds of work
 

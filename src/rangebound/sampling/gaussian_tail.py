@@ -15,13 +15,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.sampling.draw_plan import NEAR, RARE, DrawPlan
 from rangebound.sampling.entropy import Words
 from rangebound.sampling.inversion import Drawn, inverted, uniform
-
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 _STEPS = 5
 _LEFT_OVER = 2.0**-46

@@ -7,16 +7,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
 from rangebound.sampling.draw_plan import MARGIN, ROUNDING, DrawPlan, largest
 from rangebound.sampling.entropy import Words
 from rangebound.sampling.inversion import inverted, uniform
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from rangebound.values.array_types import Bools, Floats
 
 _REACH = 9.5  # standard deviations beyond which lies less than 2^-68 of a Gaussian
 _SLACK = 2.0**-40

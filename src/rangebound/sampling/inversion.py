@@ -17,13 +17,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.sampling.draw_plan import RARE, DrawFamily, DrawPlan
 from rangebound.sampling.entropy import Words
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from rangebound.values.array_types import Bools, Floats
 
 
 class Drawn(NamedTuple):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
 from rangebound.laws.family import Curve, Noise
@@ -18,6 +17,7 @@ from rangebound.sampling.draw_plan import NEAR, DrawFamily, DrawPlan, farthest, 
 from rangebound.sampling.entropy import SECURE, Words, WordSource
 from rangebound.sampling.fallback import Fallback
 from rangebound.sampling.lattice import Lattice, default_lattice, lattice_of
+from rangebound.values.array_types import Bools, Floats
 from rangebound.values.kernels import warn_of_slow_path
 from rangebound.values.numeric import rounded_up
 from rangebound.values.query import Query
@@ -27,8 +27,6 @@ try:
 except ImportError:  # installed without a compiler
     _kernel = None  # type: ignore[assignment]
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 Estimate = Callable[[Words, Floats], tuple[Floats, Bools]]
 
 # Scales from the support up to which log space reaches. A curve without a number has no formula in floats whose error

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
@@ -18,10 +17,8 @@ from rangebound.sampling.draw_plan import MARGIN, RARE, ROUNDING, gaps, steps_to
 from rangebound.sampling.entropy import Words
 from rangebound.sampling.inversion import uniform
 from rangebound.sampling.lattice import Lattice
+from rangebound.values.array_types import Bools, Floats
 from rangebound.values.numeric import log_sum
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 def between_gaps(

@@ -13,6 +13,7 @@ from rangebound.audit import attack
 from rangebound.learn.torch import Elementwise, Euclidean, PrivacyEngine, Relation
 from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.step_mechanism import step_mechanism
+from rangebound.values.arguments import upwards
 from tests.learn.torch.models import NoNoise, linear, many_runs, private, simple, train
 
 Refused = rb.errors.ArgumentError
@@ -138,7 +139,7 @@ def test_the_relation_is_said_everywhere_and_an_account_protects_what_all_its_st
         train(optimizer, loader, 2)
         said = engine.statement(delta=1e-5)
         assert f"{relation.value}: {relation.meaning}; 2 steps" in said
-        assert said.startswith(f"({rb.arguments.upwards(engine.epsilon(1e-5))}, 1e-05)-differential privacy")
+        assert said.startswith(f"({upwards(engine.epsilon(1e-5))}, 1e-05)-differential privacy")
         states.append(engine.state_dict())
         assert [each["relation"] for each in states[-1]["history"]] == [relation.value]
         assert "12" not in said  # examples

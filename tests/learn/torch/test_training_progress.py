@@ -9,6 +9,7 @@ import torch
 
 import rangebound as rb
 from rangebound.learn.torch import Euclidean, InsecureTorchNoise, PrivacyEngine, training_progress
+from rangebound.values.arguments import upwards
 from tests.learn.torch.models import data, linear, private, simple
 
 OPTIONS: dict[str, Any] = {"clipping": Euclidean(clip=1.0), "noise_multiplier": 20.0, "epochs": 3, "batch_size": 12}
@@ -35,7 +36,7 @@ def lines(*, loss: bool = False, seed: int = 0, passes: int = 3, **options: Any)
 
 def test_the_line_has_the_epsilon_so_far_and_at_the_end() -> None:
     found, engine = lines()
-    spent = [rb.arguments.upwards(each, 4) for each in engine.epsilons(1e-5, [1, 2, 3])]
+    spent = [upwards(each, 4) for each in engine.epsilons(1e-5, [1, 2, 3])]
     assert found == [
         f"step {step} of 3: epsilon {spent[step - 1]}, {spent[2]} at the end, delta 1e-05" for step in (1, 2, 3)
     ]
@@ -53,7 +54,7 @@ def test_a_loaded_account_is_counted() -> None:
     engine = PrivacyEngine()
     engine.load_state_dict(before.state_dict())
     found, _ = lines(passes=1, engine=engine, epochs=2)
-    spent = [rb.arguments.upwards(each, 4) for each in engine.epsilons(1e-5, [4, 5])]
+    spent = [upwards(each, 4) for each in engine.epsilons(1e-5, [4, 5])]
     assert found == [f"step 4 of 5: epsilon {spent[0]}, {spent[1]} at the end, delta 1e-05"]
 
 

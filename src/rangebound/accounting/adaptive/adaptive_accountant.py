@@ -16,10 +16,11 @@ import numpy as np
 from rangebound.accounting.adaptive import kernel_cover, pair_rows
 from rangebound.accounting.adaptive.curve_rows import PairRows, SampledRows
 from rangebound.accounting.adaptive.kernel_cover import Kernels
-from rangebound.accounting.adaptive.recursion import TILTS, Adversary, Floats, Progress, make_step
+from rangebound.accounting.adaptive.recursion import TILTS, Adversary, Progress, make_step
 from rangebound.accounting.event import Event, MechanismEvent, Private, SampledEvent, SingleEvent, steps
 from rangebound.accounting.pld import discretization, step_profile
 from rangebound.accounting.pld.discretization import spacing
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import precision
 
 _FINE, _COARSE = 64.0, 5.0  # points of the grid to a typical loss

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
+
 Curve = Callable[[Floats], Floats]  # of levels (epsilons) that are zero or more, a row for each pair
 
 

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 _ROUND_OFF = 1e-12  # of a curve from its masses, and of a mixture of two: sums of some hundred terms in [0, 1]
 _DOMINATED = 1e-13  # of the comparison of two curves

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from functools import singledispatch
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.accounting.adaptive.curve_rows import Curve, PairRows
 from rangebound.accounting.adaptive.table_rows import rows_of_grid, rows_of_table
@@ -23,9 +22,8 @@ from rangebound.mechanisms.finite import Table
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.setting import Setting
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Grid
-
-Floats = npt.NDArray[np.float64]
 
 _RELATIVE, _ABSOLUTE = 1e-12, 1e-14  # of the arrays: far above the round-off of a few dozen operations
 _AIM = 1e-7  # of the slack, relative to the distance in scales

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from rangebound.accounting.adaptive.kernel_cover import Kernels
+from rangebound.values.array_types import Floats
 
-Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]  # steps done, steps in all
 
 _UNIT = 2.0**-53

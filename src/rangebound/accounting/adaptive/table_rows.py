@@ -10,17 +10,14 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.accounting.adaptive.curve_rows import Curve, PairRows
 from rangebound.laws.boundings import TRUNCATE
 from rangebound.mechanisms.finite import TOTAL, Table
 from rangebound.mechanisms.finite.pair_numbers import neighbours, worst_ratio
 from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.values.array_types import Floats, Indices
 from rangebound.values.support import Grid
-
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 _RELATIVE = 1e-12
 _MOST = 1 << 22  # probabilities of all pairs: more would take seconds

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
+
 Waves = npt.NDArray[np.complex128]
 
 UNIT = 2.0**-53

@@ -8,14 +8,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.accounting.pld.circular_sum import UNIT
 from rangebound.accounting.pld.discretization import DiscretePLD
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import Ball, ball, down, precision, up
 from rangebound.values.roots import boundary
-
-Floats = npt.NDArray[np.float64]
 
 _BITS = 192
 _STEEPEST = 600.0  # the largest exponent of a tilt

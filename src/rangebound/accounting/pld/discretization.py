@@ -24,9 +24,9 @@ from rangebound.accounting.pld import step_profile
 from rangebound.accounting.pld.allocation_profile import allocated
 from rangebound.accounting.pld.fixed_batch_profile import fixed_batch, opposed
 from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import Ball, ball, down, precision, up
 
-Floats = npt.NDArray[np.float64]
 Point = tuple[Ball, Ball]  # x = e^epsilon, and the profile there or a bound on it
 
 

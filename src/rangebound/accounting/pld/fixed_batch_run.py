@@ -42,7 +42,6 @@ from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.accounting.event import FixedBatchEvent, SingleEvent
 from rangebound.accounting.pld import discretization, step_profile
@@ -50,9 +49,8 @@ from rangebound.accounting.pld.cumulants import PLDComposition
 from rangebound.accounting.pld.discretization import DiscretePLD
 from rangebound.accounting.pld.fixed_batch_profile import opposed
 from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import Ball, ball, precision
-
-Floats = npt.NDArray[np.float64]
 
 _COSINES = (-1.0, -0.95, -0.85, -0.6, -0.2, 0.2, 0.5, 1.0)
 _SHORT = 0.5  # b of short u: the last cell but one ends there

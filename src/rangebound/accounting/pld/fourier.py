@@ -15,13 +15,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.accounting.pld.circular_sum import UNIT, circular_sum, norm
 from rangebound.accounting.pld.cumulants import PLDComposition
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import ball, down, precision, up
-
-Floats = npt.NDArray[np.float64]
 
 _MOST_BITS = 22  # a window has at most 2^22 bins
 _ALIAS = 1e-9

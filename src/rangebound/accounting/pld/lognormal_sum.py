@@ -21,11 +21,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import Ball, ball, precision, up
-
-Floats = npt.NDArray[np.float64]
 
 _POINTS = 3000  # of a grid, about
 _FINEST = 2.0**-40  # step

@@ -10,14 +10,13 @@ from fractions import Fraction
 from typing import NoReturn, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 
-Floats = npt.NDArray[np.float64]
 Released = dict[str, Floats]
 
 _LARGEST_MU = 1000.0  # that a ledger can charge

@@ -10,12 +10,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from rangebound.errors import ArgumentError
 from rangebound.learn.sklearn import statistics
 from rangebound.learn.sklearn.private_estimator import cells, is_row
+from rangebound.values.array_types import Integers
 
-Codes = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.generic]
 
 
-def labelled(y: object, classes: object, rows: int) -> tuple[Labels, Codes]:
+def labelled(y: object, classes: object, rows: int) -> tuple[Labels, Integers]:
     """The classes in order, and the index of each row's class, or -1 for a label that is not among them."""
     found, codes = _classes(y, classes)
     if len(codes) != rows:
@@ -51,7 +51,7 @@ def target_ends(bounds: object) -> tuple[float, float]:
     return float(lower[0]), float(upper[0])
 
 
-def _classes(y: object, classes: object) -> tuple[Labels, Codes]:
+def _classes(y: object, classes: object) -> tuple[Labels, Integers]:
     """The classes in order, and the index of each label's class, or -1 for a label that is not among them."""
     if classes is None:
         try:

@@ -16,8 +16,7 @@ from rangebound.learn.sklearn import row_sums, statistics
 from rangebound.learn.sklearn.feature_spread import normals, spread
 from rangebound.learn.sklearn.private_estimator import RowSumEstimator
 from rangebound.values import arguments
-
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 _START = Fraction(1, 5)  # of the squares of mu: mean and variance of each feature, where the centres begin
 _SPREAD = 0.5  # standard deviations that the first centres are away from the mean, in each feature

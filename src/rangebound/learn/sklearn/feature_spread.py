@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.learn.sklearn import row_sums
-
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 
 def square_vectors(rows: Floats) -> Floats:

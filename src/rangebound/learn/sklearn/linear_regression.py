@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,8 +14,7 @@ from rangebound.learn.sklearn import row_sums, statistics
 from rangebound.learn.sklearn.class_labels import target_ends, targets
 from rangebound.learn.sklearn.private_estimator import RowSumEstimator
 from rangebound.values import arguments
-
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 
 @arguments.guided

@@ -18,8 +18,7 @@ from rangebound.learn.sklearn.class_labels import labelled
 from rangebound.learn.sklearn.private_estimator import RowSumEstimator
 from rangebound.learn.sklearn.scored_classifier import ScoredClassifier
 from rangebound.values import arguments
-
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 _COUNT = Fraction(1, 25)  # of the squares of mu: the number of rows is needed to a factor of two only
 _STEPS = 10**6

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from rangebound.learn.sklearn import statistics
@@ -14,8 +13,7 @@ from rangebound.learn.sklearn.class_labels import labelled
 from rangebound.learn.sklearn.private_estimator import StatisticsEstimator
 from rangebound.learn.sklearn.scored_classifier import ScoredClassifier
 from rangebound.values import arguments
-
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 
 @arguments.guided

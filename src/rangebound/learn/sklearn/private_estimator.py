@@ -22,8 +22,7 @@ from rangebound.laws.laplace import Laplace
 from rangebound.learn.sklearn import row_sums, statistics
 from rangebound.learn.sklearn.budget import LedgerBudget, Released, spend
 from rangebound.values import arguments
-
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 _REFUSED = (
     "partial_fit: every call would release numbers about the same people again, at the full cost each time; "

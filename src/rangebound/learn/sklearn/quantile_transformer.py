@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
@@ -15,9 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from rangebound.learn.sklearn import row_sums, statistics
 from rangebound.learn.sklearn.private_estimator import RowSumEstimator
 from rangebound.values import arguments
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from rangebound.values.array_types import Floats, Integers
 
 _FINEST = 1024
 

@@ -17,9 +17,7 @@ from rangebound.learn.sklearn.class_labels import labelled, target_ends, targets
 from rangebound.learn.sklearn.private_estimator import RowSumEstimator
 from rangebound.learn.sklearn.random_trees import RandomTrees, grown
 from rangebound.values import arguments
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from rangebound.values.array_types import Floats, Integers
 
 _MOST, _DEEPEST = 10_000, 12
 _FEW = 3.0  # what draws a mean to that of all rows, in squares of the noise; a deviation of 0.6 is usual, 1 is most

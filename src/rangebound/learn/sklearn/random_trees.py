@@ -18,14 +18,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr
 
 from rangebound.learn.sklearn import row_sums
 from rangebound.learn.sklearn.feature_spread import normals, spread
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+from rangebound.values.array_types import Floats, Integers
 
 _START = Fraction(1, 10)  # of the squares of mu: mean and deviation of each feature
 _CLIP = 0.35  # of the largest length of (1, features, squares)

@@ -22,7 +22,6 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.laws.boundings import UNBOUNDED
@@ -31,12 +30,10 @@ from rangebound.ledger.amount import promised
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.gdp import largest_mu
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats, Integers
 from rangebound.values.numeric import root_down, rounded_up
 from rangebound.values.query import Query
 from rangebound.values.support import Interval
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 QUANTA = 2**26
 """The length that a row is clipped to, in quanta."""

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rangebound.learn.sklearn import statistics
 from rangebound.learn.sklearn.private_estimator import StatisticsEstimator
 from rangebound.values import arguments
-
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 
 @arguments.guided

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 
 class ScoredClassifier(ClassifierMixin, ABC):  # type: ignore[misc]

@@ -23,7 +23,6 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.laws.boundings import RECTIFY, TRUNCATE, Bounding
@@ -34,11 +33,10 @@ from rangebound.ledger.amount import promised
 from rangebound.mechanisms.calibration import calibrate
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_down, rounded_up
 from rangebound.values.query import Query
 from rangebound.values.support import Interval
-
-Floats = npt.NDArray[np.float64]
 
 _LEAST = 1e-100
 _NARROWEST = 1e-100

@@ -9,7 +9,8 @@ import numpy as np
 
 from rangebound.errors import ArgumentError
 from rangebound.mechanisms.finite.input_cells import InputCell
-from rangebound.mechanisms.finite.weights import TOTAL, Floats, Integers
+from rangebound.mechanisms.finite.weights import TOTAL
+from rangebound.values.array_types import Floats, Integers
 from rangebound.values.numeric import rounded_down, rounded_up
 
 

@@ -34,15 +34,11 @@ from rangebound.mechanisms.finite.weights import (
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.risk import MechanismRisk, PairProfile
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats, Integers, Many, One
 from rangebound.values.numeric import rounded_up
 from rangebound.values.query import Query
 from rangebound.values.serial import read_json, support_from_dict, support_to_dict
 from rangebound.values.support import Grid, Interval
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-One = float | np.floating | np.integer
-Many = npt.NDArray[np.generic] | Sequence[float] | Sequence[Sequence[float]]
 
 LONGEST = 64_000_000
 """Characters of the longest table that is read."""

@@ -16,20 +16,10 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb, fmpq
 
-from rangebound.mechanisms.finite.weights import (
-    BINARY_PLACES,
-    CLOSE,
-    TOTAL,
-    Exponential,
-    Floats,
-    Integers,
-    exponential,
-    extremes,
-)
+from rangebound.mechanisms.finite.weights import BINARY_PLACES, CLOSE, TOTAL, Exponential, exponential, extremes
+from rangebound.values.array_types import Floats, Indices, Integers
 from rangebound.values.ball import Ball, precision, up
 from rangebound.values.numeric import rounded_up
-
-Indices = npt.NDArray[np.intp]
 
 _CHUNK = 1 << 16  # weights at a time: they stay in the processor's cache
 _BITS = 192

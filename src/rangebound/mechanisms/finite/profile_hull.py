@@ -15,7 +15,8 @@ from itertools import pairwise
 import numpy as np
 
 from rangebound.mechanisms.finite.pair_numbers import neighbours
-from rangebound.mechanisms.finite.weights import BITS, TOTAL, Floats, Integers
+from rangebound.mechanisms.finite.weights import BITS, TOTAL
+from rangebound.values.array_types import Floats, Integers
 from rangebound.values.ball import Ball, ball
 
 _CHUNK = 1 << 18  # weights at a time

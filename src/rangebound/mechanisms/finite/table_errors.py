@@ -11,7 +11,8 @@ import numpy.typing as npt
 from rangebound.errors import ArgumentError
 from rangebound.laws.error import Error
 from rangebound.mechanisms.finite import input_cells
-from rangebound.mechanisms.finite.weights import TOTAL, Floats, Integers
+from rangebound.mechanisms.finite.weights import TOTAL
+from rangebound.values.array_types import Floats, Integers
 from rangebound.values.support import Support
 
 _CHUNK = 1 << 18  # weights at a time

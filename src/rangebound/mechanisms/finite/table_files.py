@@ -16,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from rangebound.errors import ArgumentError
-from rangebound.mechanisms.finite.weights import MOST, TOTAL, Integers, summing
+from rangebound.mechanisms.finite.weights import MOST, TOTAL, summing
 from rangebound.values import arguments
+from rangebound.values.array_types import Integers
 
 _LONGEST = 64_000_000  # bytes
 _SUM = Fraction(1, 10**6)  # how far from 1 a row of probabilities may sum, and from p an interval of keys may be wide

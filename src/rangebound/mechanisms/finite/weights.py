@@ -18,10 +18,8 @@ from flint import arb, fmpq
 
 from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats, Integers
 from rangebound.values.ball import precision
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 BITS = 62
 TOTAL = 1 << BITS

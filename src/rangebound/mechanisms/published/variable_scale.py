@@ -21,10 +21,9 @@ import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.query import Query
 from rangebound.values.support import Interval
-
-Floats = npt.NDArray[np.float64]
 
 # -W(-1/(2e)), W the principal branch of the Lambert function. 1/(e * _W) is the scale at the end of the half-line.
 _W = 0.23196095298653444

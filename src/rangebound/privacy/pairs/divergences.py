@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
 from rangebound.laws.distribution import Law
@@ -20,10 +19,9 @@ from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.exact import Pair, family, stick
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import Ball, ball, refine, up
 from rangebound.values.numeric import Array, as_in, log_sum, namespace
-
-Floats = npt.NDArray[np.float64]
 
 _A_LAW = "a Law, as m.law(answer) returns for a Mechanism; a table and noise on a lattice have `delta` and `rdp`"
 _FEW = 256  # so many pairs are worth their exact numbers

@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import overload
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.privacy.risk.enclosed_risk import EnclosedRisk, certainty
 from rangebound.privacy.risk.pair_curve import PairProfile, mirrored
@@ -18,9 +17,8 @@ from rangebound.privacy.risk.shares import share
 from rangebound.privacy.risk.smallest_mu import smallest_mu
 from rangebound.privacy.risk.tradeoff_curve import TOLERANCE, Profile, best_line, miss_rate
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up
-
-Floats = npt.NDArray[np.float64]
 
 _CROWDS = (100, 10_000, 1_000_000)
 

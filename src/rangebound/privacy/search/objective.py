@@ -13,7 +13,6 @@ import numpy as np
 
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
-from rangebound.privacy.pairs.divergences import Floats
 from rangebound.privacy.pairs.exact import (
     Mapped,
     Pair,
@@ -26,6 +25,7 @@ from rangebound.privacy.pairs.truncated_laplace_grid import TruncatedLaplaceGrid
 from rangebound.privacy.search.cell_bound import MANY
 from rangebound.privacy.search.endless_lattice import Ceiling
 from rangebound.privacy.search.positions import SearchLine
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import INFINITY, Ball, ball, down, up
 
 GAPS = 64  # that are looked into first

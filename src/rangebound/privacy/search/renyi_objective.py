@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from rangebound.laws.family import Curve, Noise
 from rangebound.laws.shape import Shape
-from rangebound.privacy.pairs.divergences import Floats, renyi_formula
+from rangebound.privacy.pairs.divergences import renyi_formula
 from rangebound.privacy.pairs.exact import (
     Mapped,
     Pair,
@@ -22,6 +22,7 @@ from rangebound.privacy.search.endless_lattice import Ceiling, renyi_ceiling
 from rangebound.privacy.search.objective import LONG, PairObjective
 from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.search.rounded_lattice import rounded_top
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import INFINITY, Ball, ball, down, smallest, up
 from rangebound.values.numeric import rounded_up
 

@@ -19,8 +19,6 @@ import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
 from rangebound.privacy.unions.span_masses import (
-    Floats,
-    Indices,
     Pairs,
     Spans,
     allowed,
@@ -30,6 +28,7 @@ from rangebound.privacy.unions.span_masses import (
     worst_pairs,
 )
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats, Indices
 from rangebound.values.roots import falling_root
 
 _SMALLEST = 1e-290  # well above the numbers that have lost relative precision to underflow

@@ -13,9 +13,7 @@ import numpy.typing as npt
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.values import arguments
-
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
+from rangebound.values.array_types import Floats, Indices
 
 _LARGEST = float(np.finfo(np.float64).max)
 

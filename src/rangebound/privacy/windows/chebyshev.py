@@ -13,9 +13,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 UNIT = 2.0**-52
 _STRETCHES, _FINER = 64, 64  # stretches of [-1, 1], and of one of them that may hold the largest value

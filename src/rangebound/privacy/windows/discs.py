@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 UNIT = 2.0**-52  # twice the rounding error of one operation, which covers that of the radius as well
 ROUGH = 8.0 * UNIT  # of an elementary function

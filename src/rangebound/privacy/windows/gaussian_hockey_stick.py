@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from rangebound.privacy.windows.chebyshev import UNIT, Floats, truncation
-from rangebound.privacy.windows.gaussian_laws import Indices, Laws, Seen
+from rangebound.privacy.windows.chebyshev import UNIT, truncation
+from rangebound.privacy.windows.gaussian_laws import Laws, Seen
 from rangebound.privacy.windows.gaussian_windows import (
     RHOS,
     SINGLE,
@@ -20,6 +20,7 @@ from rangebound.privacy.windows.gaussian_windows import (
     nodes_of,
     subdivided,
 )
+from rangebound.values.array_types import Floats, Indices
 
 _HIGHEST, _DEEPEST = 240, 690.0  # degree of a polynomial, and its product with log rho, so that rho^-n is no underflow
 _LEAST, _SHARE = 1e-290, 1e-11  # divergence that is worth windows, and the share of it that may be missed

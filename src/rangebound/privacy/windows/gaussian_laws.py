@@ -10,14 +10,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.truncated_gaussian_grid import spacing
-from rangebound.privacy.windows.chebyshev import UNIT, Floats
-
-Indices = npt.NDArray[np.intp]
-Flags = npt.NDArray[np.bool_]
+from rangebound.privacy.windows.chebyshev import UNIT
+from rangebound.values.array_types import Bools, Floats, Indices
 
 _LIBRARY = 2.0**-48  # relative error of exp, log and erfcx that is allowed for: four times the largest ever seen
 _ROOT = math.sqrt(2.0 * math.pi)
@@ -37,7 +34,7 @@ class WindowPlace(NamedTuple):
     p: Floats
     offset: Floats
     nearest: Floats
-    inside: Flags
+    inside: Bools
 
     def some(self, rows: Indices | slice) -> WindowPlace:
         """Some of the rows."""
@@ -120,7 +117,7 @@ class Laws:
         inside = (low <= location) & (location <= high)
         return WindowPlace(p, offset, np.where(inside, location, np.where(closer, above, below)), inside)
 
-    def far(self, p: Floats, offset: Floats) -> Flags:
+    def far(self, p: Floats, offset: Floats) -> Bools:
         """Whether a location is too far from the support to be told well."""
         place = self.at(p, offset)
         return np.abs((place.nearest - p) - offset) > _FAR * self.scale
@@ -153,7 +150,7 @@ class Laws:
         error = errors[:, -1] + masses.shape[1] * UNIT * total + self._unseen
         return Seen(place, first, masses, sums, errors, total, error, self._unseen)
 
-    def _columns(self, place: WindowPlace) -> tuple[Indices, Indices, Flags]:
+    def _columns(self, place: WindowPlace) -> tuple[Indices, Indices, Bools]:
         first, last = self._reach(place)
         columns = first[:, None] + np.arange(max(1, int((last - first).max(initial=1))))
         return first, np.minimum(columns, self.lows.size - 1), columns < last[:, None]

@@ -14,8 +14,8 @@ import numpy as np
 
 from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.truncated_gaussian_grid import spacing
-from rangebound.privacy.windows.chebyshev import UNIT, Floats, truncation
-from rangebound.privacy.windows.gaussian_laws import Indices, Laws, WindowPlace
+from rangebound.privacy.windows.chebyshev import UNIT, truncation
+from rangebound.privacy.windows.gaussian_laws import Laws, WindowPlace
 from rangebound.privacy.windows.gaussian_windows import (
     RHOS,
     GaussianWindows,
@@ -26,6 +26,7 @@ from rangebound.privacy.windows.gaussian_windows import (
     highest,
     nodes_of,
 )
+from rangebound.values.array_types import Floats, Indices
 
 _HIGHEST = 96  # degree of a polynomial
 _LONG, _REGULAR = 64, 1e-9

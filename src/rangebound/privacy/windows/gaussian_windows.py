@@ -17,8 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from rangebound.laws.shape import Shape
-from rangebound.privacy.windows.chebyshev import UNIT, Floats, lebesgue, nodes, tops
-from rangebound.privacy.windows.gaussian_laws import Flags, Indices, Laws
+from rangebound.privacy.windows.chebyshev import UNIT, lebesgue, nodes, tops
+from rangebound.privacy.windows.gaussian_laws import Laws
+from rangebound.values.array_types import Bools, Floats, Indices
 
 RHOS = (32.0, 4.0)  # ellipses over [-1, 1] by the sum of their half-axes, the smallest last
 SINGLE = math.inf  # in place of it for a window that is one position, which needs no polynomial: degree 0
@@ -36,7 +37,7 @@ class GaussianWindows(NamedTuple):
     branch: Indices
     rho: Floats  # of the ellipse over the window; 0 until one is found
 
-    def some(self, chosen: Flags | Indices) -> GaussianWindows:
+    def some(self, chosen: Bools | Indices) -> GaussianWindows:
         """Those that are chosen."""
         return GaussianWindows._make(each[chosen] for each in self)
 

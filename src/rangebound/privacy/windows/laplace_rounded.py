@@ -25,18 +25,10 @@ from rangebound.privacy.search.branch_and_bound import Found
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.search.renyi_objective import Renyi
-from rangebound.privacy.windows.discs import UNIT, Discs, Floats, difference, exactly
+from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly
 from rangebound.privacy.windows.laplace_windows import RADII, Problem, search
-from rangebound.privacy.windows.segments import (
-    Ends,
-    Indices,
-    LaplaceWindows,
-    joined,
-    rate_of,
-    running,
-    where,
-    windows_of,
-)
+from rangebound.privacy.windows.segments import Ends, LaplaceWindows, joined, rate_of, running, where, windows_of
+from rangebound.values.array_types import Floats, Indices
 
 _NARROW = 1.0  # scales: in narrower cells differences of masses are taken from the middle
 _REGULAR = 3e-9  # relative to the result: by so little the rounding of cuts may move it where one step stands for all

@@ -22,11 +22,10 @@ from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss
 from rangebound.privacy.search.renyi_objective import Renyi
 from rangebound.privacy.windows.chebyshev import lebesgue, nodes, tops
-from rangebound.privacy.windows.discs import UNIT, Discs, Floats, difference, exactly
+from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly
 from rangebound.privacy.windows.segments import (
     Ends,
     Events,
-    Indices,
     LaplaceWindows,
     ends_of,
     event,
@@ -38,6 +37,7 @@ from rangebound.privacy.windows.segments import (
     sums_of,
     windows_of,
 )
+from rangebound.values.array_types import Floats, Indices
 from rangebound.values.ball import ball, down
 
 _DEGREE = 10

@@ -15,14 +15,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.laws.shape import Shape
 from rangebound.privacy.search.positions import SearchLine
-from rangebound.privacy.windows.discs import UNIT, Discs, Floats, difference, exactly
-
-Indices = npt.NDArray[np.intp]
-Mask = npt.NDArray[np.bool_]
+from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly
+from rangebound.values.array_types import Bools, Floats, Indices
 
 _MOST_EVENTS = 6  # that are distinguished on one window of a grid
 
@@ -254,7 +251,7 @@ def renyi(ends: Ends, sums: SegmentSums, order: float, windows: LaplaceWindows, 
     return d.plus(moment).plus(seen.of_q.over(seen.of_p).log())
 
 
-def where(chosen: Mask, first: Discs, second: Discs) -> Discs:
+def where(chosen: Bools, first: Discs, second: Discs) -> Discs:
     """The first where it is chosen, else the second."""
     return Discs(*(np.where(chosen, a, b) for a, b in zip(first, second, strict=True)))
 
@@ -298,8 +295,8 @@ class Events(NamedTuple):
 
     rows: Indices
     segments: Indices
-    sure: Mask  # of each window: on a grid, whether it has its rows; on a union, whether its row seems to be attained
-    never: Mask  # of each window: whether delta is 0 there
+    sure: Bools  # of each window: on a grid, whether it has its rows; on a union, whether its row seems to be attained
+    never: Bools  # of each window: whether delta is 0 there
 
 
 def events_of(ends: Ends, epsilon: float, windows: LaplaceWindows) -> Events:
@@ -317,7 +314,7 @@ def events_of(ends: Ends, epsilon: float, windows: LaplaceWindows) -> Events:
     with np.errstate(invalid="ignore", over="ignore"):
         place = base + ends.scale * at.mid
         margin = ends.scale * at.rad + 8.0 * UNIT * (np.abs(base) + np.abs(place))
-        known: Mask = np.asarray(np.isfinite(place + margin).all(axis=1))
+        known: Bools = np.asarray(np.isfinite(place + margin).all(axis=1))
         found = np.stack([(place - margin)[:, 0], place[:, centre], (place + margin)[:, -1]], axis=1)
     found = np.where(known[:, None], found, np.stack([base[:, 0]] * 3, axis=1))
     segments = np.searchsorted(ends.places, found, side="right") - 1
@@ -325,7 +322,7 @@ def events_of(ends: Ends, epsilon: float, windows: LaplaceWindows) -> Events:
     lowest, middle, highest = segments.T
     lowest, highest = np.where(known, lowest, windows.first), np.where(known, highest, windows.second)
     single = lowest == highest
-    never: Mask = known & np.less((at.mid + at.rad)[:, -1], (sigma.mid - sigma.rad)[:, 0])
+    never: Bools = known & np.less((at.mid + at.rad)[:, -1], (sigma.mid - sigma.rad)[:, 0])
     if not ends.points:
         near = np.where(ends.inside[middle] > 0.0, middle, np.where(middle > lowest, middle - 1, middle + 1))
         sure = single & (y.mid >= 0.0).all(axis=1)  # left of p no threshold is attained

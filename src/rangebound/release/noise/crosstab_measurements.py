@@ -23,8 +23,9 @@ from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, Whol
 from rangebound.release.noise.strategies.layer_loss import layer_loss
 from rangebound.release.noise.strategies.marginal_design import design_marginals
 from rangebound.release.noise.strategies.marginal_strategy import Attributes, MarginalStrategy
-from rangebound.release.noise.workload_publisher import Floats, Measurements, listed
+from rangebound.release.noise.workload_publisher import Measurements, listed
 from rangebound.release.plan.kinds.summed_counts import marginals
+from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up
 
 Names = tuple[str, ...]

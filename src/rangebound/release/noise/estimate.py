@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.release.plan.numbers import Fractional, Pair
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,12 +19,11 @@ from fractions import Fraction
 from itertools import accumulate
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.draw import Bits
+from rangebound.values.array_types import Integers
 
-Counts = npt.NDArray[np.int64]
 _UNIFORM_BITS = 256
 
 
@@ -103,13 +102,13 @@ def draw(counts: Sequence[int], size: int, rate: Fraction, bits: Bits) -> list[i
     return [order[at] for at in _sequence(below, upto, bits)]
 
 
-def _reached(falling: Counts, size: int, score: int) -> list[int]:
+def _reached(falling: Integers, size: int, score: int) -> list[int]:
     """How many counts miss each of the first ranks by at most so much."""
     found = np.searchsorted(-falling, score - falling[:size], side="right")
     return [int(each) for each in found]
 
 
-def _levels(falling: Counts, size: int, far: int) -> Iterator[tuple[int, int]]:
+def _levels(falling: Integers, size: int, far: int) -> Iterator[tuple[int, int]]:
     """The scores of sequences, rising, and how many have each; `far` stands for all with that score or a larger one."""
     reached = _reached(falling, size, 0)
     number = math.prod(own - at for at, own in enumerate(reached))

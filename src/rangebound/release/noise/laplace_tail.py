@@ -18,7 +18,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 _ORDERS = 12  # even moments up to twice this; more of them help only beyond a level of 0.9999
 _SLACK = 1.0 + 1e-9  # for what doubles round

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from rangebound.release.noise.projection import Identities, project
-from rangebound.release.noise.strategies.lattice_noise import Floats
 from rangebound.release.noise.strategies.marginal_strategy import Attributes
+from rangebound.values.array_types import Floats
 
 
 def agreeing(answers: Mapping[Attributes, Floats], most: float) -> list[Floats]:

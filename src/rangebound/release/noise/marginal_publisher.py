@@ -18,11 +18,12 @@ from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.marginal_projection import agreeing
 from rangebound.release.noise.noisy_coordinates import clamping_bias, gaussian_overshoot
 from rangebound.release.noise.strategies.contributions import Contributions
-from rangebound.release.noise.strategies.lattice_noise import Floats, Wholes, gaussian_reach, wholes
+from rangebound.release.noise.strategies.lattice_noise import Wholes, gaussian_reach, wholes
 from rangebound.release.noise.strategies.marginal_design import design_marginals, rescaled
 from rangebound.release.noise.strategies.marginal_strategy import Attributes, MarginalStrategy
 from rangebound.release.noise.workload_publisher import listed
 from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 
 _WIDER = 1.0 + 2.0**-21  # Gaussian noise as wide as noise on a lattice of 2^-12 of its scale, and a little more

@@ -19,8 +19,8 @@ from rangebound.laws.family import Curve
 from rangebound.release.noise.draw import Reading
 from rangebound.release.plan.kinds.two_columns import ALPHA, BETA, GAMMA
 from rangebound.release.plan.numbers import Pair
+from rangebound.values.array_types import Floats
 
-Floats = npt.NDArray[np.float64]
 DRAWS = 2**13
 _ENOUGH = 20  # draws beyond each end; for rarer ones intervals come from those of the coordinates
 _FINE = 2.0**20

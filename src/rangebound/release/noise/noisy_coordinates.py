@@ -11,7 +11,6 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import CertificateInvalid, ClaimFalse, Undecided
 from rangebound.laws.boundings import Bounding
@@ -27,11 +26,10 @@ from rangebound.release.noise.draw import AddedNoise, Bits, Coordinates, Draw, R
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.sampling.lattice import default_lattice, lattice_of
+from rangebound.values.array_types import Floats
 from rangebound.values.numeric import root_up
 from rangebound.values.query import Query
 from rangebound.values.support import Interval, Union, is_line
-
-Floats = npt.NDArray[np.float64]
 
 _MOST = 2.0**52  # steps that a true answer may be away from zero, so that doubles hold it exactly
 

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import clarabel
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from rangebound.values.array_types import Bools, Floats, Integers
 
 if TYPE_CHECKING:  # SciPy is imported where a problem is solved, so that an import of rangebound stays light
     from scipy import sparse
 
 T = TypeVar("T")
-Floats = NDArray[np.float64]
-Wholes = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 LARGEST = 2**53
 """No number is larger than this in size: beyond it, not every whole number is a double."""
@@ -48,9 +47,9 @@ class Identities:
     ([0, 2], [1, 2, 3, 4], [0, 2, 4])
     """
 
-    totals: Wholes
-    parts: Wholes
-    starts: Wholes
+    totals: Integers
+    parts: Integers
+    starts: Integers
 
     @classmethod
     def of(cls, identities: Iterable[tuple[int, Sequence[int]]]) -> Identities:
@@ -79,7 +78,7 @@ class Identities:
 class Projection:
     """Whole numbers that are publicly true; `near` is False if they were found without regard to the answers."""
 
-    numbers: Wholes
+    numbers: Integers
     near: bool
 
 
@@ -88,15 +87,15 @@ class _Facts:
     """What is publicly true: identities as rows of a matrix, and whole bounds."""
 
     matrix: sparse.csc_array
-    lower: Wholes
-    upper: Wholes
+    lower: Integers
+    upper: Integers
 
     @property
-    def totals(self) -> Flags:
+    def totals(self) -> Bools:
         """The numbers that are the sum of others."""
         return np.asarray((self.matrix < 0.0).sum(axis=0) > 0)
 
-    def among(self, some: Flags) -> _Facts:
+    def among(self, some: Bools) -> _Facts:
         """The identities that speak of some of the numbers alone."""
         from scipy import sparse
 
@@ -104,14 +103,14 @@ class _Facts:
         inner = sparse.csc_array(self.matrix[:, some].tocsr()[rows])
         return _Facts(matrix=inner, lower=self.lower[some], upper=self.upper[some])
 
-    def excess(self, numbers: Wholes) -> Floats:
+    def excess(self, numbers: Integers) -> Floats:
         """By how much the parts exceed their totals: exact where that is below 2^53, and never 0 unless it is."""
         whole = self.matrix.astype(np.int64)
         carried, rest = np.divmod(whole @ (numbers & (2**_BITS - 1)), 2**_BITS)
         high = whole @ (numbers >> _BITS) + carried
         return np.asarray(high.astype(np.float64) * 2.0**_BITS + rest)
 
-    def true_of(self, numbers: Wholes) -> bool:
+    def true_of(self, numbers: Integers) -> bool:
         """Whether numbers are in their bounds and every identity holds, in whole numbers."""
         inside = (self.lower <= numbers) & (numbers <= self.upper)
         return bool(inside.all()) and not self.excess(numbers).any()
@@ -160,7 +159,7 @@ def project(
     return None if anchor is None else Projection(numbers=anchor, near=False)
 
 
-def whole_point(size: int, sums: Identities, lower: ArrayLike = 0.0, upper: ArrayLike = np.inf) -> Wholes | None:
+def whole_point(size: int, sums: Identities, lower: ArrayLike = 0.0, upper: ArrayLike = np.inf) -> Integers | None:
     """Some whole numbers that are publicly true, near 0; None if none were found. It depends on no answer.
 
     >>> whole_point(3, Identities.of([(0, [1, 2])]), [4, 0, 0], [4, 9, 9]).tolist()
@@ -169,7 +168,7 @@ def whole_point(size: int, sums: Identities, lower: ArrayLike = 0.0, upper: Arra
     return _anchor(_facts(size, sums, lower, upper))
 
 
-def _anchor(facts: _Facts) -> Wholes | None:
+def _anchor(facts: _Facts) -> Integers | None:
     size = len(facts.lower)
     return _projected(facts, np.zeros(size), np.ones(size))
 
@@ -198,7 +197,7 @@ def projection_weights(variances: Floats) -> Floats:
     return np.asarray(weights / weights.max(initial=1.0))
 
 
-def _projected(facts: _Facts, values: Floats, weights: Floats) -> Wholes | None:
+def _projected(facts: _Facts, values: Floats, weights: Floats) -> Integers | None:
     if (facts.lower > facts.upper).any():
         return None
     whole = _in_bounds(facts, np.rint(np.clip(values, -LARGEST, LARGEST)))
@@ -211,18 +210,18 @@ def _projected(facts: _Facts, values: Floats, weights: Floats) -> Wholes | None:
     return _coarse(facts, values, weights, int(min(unit, LARGEST))) if found is None and unit > 1.0 else found
 
 
-def _coarse(facts: _Facts, values: Floats, weights: Floats, unit: int) -> Wholes | None:
+def _coarse(facts: _Facts, values: Floats, weights: Floats, unit: int) -> Integers | None:
     """Multiples of a unit, in their bounds: identities that hold in a larger unit hold in this one."""
     coarse = _Facts(matrix=facts.matrix, lower=-(-facts.lower // unit), upper=facts.upper // unit)
     found = _projected(coarse, np.clip(values, -LARGEST, LARGEST) / unit, weights)
     return None if found is None else found * unit
 
 
-def _in_bounds(facts: _Facts, numbers: Floats) -> Wholes:
+def _in_bounds(facts: _Facts, numbers: Floats) -> Integers:
     return np.clip(numbers.astype(np.int64), facts.lower, facts.upper)
 
 
-def _nearest(facts: _Facts, values: Floats, weights: Floats) -> tuple[Wholes, Floats]:
+def _nearest(facts: _Facts, values: Floats, weights: Floats) -> tuple[Integers, Floats]:
     """The nearest real numbers, as whole ones and what is to be added to them.
 
     Edge cases: if the solver finds nothing, the answers as they are, moved into their bounds.
@@ -242,7 +241,7 @@ def _nearest(facts: _Facts, values: Floats, weights: Floats) -> tuple[Wholes, Fl
     return start, moves
 
 
-def _quadratic(facts: _Facts, start: Wholes, wanted: Floats, weights: Floats) -> Floats | None:
+def _quadratic(facts: _Facts, start: Integers, wanted: Floats, weights: Floats) -> Floats | None:
     """The moves from `start` nearest to the wanted ones with which all identities and bounds hold, by Clarabel."""
     from scipy import sparse
 
@@ -272,7 +271,7 @@ def _quadratic(facts: _Facts, start: Wholes, wanted: Floats, weights: Floats) ->
     return moves if np.isfinite(moves).all() and left <= 1e-5 * unit else None
 
 
-def _rounded(facts: _Facts, start: Wholes, moves: Floats, weights: Floats) -> Wholes | None:
+def _rounded(facts: _Facts, start: Integers, moves: Floats, weights: Floats) -> Integers | None:
     """Whole numbers near `start + moves` that are publicly true; None if no way of looking for them finds any."""
     for way in _ways(facts, start, moves, weights):
         found = way()
@@ -281,7 +280,7 @@ def _rounded(facts: _Facts, start: Wholes, moves: Floats, weights: Floats) -> Wh
     return None
 
 
-def _ways(facts: _Facts, start: Wholes, moves: Floats, weights: Floats) -> Iterator[Callable[[], Wholes | None]]:
+def _ways(facts: _Facts, start: Integers, moves: Floats, weights: Floats) -> Iterator[Callable[[], Integers | None]]:
     """Ways to round, the nearest and quickest first.
 
     Down or up: the linear program has a whole solution if the identities are totally unimodular. The totals first, and
@@ -296,12 +295,12 @@ def _ways(facts: _Facts, start: Wholes, moves: Floats, weights: Floats) -> Itera
     anywhere = (facts.lower, facts.upper)
     totals = facts.totals
 
-    def given(fixed: Flags, numbers: Wholes, box: tuple[Wholes, Wholes] = anywhere) -> Wholes | None:
+    def given(fixed: Bools, numbers: Integers, box: tuple[Integers, Integers] = anywhere) -> Integers | None:
         low, high = box[0].copy(), box[1].copy()
         low[fixed] = high[fixed] = numbers
         return _linear(facts, start, whole, weights, (low, high))
 
-    def totals_first() -> Wholes | None:
+    def totals_first() -> Integers | None:
         if totals.all() or not totals.any():
             return None
         found = _rounded(facts.among(totals), start[totals], moves[totals], weights[totals])
@@ -310,10 +309,10 @@ def _ways(facts: _Facts, start: Wholes, moves: Floats, weights: Floats) -> Itera
         nearby = given(totals, found, near)
         return nearby if nearby is not None and facts.true_of(nearby) else given(totals, found)
 
-    def finest_first() -> Wholes | None:
+    def finest_first() -> Integers | None:
         return given(~totals, np.clip(start + np.rint(moves).astype(np.int64), *anywhere)[~totals])
 
-    def repaired() -> Wholes | None:
+    def repaired() -> Integers | None:
         found = _linear(facts, start, whole, weights, anywhere)
         for _ in range(_REPAIRS):
             if found is not None and not facts.true_of(found):
@@ -333,8 +332,14 @@ def _ways(facts: _Facts, start: Wholes, moves: Floats, weights: Floats) -> Itera
 
 
 def _linear(
-    facts: _Facts, start: Wholes, moves: Floats, weights: Floats, box: tuple[Wholes, Wholes], *, search: bool = False
-) -> Wholes | None:
+    facts: _Facts,
+    start: Integers,
+    moves: Floats,
+    weights: Floats,
+    box: tuple[Integers, Integers],
+    *,
+    search: bool = False,
+) -> Integers | None:
     """Numbers in a box, rounded, with which all identities hold before rounding, at the least cost, by HiGHS.
 
     The cost of a number is a convex line of three pieces, which is its square's at the whole numbers nearest to it:

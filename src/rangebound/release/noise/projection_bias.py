@@ -38,8 +38,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rangebound.release.noise.projection import Flags, Floats, Identities
+from rangebound.release.noise.projection import Identities
 from rangebound.release.noise.strategies.tree import Tree
+from rangebound.values.array_types import Bools, Floats
 
 _ORDERS = range(2, 26, 2)
 _SLACK = 1.0 + 1e-9  # for what doubles and a solver round
@@ -56,7 +57,7 @@ class Drift:
     variances: Floats
     up: Floats
     down: Floats
-    clamped: Flags
+    clamped: Bools
     rounding: Floats
 
     def reordered(self, places: NDArray[np.intp]) -> Drift:

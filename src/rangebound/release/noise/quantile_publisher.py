@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound.errors import CertificateInvalid
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.allocation import BudgetShare
@@ -19,9 +16,8 @@ from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.quantile_interval import draw_interval, interval_ends, margin
 from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

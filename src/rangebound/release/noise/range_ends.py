@@ -10,9 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound.errors import CertificateInvalid
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import quantile_interval
@@ -22,9 +19,9 @@ from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.plan.kinds.bounds import COVER
 from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 
-Floats = npt.NDArray[np.float64]
 DOUBT = 0.05
 """How seldom an end may pass its quantile, times two."""
 

@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound.errors import CertificateInvalid
 from rangebound.release.noise import joint_selection
 from rangebound.release.noise.allocation import BudgetShare
@@ -16,9 +13,8 @@ from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,8 @@ from rangebound.release.noise.strategies.factor_strategy import FactorStrategy
 from rangebound.release.noise.strategies.lattice_noise import wholes
 from rangebound.release.noise.strategies.ranges import Range
 from rangebound.release.noise.strategies.series_design import design_series
-from rangebound.release.noise.workload_publisher import Floats, Measurements, listed
+from rangebound.release.noise.workload_publisher import Measurements, listed
+from rangebound.values.array_types import Floats
 
 
 @dataclass(frozen=True, kw_only=True)

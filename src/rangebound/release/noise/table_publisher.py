@@ -22,11 +22,10 @@ from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Pair, Reading
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up
 from rangebound.values.query import Query
 from rangebound.values.support import Grid, Interval, Support, Union
-
-Floats = npt.NDArray[np.float64]
 
 _LARGEST = 8.0  # epsilon of a table: programs for more are ill-conditioned, and errors are next to 0 anyway
 _INPUTS, _NARROW = 401, 65  # of the largest table, which takes 2 MB of a published file, and in a narrow range

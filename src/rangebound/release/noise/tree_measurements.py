@@ -18,7 +18,8 @@ from rangebound.release.noise.strategies.contributions import Contributions, Noi
 from rangebound.release.noise.strategies.tree import Places, Tree
 from rangebound.release.noise.strategies.tree_design import design_tree
 from rangebound.release.noise.strategies.tree_strategy import TreeStrategy, tree_weights
-from rangebound.release.noise.workload_publisher import Floats, Measurements, listed
+from rangebound.release.noise.workload_publisher import Measurements, listed
+from rangebound.values.array_types import Floats
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import CertificateInvalid
 from rangebound.release.noise.allocation import BudgetShare
@@ -22,9 +21,8 @@ from rangebound.release.noise.projection_bias import Drift
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import gaussian_reach
 from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
-
-Floats = npt.NDArray[np.float64]
 
 _MOST = 2**61  # no sum of counts is larger: clamping counts moves no neighbours apart
 _LONG = 64  # numbers of a strategy that a certificate lists; more of them by their SHA-256

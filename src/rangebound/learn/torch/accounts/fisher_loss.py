@@ -27,10 +27,10 @@ from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer
 from rangebound.privacy.pairs.divergences import fisher_formula
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 
 Gradient = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
-Floats = npt.NDArray[np.float64]
 
 _ITERATIONS = 200
 _CLOSE = 1e-6

@@ -37,9 +37,8 @@ from rangebound.laws.boundings import TRUNCATE
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.pairs.divergences import renyi_formula
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval
-
-Floats = npt.NDArray[np.float64]
 
 _PER_SCALE = 256  # bins per scale
 _DENSE = 1 << 14  # up to this many bins are tabulated without gaps

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from rangebound.accounting.per_instance import PerInstance
@@ -18,8 +17,7 @@ from rangebound.learn.torch.gradients.per_example import Criterion
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer
 from rangebound.values import arguments
-
-Floats = npt.NDArray[np.float64]
+from rangebound.values.array_types import Floats
 
 ORDERS = (
     *(1.0 + 0.1 * k for k in range(1, 10)),

@@ -14,7 +14,6 @@ from rangebound.release.noise.draw import Reading
 from rangebound.release.noise.estimate import Estimate, farthest, held, nearest
 from rangebound.release.noise.forms.form import Form
 from rangebound.release.noise.moment_intervals import ALL, Box, NoisyMoments, less, times
-from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.ratio_interval import ratio_interval
 from rangebound.release.plan.fields import LINE
@@ -22,6 +21,7 @@ from rangebound.release.plan.kinds.two_columns import Line, Ratio, TwoColumnsKin
 from rangebound.release.plan.numbers import Columns, Pair
 from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.release.plan.unit import Unit
+from rangebound.values.array_types import Floats
 
 
 @dataclass(frozen=True)

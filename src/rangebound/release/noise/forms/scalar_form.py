@@ -13,7 +13,6 @@ from rangebound.release.noise.allocation import BudgetShare, LossForm
 from rangebound.release.noise.draw import Cell, Reading
 from rangebound.release.noise.estimate import Estimate, farthest, held, nearest
 from rangebound.release.noise.forms.form import Form, rounded_half_width
-from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.fields import HALF_LINE, LINE
 from rangebound.release.plan.kinds.facts import OPTIMAL
@@ -22,6 +21,7 @@ from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.kinds.selections import RankedCounts
 from rangebound.release.plan.numbers import Columns, Draw, Summed
 from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.values.array_types import Floats
 
 MECHANISM = 50
 """Steps of 10 milliseconds that it takes to find a mechanism again, beside the square of its spans."""

@@ -11,7 +11,6 @@ from rangebound.errors import ArgumentError, PlanError, Unsatisfiable
 from rangebound.release.noise.allocation import BudgetShare, LossForm
 from rangebound.release.noise.crosstab_measurements import crosstab_measurements, margins
 from rangebound.release.noise.forms.form import Form
-from rangebound.release.noise.noisy_coordinates import Floats
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.series_measurements import Periods, series_measurements
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
@@ -20,6 +19,7 @@ from rangebound.release.noise.workload_publisher import Measurements, WorkloadPu
 from rangebound.release.plan.kinds.summed_counts import Crosstab, Hierarchy, Series, WorkloadKind
 from rangebound.release.plan.numbers import Columns, Draw
 from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.values.array_types import Floats
 
 _SMALL = 2.0**-10
 _WHOLE = BudgetShare(epsilon=0.0, delta=0.0, groups=1, parts=1)

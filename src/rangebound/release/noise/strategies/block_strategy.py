@@ -23,18 +23,11 @@ from rangebound.errors import ArgumentError
 from rangebound.release.noise.joint_loss import JointLoss, added_up
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount, whole
 from rangebound.release.noise.strategies.exact_answers import ExactAnswers
-from rangebound.release.noise.strategies.lattice_noise import (
-    Bits,
-    Floats,
-    LatticeNoise,
-    Wholes,
-    admits,
-    in_steps,
-    published,
-)
+from rangebound.release.noise.strategies.lattice_noise import Bits, LatticeNoise, Wholes, admits, in_steps, published
 from rangebound.release.noise.strategies.layer_loss import layer_loss
 from rangebound.release.noise.strategies.ranges import Range, check_ranges, clamped_counts, sums
 from rangebound.sampling.entropy import secure_bits
+from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up
 
 _GAMMA = 2**30

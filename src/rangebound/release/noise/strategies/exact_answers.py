@@ -7,7 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from rangebound.release.noise.strategies.lattice_noise import Floats, Wholes
+from rangebound.release.noise.strategies.lattice_noise import Wholes
+from rangebound.values.array_types import Floats
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -28,7 +28,6 @@ from rangebound.release.noise.strategies.contributions import Contributions, Noi
 from rangebound.release.noise.strategies.exact_answers import ExactAnswers
 from rangebound.release.noise.strategies.lattice_noise import (
     Bits,
-    Floats,
     LatticeNoise,
     Wholes,
     admits,
@@ -38,8 +37,7 @@ from rangebound.release.noise.strategies.lattice_noise import (
 )
 from rangebound.release.noise.strategies.ranges import Range, check_ranges, clamped_counts, sums
 from rangebound.sampling.entropy import secure_bits
-
-Integers = npt.NDArray[np.int64]
+from rangebound.values.array_types import Floats, Integers
 
 LARGEST = 2**16
 """No entry of the matrix is larger, so that products of two of its columns are exact in doubles."""

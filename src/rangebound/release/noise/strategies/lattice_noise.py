@@ -25,13 +25,13 @@ from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.release.noise.strategies.contributions import NoiseAccount
 from rangebound.sampling.geometric_magnitude import magnitude
 from rangebound.values import arguments
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import precision, up
 from rangebound.values.numeric import rounded_up
 from rangebound.values.query import Query
 from rangebound.values.support import Interval
 
 Bits = Callable[[int], int]
-Floats = npt.NDArray[np.float64]
 Wholes = npt.NDArray[np.object_]
 """Arrays of Python's whole numbers, which have no largest one."""
 

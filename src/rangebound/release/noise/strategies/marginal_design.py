@@ -11,7 +11,6 @@ import numpy as np
 
 from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.release.noise.strategies.contributions import Contributions, budget_of
-from rangebound.release.noise.strategies.lattice_noise import Floats
 from rangebound.release.noise.strategies.marginal_strategy import (
     ENUMERATED,
     Attributes,
@@ -20,6 +19,7 @@ from rangebound.release.noise.strategies.marginal_strategy import (
     check_workload,
     residuals_of,
 )
+from rangebound.values.array_types import Floats
 from rangebound.values.extras import need
 
 _ROUNDS = 40

@@ -51,7 +51,6 @@ from rangebound.release.noise.strategies.contributions import Contributions, Noi
 from rangebound.release.noise.strategies.exact_answers import ExactAnswers
 from rangebound.release.noise.strategies.lattice_noise import (
     Bits,
-    Floats,
     LatticeNoise,
     Wholes,
     admits,
@@ -60,10 +59,10 @@ from rangebound.release.noise.strategies.lattice_noise import (
     wholes,
 )
 from rangebound.sampling.entropy import secure_bits
+from rangebound.values.array_types import Floats, Integers
 from rangebound.values.numeric import rounded_up
 
 Attributes = tuple[int, ...]
-Integers = npt.NDArray[np.int64]
 
 ENUMERATED = 2**23
 """Entries of a table of all sets of attributes by residuals up to which kappa is computed for every set."""

@@ -12,9 +12,9 @@ import numpy as np
 from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.release.noise.strategies.block_strategy import BlockStrategy
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount, budget_of
-from rangebound.release.noise.strategies.factor_strategy import FactorStrategy, Integers, squared_length
-from rangebound.release.noise.strategies.lattice_noise import Floats
+from rangebound.release.noise.strategies.factor_strategy import FactorStrategy, squared_length
 from rangebound.release.noise.strategies.ranges import Range, check_ranges
+from rangebound.values.array_types import Floats, Integers
 from rangebound.values.numeric import root_up
 
 _QUANTUM = 2**12  # the largest entry of a factor

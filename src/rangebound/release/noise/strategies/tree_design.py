@@ -11,9 +11,9 @@ import numpy as np
 
 from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount, budget_of
-from rangebound.release.noise.strategies.lattice_noise import Floats
 from rangebound.release.noise.strategies.tree import Tree
 from rangebound.release.noise.strategies.tree_strategy import TreeStrategy, of_siblings, tree_variances, tree_weights
+from rangebound.values.array_types import Floats
 
 _ROUNDS = 100
 _GRID = 256  # scales are powers of 2^(1/256), so that few of them are different

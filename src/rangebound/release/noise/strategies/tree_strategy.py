@@ -32,7 +32,6 @@ from rangebound.release.noise.strategies.contributions import Contributions, Noi
 from rangebound.release.noise.strategies.exact_answers import ExactAnswers
 from rangebound.release.noise.strategies.lattice_noise import (
     Bits,
-    Floats,
     LatticeNoise,
     Wholes,
     admits,
@@ -44,6 +43,7 @@ from rangebound.release.noise.strategies.layer_loss import HALF_PI, layer_loss
 from rangebound.release.noise.strategies.ranges import clamped_counts
 from rangebound.release.noise.strategies.tree import Places, Tree
 from rangebound.sampling.entropy import secure_bits
+from rangebound.values.array_types import Floats
 
 _FRACTION = 96  # bits behind the point in the passes over the tree
 _SHARE = 60  # bits of a child's share in what is spread
