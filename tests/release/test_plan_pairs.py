@@ -39,6 +39,7 @@ from rangebound.release.noise.strategies.marginal_design import rescaled
 from rangebound.release.noise.table_publisher import best_table
 from rangebound.release.noise.threshold_selection import threshold_selection
 from rangebound.release.plan.groupings import public_keys
+from rangebound.release.plan.kinds.fractions import FractionKind
 from rangebound.release.plan.kinds.kind import KINDS as KNOWN
 from rangebound.release.plan.measure import Counted
 from rangebound.release.plan.toml import make_plan
@@ -668,9 +669,8 @@ def coordinates_of(small, blocks, worlds):
     for block in blocks:
         for index in block.block.questions:
             own = [{} for _ in range(worlds)]
-            known = small.query[index].known_rows(small.unit_of(small.query[index])) is not None and hasattr(
-                small.query[index], "_made_of"
-            )
+            question = small.query[index]
+            known = isinstance(question, FractionKind) and question.known_rows(small.unit_of(question)) is not None
             for key in block.keys:
                 world, rest = world_of(key)
                 values = block.answers[index][key]

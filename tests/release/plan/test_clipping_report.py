@@ -100,7 +100,7 @@ def exact(plan, rows, salt=SALT, *, cap=10):
                     asked = [row for row in asked if reference.as_number(row[question.valued]) is not None]
                 if isinstance(question, Clipped):
                     values = [reference.as_number(row["wait"]) for row in asked]
-                    if question.missing_as is None:
+                    if question.filler is None:
                         values = [each for each in values if each is not None]
                     n, lower, upper = len(values), *question.within
                     share = Fraction(min(n, unit.rows), max(n, 1))
