@@ -16,12 +16,12 @@ ROOMS = {
     "optimum": 3_120,
     "plot": 910,
     "privacy": 9_640,
-    "release": 900,
+    "release": 950,
     "release/dummy": 560,
     "release/engine": 2_750,
     "release/noise": 8_230,
     "release/output": 5_170,
-    "release/plan": 11_430,
+    "release/plan": 11_440,
     "release/prepare": 1_020,
     "release/sql": 2_990,
     "sampling": 1_560,
@@ -29,7 +29,7 @@ ROOMS = {
     "web": 4_320,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
-FILES = 562
+FILES = 545
 
 
 def sources():

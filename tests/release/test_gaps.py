@@ -16,13 +16,13 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, PlanError, Range
 from rangebound.ledger.book import Ledger
 from rangebound.release import make_plan, parse_plan, release, suggest
 from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.gaps import COUNTS, COVER, VALUES, left_out
 from rangebound.release.noise.exponential_mechanism import rate, weights
 from rangebound.release.noise.quantile_interval import margin, shifted_scores
 from rangebound.release.plan import measure
 from rangebound.release.plan.condition import Condition
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.owners import owners_by_size, owners_by_value
-from rangebound.release.suggest import COUNTS, COVER, VALUES, left_out
 from tests.release.output.asked import asked
 from tests.release.plans import SALT
 from tests.release.sources import SOURCES, place_of

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from rangebound.errors import ArgumentTypeError
-from rangebound.ledger.postgres_place import postgres_place
 from rangebound.release.plan.clipping_report import cut_questions
 from rangebound.release.plan.column_declaration import Declarations, MadeColumn, made_columns, question_range
 from rangebound.release.plan.expressions.conjunction import hidden_text
@@ -72,6 +71,8 @@ def _not_tiny(delta: float) -> float:
 
 def _without_password(ledger: str) -> str:
     if is_address(ledger):
+        from rangebound.ledger.postgres_place import postgres_place  # reading a plan stays light
+
         postgres_place(ledger)
     return ledger
 
