@@ -140,7 +140,7 @@ def range_publisher(
     """The publisher of a range, each end private at the share.
 
     >>> share = BudgetShare(epsilon=1.0, delta=0.0, groups=1, parts=2)
-    >>> round(float(range_publisher(VALUES, Fraction(1), share, confidence=0.95).rate), 4)
+    >>> round(float(range_publisher((0.0, 1.0, 2.0), Fraction(1), share, confidence=0.95).rate), 4)
     0.5102
     """
     rate = exponential.rate(float(COVER), sensitivity, share.drawn)

@@ -68,7 +68,7 @@ def needed(
     Edge cases: a margin that no share meets, up to 100 in epsilon or in mu, raises `Unmet`; so does a mechanism that
     cannot be calibrated in this account.
 
-    >>> from rangebound.release.plan.kinds.count import Count
+    >>> from rangebound.release.plan.kinds.scalars import Count
     >>> question, request = Count(name="visits", margin=25.0), Request(weight=Fraction(0), groups=1)
     >>> one = Sensitivity(cell=Fraction(1), groups=1, square=Fraction(1))
     >>> round(needed(question, Unit(), one, request, level=0.95, columns=(), gaussian=False).epsilon, 4)
