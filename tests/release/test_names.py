@@ -37,6 +37,7 @@ def test_every_home_has_a_public_name_and_no_module_is_called_as_one():
     assert set(release.__all__) >= release._HOMES.keys()
     assert {each.name for each in pkgutil.iter_modules(release.__path__)} & {*release.__all__} == set()
     assert not hasattr(release, "no_such_name")
+    assert {*release.__all__} <= {*dir(release)}
 
 
 def test_reading_a_plan_loads_the_plan_alone():

@@ -156,3 +156,7 @@ if not TYPE_CHECKING:  # a kind is found by its file, and so is its class; the p
                 return each
             left += each.__subclasses__()
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
