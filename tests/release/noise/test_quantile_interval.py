@@ -94,7 +94,7 @@ def test_no_end_passes_the_quantile_more_often_than_stated(question, asked, name
 @pytest.mark.slow
 def test_the_stated_probability_is_nearly_met_and_control_a_smaller_margin_exceeds_it():
     rate = exponential.rate(0.5, Fraction(1), 0.1)
-    shift = quantile_interval.margin(len(GRID.grid.candidates), rate, 0.95)
+    shift = quantile_interval.margin(len(grid_of(GRID).candidates), rate, 0.95)
     values = TABLES["quantile at a gap"] * 20
     assert 0.015 < max(beyond(GRID, values, 0.5, rate, shift)) <= 0.025
     assert max(beyond(GRID, values, 0.5, rate, shift * 9 / 10)) > 0.025
