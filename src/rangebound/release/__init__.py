@@ -13,18 +13,15 @@ from rangebound.values.extras import need
 need("clarabel", "duckdb", "pydantic", "sqlglot")
 
 if TYPE_CHECKING:  # what the table below says, for type checkers and editors; a test holds them together
-    from rangebound.release.asked_in_sql import ask
-    from rangebound.release.gaps import suggest
-    from rangebound.release.output.answer import Answer
-    from rangebound.release.output.conversion import Conversions
+    from rangebound.release.asked_in_sql import Answer, ask
+    from rangebound.release.gaps import Suggestion, suggest
     from rangebound.release.output.deployment_record import record, record_text
     from rangebound.release.output.explain import explain
     from rangebound.release.output.fact_sheet import Requirement, fact_sheet, fact_sheet_text
     from rangebound.release.output.forecast import Outlook, forecast
     from rangebound.release.output.hazards import hazards
-    from rangebound.release.output.plan_risk import plan_risk
+    from rangebound.release.output.plan_risk import Conversions, plan_risk
     from rangebound.release.output.solution import MarginMet, Solution, solve
-    from rangebound.release.output.suggestion import Suggestion
     from rangebound.release.output.table import Release
     from rangebound.release.output.table_certificate import Checked, check_certificate, check_entry
     from rangebound.release.plan.asking import Translated, translate
@@ -109,15 +106,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Answer": "output.answer",
+    "Answer": "asked_in_sql",
     "Checked": "output.table_certificate",
-    "Conversions": "output.conversion",
+    "Conversions": "output.plan_risk",
     "MarginMet": "output.solution",
     "Outlook": "output.forecast",
     "Release": "output.table",
     "Requirement": "output.fact_sheet",
     "Solution": "output.solution",
-    "Suggestion": "output.suggestion",
+    "Suggestion": "gaps",
     "Translated": "plan.asking",
     "ask": "asked_in_sql",
     "check_certificate": "output.table_certificate",
