@@ -23,6 +23,7 @@ from rangebound.release import demo as clinic
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.draw import Reading
+from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.quantile_publisher import QuantilePublisher
 from rangebound.release.prepare import prepare
@@ -124,10 +125,10 @@ def _of_quantile(publisher: QuantilePublisher, counts: Any, truth: float) -> flo
 
 def _of_estimate(plan: Plan, publisher: MechanismPublisher, exact: Any, truth: float, draws: int) -> float:
     drawn = publisher.mechanism.release(np.tile([publisher.exact(each) for each in exact], (draws, 1)))
-    question = plan.query[0]
+    form = form_of(plan.query[0], plan.unit)
     unknown = ((0.0, math.inf),) * len(exact)
     readings = [Reading(values=tuple(each), intervals=unknown) for each in drawn.tolist()]
-    return rmse([question.estimate(each, plan.unit).value for each in readings], truth)
+    return rmse([form.estimate(each).value for each in readings], truth)
 
 
 def with_diffprivlib(kind: str, waits: list[float], turns: int) -> list[float]:

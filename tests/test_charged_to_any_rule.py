@@ -24,9 +24,9 @@ from rangebound.ledger.chain import EntryKind  # noqa: E402
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, PlainSum, RenyiFilter  # noqa: E402
 from rangebound.privacy.gdp import mu_of_pure  # noqa: E402
 from rangebound.release import check_certificate, check_entry, make_plan, release  # noqa: E402
+from rangebound.release.gaps import suggest  # noqa: E402
 from rangebound.release.output.ledger_entry import charge_text, charges, least_due  # noqa: E402
 from rangebound.release.prepare import prepare  # noqa: E402
-from rangebound.release.suggest import suggest  # noqa: E402
 from tests.learn.torch.models import data, linear, private, train  # noqa: E402
 from tests.release.plans import KINDS, plan_data  # noqa: E402
 from tests.release.test_range import PEOPLE, table  # noqa: E402

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise.allocation import BudgetShare
+from rangebound.release.noise.forms import form_of
 from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.plan.unit import Unit
@@ -87,16 +88,16 @@ def drawn(question, columns, times, *, epsilon, mu=0.0, read_as=1.0):
     plan = make_plan({"budget": {"epsilon": 1.0}, "query": [question]})
     with DuckDB(rows, threads=1) as engine:
         exact = exact_of(plan, engine)[0, ()]
-    found = question.sensitivity(unit, 1)
+    found, form = question.sensitivity(unit, 1), form_of(question, unit)
 
     def publisher(factor):
         share = BudgetShare(
-            epsilon=0.0 if mu else factor * epsilon, delta=0.0, groups=1, parts=1, mu=factor * mu, loss=question.loss
+            epsilon=0.0 if mu else factor * epsilon, delta=0.0, groups=1, parts=1, mu=factor * mu, loss=form.loss
         )
-        return question.publisher(unit, found, share, level=0.95, columns=())
+        return form.publisher(found, share, level=0.95, columns=())
 
     draws = publisher(1.0).draw([exact] * times, secure_bits)
-    return [[question.estimate(each, unit) for each in group] for group in publisher(read_as).read(draws)]
+    return [[form.estimate(each) for each in group] for group in publisher(read_as).read(draws)]
 
 
 def assert_mostly(held):

@@ -697,6 +697,6 @@ def test_control_missing_values_in_the_middle_are_caught(monkeypatch):
     with in_arrow(rows, TYPES) as engine:
         check(plan, engine, rows)
     middle = property(lambda self: self.bounds.lower + self.bounds.width / 2)
-    monkeypatch.setattr("rangebound.release.plan.kinds.column_kind.ColumnKind.filler", middle)
+    monkeypatch.setattr("rangebound.release.plan.kinds.kind.Kind.missing_as", middle)
     with pytest.raises(AssertionError, match="age"), in_arrow(rows, TYPES) as engine:
         check(plan, engine, rows)

@@ -96,7 +96,7 @@ def test_a_suggestion_is_filed_too_and_reads_no_row_before(book, monkeypatch):
         "query": [{"name": "age", "kind": "mean", "column": "age"}],
     }
     with monkeypatch.context() as sealed:
-        sealed.setattr(sys.modules["rangebound.release.suggest"], "_found", lambda *_: pytest.fail("a row was read"))
+        sealed.setattr(sys.modules["rangebound.release.gaps"], "_found", lambda *_: pytest.fail("a row was read"))
         with pytest.raises(ApprovalNeeded):
             suggest(draft, TABLE, ledger=book, request="1")
     assert b"Would estimate the range of 'age'" in book.dry_run("1")

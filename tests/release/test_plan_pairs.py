@@ -39,6 +39,7 @@ from rangebound.release.noise.strategies.marginal_design import rescaled
 from rangebound.release.noise.table_publisher import best_table
 from rangebound.release.noise.threshold_selection import threshold_selection
 from rangebound.release.plan.groupings import public_keys
+from rangebound.release.plan.kinds.fractions import FractionKind
 from rangebound.release.plan.kinds.kind import KINDS as KNOWN
 from rangebound.release.plan.measure import Counted
 from rangebound.release.plan.toml import make_plan
@@ -668,9 +669,8 @@ def coordinates_of(small, blocks, worlds):
     for block in blocks:
         for index in block.block.questions:
             own = [{} for _ in range(worlds)]
-            known = small.query[index].known_rows(small.unit_of(small.query[index])) is not None and hasattr(
-                small.query[index], "_made_of"
-            )
+            question = small.query[index]
+            known = isinstance(question, FractionKind) and question.known_rows(small.unit_of(question)) is not None
             for key in block.keys:
                 world, rest = world_of(key)
                 values = block.answers[index][key]
@@ -1152,14 +1152,14 @@ BROKEN = {
     ),
     "clipped values are those of one group": (
         BRIEF[19],
-        "plan.kinds.clipped.Clipped.looked_at",
+        "plan.kinds.cuts.Clipped.looked_at",
         lambda self, unit, groups: unit.most_rows,
         "clipped.*cell",
     ),
-    "ranked keys count every row": (RANKED[0], "plan.kinds.ranked_counts.Owned", Counted, "top k.*cell"),
+    "ranked keys count every row": (RANKED[0], "plan.kinds.selections.Owned", Counted, "top k.*cell"),
     "ranked counts have half their noise": (
         RANKED[0],
-        "plan.kinds.ranked_counts.publishers.whole_number",
+        "noise.forms.scalar_form.publishers.whole_number",
         half_the_noise,
         "top k.*share",
     ),
@@ -1176,7 +1176,7 @@ BROKEN = {
     ),
     "a strategy is for fewer cells of a unit": (
         0,
-        "plan.kinds.workload_kind.Contributions",
+        "noise.forms.strategy_form.Contributions",
         lambda rows, cells, replaced: Contributions(rows=rows, cells=1, replaced=replaced),
         "share",
     ),
@@ -1194,13 +1194,13 @@ BROKEN = {
     ),
     "selected keys are drawn at four times their rate": (
         SELECTIONS[0],
-        "plan.kinds.selection_kind.joint_selection.rate",
+        "noise.forms.selection_form.joint_selection.rate",
         lambda *given: 4 * selection_rate(*given),
         "(top k|mode).*share",
     ),
     "selected keys count every row of a unit": (
         SELECTIONS[0],
-        "plan.kinds.mode.replace",
+        "plan.kinds.selections.replace",
         lambda found, rows, once: replace(found, rows=rows),
         "mode.*cell",
     ),

@@ -18,12 +18,11 @@ import pytest
 
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, RenyiFilter
 from rangebound.privacy.gdp import delta_of_mu
-from rangebound.release.noise.moment_intervals import ALPHA, BETA, GAMMA
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
 from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.plan_risk import plan_risk
 from rangebound.release.plan.kinds.kind import KINDS as KNOWN
-from rangebound.release.plan.kinds.moments_kind import MomentsKind
+from rangebound.release.plan.kinds.two_columns import ALPHA, BETA, GAMMA, MomentsKind
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import allocations, prepared
 from rangebound.values.numeric import root_down

@@ -15,7 +15,7 @@ import pytest
 from rangebound.release.noise.partition_selection import WHOLE, PartitionSelection
 from rangebound.release.noise.strategies.ranges import periods
 from rangebound.release.noise.threshold_selection import ThresholdSelection
-from rangebound.release.plan.kinds import series
+from rangebound.release.plan.kinds import summed_counts
 from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import allocations, answers, prepared
@@ -252,7 +252,7 @@ def test_control_weeks_from_sunday_on_are_caught(monkeypatch):
 
     rows, plan = messy("control", 110), plan_of(["filtered days"], "people")
     assert check(plan, rows, [in_arrow(rows, TYPES)])
-    monkeypatch.setattr(series, "_ranges", ranges)
+    monkeypatch.setattr(summed_counts, "_ranges", ranges)
     with pytest.raises(AssertionError):
         check(plan_of(["filtered days"], "people"), rows, [in_arrow(rows, TYPES)])
 

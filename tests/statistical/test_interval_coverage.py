@@ -17,6 +17,7 @@ from scipy import stats
 from rangebound.release import check_certificate, release
 from rangebound.release.noise import workload_publisher
 from rangebound.release.noise.allocation import BudgetShare
+from rangebound.release.noise.forms import form_of
 from rangebound.release.output.report import report
 from rangebound.release.plan.groupings import blocks
 from rangebound.release.plan.toml import make_plan
@@ -60,12 +61,12 @@ def question_of(data):
 
 
 def publisher_of(question, account):
-    return question.publisher(UNIT, CELL, SHARES[account], level=LEVEL, columns=())
+    return form_of(question, UNIT).publisher(CELL, SHARES[account], level=LEVEL, columns=())
 
 
 def held(question, publisher, coordinates, truth, runs, narrow=1.0):
     readings = publisher.read(publisher.draw([coordinates] * runs, secure_bits))
-    found = [question.estimate(each[0], UNIT) for each in readings]
+    found = [form_of(question, UNIT).estimate(each[0]) for each in readings]
     lower, upper = (np.array([getattr(each, name) for each in found]) for name in ("lower", "upper"))
     middle, half = (lower + upper) / 2, narrow * (upper - lower) / 2
     return int((np.abs(truth - middle) <= half + 1e-9 * max(1.0, abs(truth))).sum())
@@ -239,7 +240,7 @@ def workload_coverage(name, account, runs, narrow=1.0):
         with without_projection():
             for _ in range(runs):
                 (readings,) = publisher.read(publisher.draw(exact, secure_bits))
-                made = [question.estimate(each, plan.unit) for each in readings]
+                made = [form_of(question, plan.unit).estimate(each) for each in readings]
                 ends = np.array([(each.lower, each.upper) for each in made])
                 middle, half = ends.mean(axis=1), narrow * (ends[:, 1] - ends[:, 0]) / 2
                 hits += np.abs(truths - middle) <= half

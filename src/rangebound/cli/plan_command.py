@@ -151,10 +151,10 @@ def suggest(
     from rangebound.cli.release_command import stopping
     from rangebound.ledger.book import Ledger
     from rangebound.release.engine.open_engine import opened
+    from rangebound.release.gaps import draft_of, gaps_of, left_out
+    from rangebound.release.gaps import suggest as estimate
     from rangebound.release.plan.toml import pointing
     from rangebound.release.sql.view import view
-    from rangebound.release.suggest import draft_of, gaps_of, left_out
-    from rangebound.release.suggest import suggest as estimate
 
     draft = draft_of(plan)
     with pointing(plan):

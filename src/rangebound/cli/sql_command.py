@@ -39,12 +39,12 @@ def sql(
     """
     from rangebound.cli import printing
     from rangebound.release import Answer, Source, translate
+    from rangebound.release.gaps import draft_of
     from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
     from rangebound.release.plan_approval import needs_approval
     from rangebound.release.sql.aggregate import check_statements
     from rangebound.release.sql.view import view
-    from rangebound.release.suggest import draft_of
 
     request, key, written = options.request, options.key, options.written
     written.check()

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 import rangebound as rb
 from rangebound.release.noise.draw import Reading
 from rangebound.release.noise.estimate import nearest
-from rangebound.release.plan.kinds.mean import Mean
-from rangebound.release.plan.kinds.share import Share
-from rangebound.release.plan.kinds.standard_deviation import StandardDeviation
-from rangebound.release.plan.kinds.variance import Variance
+from rangebound.release.noise.forms import form_of
+from rangebound.release.plan.kinds.fractions import Mean, Share
+from rangebound.release.plan.kinds.spreads import StandardDeviation, Variance
 from rangebound.release.plan.unit import Unit
 
 COLUMN = {"name": "q", "column": "x", "range": (-20.0, 100.0)}
@@ -27,7 +26,7 @@ COORDINATE = st.floats(0, 1e9) | st.sampled_from([0.0, 1e-300, 1e300])
 
 
 def estimate(question, noisy, intervals):
-    return question.estimate(Reading(values=tuple(noisy), intervals=tuple(intervals)), Unit())
+    return form_of(question, Unit()).estimate(Reading(values=tuple(noisy), intervals=tuple(intervals)))
 
 
 @given(

@@ -7,7 +7,7 @@ import pytest
 
 from rangebound.errors import ArgumentError
 from rangebound.release.noise.partition_selection import WHOLE, PartitionSelection, partition_selection
-from rangebound.release.plan.kinds.median import Median
+from rangebound.release.plan.kinds.ranks import Median
 from tests.release.output.asked import asked, released
 
 LONG = pytest.param(1e-9, 1e-9, marks=pytest.mark.slow)

@@ -10,6 +10,7 @@ import pytest
 from rangebound.release import check_certificate, explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise.draw import Reading
+from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.public_constant import PublicConstant
 from rangebound.release.prepare import allocations, answers, prepare
 from rangebound.release.sql.aggregate import aggregate
@@ -104,6 +105,6 @@ def test_the_smallest_sizes_go_through(size):
 def test_parts_beyond_the_rows_stay_in_range():
     plan = public([{"kind": "variance", "column": "wait", "range": [0, 100]}])
     (question,) = plan.query
-    found = question.estimate(Reading(values=(SIZE, SIZE), intervals=((0.0, math.inf),) * 2), plan.unit)
+    found = form_of(question, plan.unit).estimate(Reading(values=(SIZE, SIZE), intervals=((0.0, math.inf),) * 2))
     assert question.allowed.lower <= found.value <= 2500.0
     assert (found.lower, found.upper) == (0.0, 2500.0)

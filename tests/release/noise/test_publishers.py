@@ -12,12 +12,13 @@ from rangebound.errors import CertificateInvalid
 from rangebound.release import check_certificate, make_plan, release
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import publishers
-from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
+from rangebound.release.noise.allocation import BudgetShare, LossForm
 from rangebound.release.noise.noisy_coordinates import MechanismPublisher
 from rangebound.release.noise.partition_selection import WHOLE, PartitionSelection, partition_selection
 from rangebound.release.noise.public_constant import PublicConstant
 from rangebound.release.output import table_certificate
 from rangebound.release.output.table_certificate import write_certificate
+from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.release.prepare import allocations, prepare, prepared
 from tests.release.noise.refusals import refusal
 from tests.release.output.asked import asked

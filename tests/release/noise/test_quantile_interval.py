@@ -14,9 +14,10 @@ from rangebound.release import explain
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import quantile_interval
+from rangebound.release.noise.forms import form_of
 from rangebound.release.output.consistency import fit_order, widened
-from rangebound.release.plan.kinds.median import Median
-from rangebound.release.plan.kinds.quantiles import Quantiles
+from rangebound.release.plan.kinds.ranks import Median, Quantiles
+from rangebound.release.plan.unit import Unit
 from rangebound.release.prepare import answers, prepare
 from rangebound.release.sql.aggregate import aggregate
 from tests.release.output.asked import asked, released
@@ -50,13 +51,17 @@ TABLES = {
 }
 
 
+def grid_of(question):
+    return form_of(question, Unit()).grid
+
+
 def laws(question, counts, asked, rate, shift):
-    places = question.grid.candidates
+    places = grid_of(question).candidates
     mirrored = [question.steps - at for at in reversed(places)]
     folded = quantile_interval.folded(counts, places), quantile_interval.folded(counts[::-1], mirrored)
     found = []
     for side, level, ends in zip(
-        folded, (Fraction(asked), 1 - Fraction(asked)), quantile_interval.interval_ends(question.grid), strict=True
+        folded, (Fraction(asked), 1 - Fraction(asked)), quantile_interval.interval_ends(grid_of(question)), strict=True
     ):
         weights = exponential.weights(quantile_interval.shifted_scores(side, level, shift), rate)
         found.append([(value, Fraction(weight, sum(weights))) for value, weight in zip(ends, weights, strict=True)])
@@ -82,14 +87,14 @@ def test_no_end_passes_the_quantile_more_often_than_stated(question, asked, name
     for epsilon in (1e-9, 0.1, 2.0, 50.0):
         rate = exponential.rate(asked, Fraction(1), epsilon)
         for level in (0.5, 0.95):
-            shift = quantile_interval.margin(len(question.grid.candidates), rate, level)
+            shift = quantile_interval.margin(len(grid_of(question).candidates), rate, level)
             assert max(beyond(question, values, asked, rate, shift)) <= Fraction(1 - level) / 2
 
 
 @pytest.mark.slow
 def test_the_stated_probability_is_nearly_met_and_control_a_smaller_margin_exceeds_it():
     rate = exponential.rate(0.5, Fraction(1), 0.1)
-    shift = quantile_interval.margin(len(GRID.grid.candidates), rate, 0.95)
+    shift = quantile_interval.margin(len(grid_of(GRID).candidates), rate, 0.95)
     values = TABLES["quantile at a gap"] * 20
     assert 0.015 < max(beyond(GRID, values, 0.5, rate, shift)) <= 0.025
     assert max(beyond(GRID, values, 0.5, rate, shift * 9 / 10)) > 0.025

@@ -16,11 +16,13 @@ from rangebound.laws.gaussian import Gaussian
 from rangebound.laws.laplace import Laplace
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.release import check_certificate
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Cell
+from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.noisy_coordinates import _OVERSHOOTS, _quadrature_overshoot
 from rangebound.release.output.reliability import biases, is_unreliable
 from rangebound.release.output.report import report
+from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.release.plan.unit import Unit
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.support import Interval
@@ -64,7 +66,7 @@ def publisher_of(question, share):
         return None
     if not share.mu and not share.delta and named and not named.endswith(" Laplace"):
         return None
-    return question.publisher(UNIT, CELL, share, level=0.95, columns=())
+    return form_of(question, UNIT).publisher(CELL, share, level=0.95, columns=())
 
 
 @cache
@@ -82,7 +84,7 @@ def truths(question):
 
 
 def bound(question, publisher, lower, upper):
-    return question.bias(publisher, UNIT, np.array([lower]), np.array([upper]))[0]
+    return form_of(question, UNIT).bias(publisher, np.array([lower]), np.array([upper]))[0]
 
 
 @pytest.mark.slow
@@ -93,7 +95,7 @@ def test_no_simulated_bias_is_above_its_bound_but_many_are_above_half_of_it(ever
         points = truths(question)
         for truth in points if every == 1 else {points[0], points[-1]}:
             draws = publisher.draw([(Fraction(truth),) * len(question.parts)] * RUNS, secure_bits)
-            values = np.array([question.estimate(each[0], UNIT).value for each in publisher.read(draws)])
+            values = np.array([form_of(question, UNIT).estimate(each[0]).value for each in publisher.read(draws)])
             error, most = abs(values.mean() - truth), bound(question, publisher, truth, truth)
             slack = CHANCE * values.std() / math.sqrt(RUNS)
             assert error <= most + slack, (question, publisher, truth)

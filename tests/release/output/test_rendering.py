@@ -13,7 +13,7 @@ from rangebound.release.output.rendering import grouping_columns, reading_order
 from rangebound.release.output.report import report
 from rangebound.release.output.table import Release, plan_json
 from rangebound.release.plan.groupings import public_keys
-from rangebound.release.plan.kinds.hierarchy import Level
+from rangebound.release.plan.kinds.summed_counts import Level
 from tests.release.output.asked import asked, forms, released
 
 ROWS = range(2000)

@@ -42,8 +42,9 @@ def test_it_suffices_and_one_percent_less_does_not(seed):
         this = any_margins(chance)
         found = solve(this)
         ready = prepare(at_epsilon(this, found.epsilon))
-        for question, publisher, met in zip(this.query, ready.publishers, found.questions, strict=True):
-            assert question.half_width(publisher, this.unit) == met.half_width <= met.margin == question.margin
+        made = zip(ready.forms, ready.publishers, found.questions, strict=True)
+        for form, publisher, met in made:
+            assert form.half_width(publisher) == met.half_width <= met.margin == form.question.margin
         with pytest.raises(PlanError, match="is less than what the margins need"):
             prepare(at_epsilon(this, 0.99 * found.epsilon))
 

@@ -16,7 +16,7 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise.draw import Reading
 from rangebound.release.output.table import plan_from_json, plan_json
 from rangebound.release.plan.clipping_report import cut_questions
-from rangebound.release.plan.kinds.clipped import Clipped
+from rangebound.release.plan.kinds.cuts import Clipped
 from rangebound.release.plan.source import Source
 from rangebound.release.prepare import allocate, prepare, prepared
 from tests.release import reference
@@ -319,11 +319,11 @@ def test_the_plan_says_how_many_rows_make_the_numbers_worth_their_share():
     assert line.startswith(f"{len(cuts)} numbers share it")
     assert f"for {plan.query[max(cuts, key=lambda at: ready.publishers[at].half_width)].name!r}" in line
     for at in cuts:
-        question, half = plan.query[at], ready.publishers[at].half_width
+        form, half = ready.forms[at], ready.publishers[at].half_width
         for rows, narrow in ((0.8 * least, False), (most, True)):
             whole = (rows / 2, rows / 2)
             ends = tuple((each - half, each + half) for each in whole)
-            found = question.estimate(Reading(values=whole, intervals=ends), plan.unit_of(question))
+            found = form.estimate(Reading(values=whole, intervals=ends))
             assert (found.upper - found.lower <= 0.2) == narrow
     assert "share it" not in explain(plan_for(UNITS[0], QUERIES[:1], report_clipping=False))
 

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from rangebound.errors import PlanError
+from rangebound.release.gaps import left_out, suggest
 from rangebound.release.output.consistency import obstacles
 from rangebound.release.plan.groupings import blocks
 from rangebound.release.plan.table_schema import Family
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.plan.unit import Period
-from rangebound.release.suggest import left_out, suggest
 
 YEAR = [datetime.date(2025, 1, 1), datetime.date(2025, 12, 31)]
 DAILY = {"column": "day", "each": "day", "range": YEAR}

@@ -10,7 +10,7 @@ import rangebound as rb
 from rangebound.errors import ArgumentError
 from rangebound.release import parse_plan
 from rangebound.release.output.plan_limits import plan_limits
-from rangebound.release.plan.kinds.kind import OneCoordinate
+from rangebound.release.plan.kinds.facts import OneCoordinate
 from rangebound.release.prepare import prepare
 from rangebound.web.explorer.cell_laws import cell_laws, typical_answers
 

@@ -26,6 +26,7 @@ from rangebound.privacy.gdp import (
     pure_epsilon,
 )
 from rangebound.release.noise.joint_loss import JointLoss, added_up
+from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.values.numeric import root_down, root_up, rounded_down
 from rangebound.values.roots import boundary, falling_root
 
@@ -45,30 +46,6 @@ class LossForm(Enum):
     """That of an exponential mechanism: it lies in an interval of length epsilon."""
     PURE = "pure"
     """At most epsilon, but for an event of probability delta."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sensitivity:
-    """What one unit can change: a neighbour is at most `groups` steps away, each of `cell` in L1 within one group.
-
-    `twice` says that two of the steps may be in the same group. Then only pure mechanisms may be used: two steps of an
-    (epsilon, 0)-private one cost 2 epsilon, but those of an (epsilon, delta)-private one more than 2 delta.
-    `square` is the square of the L2 distance of two neighbours, over all groups together. `row` is the most that one
-    row can add to a coordinate: errors of different questions are compared in this unit.
-    `supremum` says that a step moves every coordinate of a group by at most `cell` (L-infinity), however many it moves.
-    """
-
-    cell: Fraction
-    groups: int
-    square: Fraction
-    twice: bool = False
-    row: Fraction = Fraction(1)
-    supremum: bool = False
-
-    @property
-    def total(self) -> Fraction:
-        """The L1 distance of two neighbours, over all groups together; with `supremum`, the sum of their steps."""
-        return self.cell * self.groups
 
 
 @dataclass(frozen=True, kw_only=True)

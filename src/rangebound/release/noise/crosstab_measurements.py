@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +40,7 @@ from rangebound.release.noise.strategies.marginal_strategy import (
 )
 from rangebound.release.noise.strategies.strategy import Strategy, listed
 from rangebound.release.noise.workload_publisher import Level, Measurements
+from rangebound.release.plan.kinds.summed_counts import marginals
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up
@@ -125,10 +125,7 @@ def margins(names: Names, sizes: Sequence[int], *, every: bool) -> Margins:
     >>> margins(("sex", "age"), (2, 3), every=True).wanted
     ((0, 1), (0,), (1,), ())
     """
-    count = len(sizes)
-    least = 0 if every else count
-    wanted = [each for size in range(count, least - 1, -1) for each in combinations(range(count), size)]
-    return Margins(sizes=tuple(sizes), wanted=tuple(wanted), names=names)
+    return Margins(sizes=tuple(sizes), wanted=marginals(len(sizes), every=every), names=names)
 
 
 @dataclass(frozen=True, kw_only=True)

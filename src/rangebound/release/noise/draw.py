@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 
 from rangebound.laws.family import Noise
+from rangebound.release.plan.numbers import Columns, Coordinates, Draw, Key, Label, Pair, Summed
+
+__all__ = [
+    "AddedNoise",
+    "Bits",
+    "Cell",
+    "Columns",
+    "Coordinates",
+    "Draw",
+    "Key",
+    "Label",
+    "Pair",
+    "Reading",
+    "Summed",
+]
 
 Bits = Callable[[int], int]
 """n secure random bits as an integer below 2^n."""
-Key = tuple[str, ...]
-"""The key of a group: one text for each grouping column."""
-Columns = tuple[Key, ...]
-"""The public keys of each grouping column, empty where they are selected privately."""
-Summed = tuple[str | None, ...]
-"""The key of a published number: None for a column that it is summed over."""
-Label = tuple[Summed, str]
-"""The key and the part of a published number."""
-Coordinates = tuple[Fraction, ...]
-"""The exact coordinates of one question in one group; they are private."""
-Draw = tuple[float, ...]
-"""What was drawn for one number: its noisy coordinates, or a quantile and the two ends of its interval."""
-Pair = tuple[float, float]
-"""The lower and upper end of an interval."""
 
 
 @dataclass(frozen=True, kw_only=True)

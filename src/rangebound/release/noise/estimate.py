@@ -8,12 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rangebound.release.plan.numbers import Fractional, Pair
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
-
-Pair = tuple[float, float]
-Fractional = tuple[float, Pair]
-"""A number with its interval."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,23 +116,3 @@ def _known_fractions(noisy: Sequence[float], intervals: Sequence[Pair], rows: in
     """The same where the first coordinate is left out, since their sum is public."""
     pairs = zip(noisy, intervals, strict=True)
     return [(min(value / rows, 1.0), (lower / rows, min(upper / rows, 1.0))) for value, (lower, upper) in pairs]
-
-
-def affine(part: Fractional, lower: float, upper: float) -> Fractional:
-    """A fraction, moved to a range: the mean of values that lie in it."""
-    share, (least, most) = part
-    width = upper - lower
-    return lower + width * share, (lower + width * least, lower + width * most)
-
-
-def spread(parts: Sequence[Fractional], width: float) -> Fractional:
-    """The variance of values in a range of some width, from the fractions of 2 x (1 - x) and x^2, x from 0 to 1.
-
-    E x^2 - (E x)^2, where E x^2 is the second part and E x that and half the first.
-    """
-    (middle, middles), (square, squares) = parts
-    value = square - min(square + middle / 2, 1.0) ** 2
-    means = (squares[0] + middles[0] / 2, min(squares[1] + middles[1] / 2, 1.0))
-    scale = width**2
-    least, most = squares[0] - means[1] ** 2, squares[1] - means[0] ** 2
-    return scale * max(value, 0.0), (scale * max(least, 0.0), scale * max(min(most, 0.25), 0.0))

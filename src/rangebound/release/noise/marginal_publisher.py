@@ -11,7 +11,7 @@ from itertools import chain, combinations
 
 import numpy as np
 
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity, demand
+from rangebound.release.noise.allocation import BudgetShare, demand
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.noisy_coordinates import clamping_bias, gaussian_overshoot
@@ -21,6 +21,7 @@ from rangebound.release.noise.strategies.lattice_noise import Wholes, gaussian_r
 from rangebound.release.noise.strategies.marginal_design import design_marginals, rescaled
 from rangebound.release.noise.strategies.marginal_strategy import Attributes, MarginalStrategy, cell_count
 from rangebound.release.noise.strategies.strategy import listed
+from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 

@@ -10,18 +10,17 @@ import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from rangebound.laws.family import Curve
-from rangebound.release.noise.draw import Pair, Reading
+from rangebound.release.noise.draw import Reading
+from rangebound.release.plan.kinds.two_columns import ALPHA, BETA, GAMMA
+from rangebound.release.plan.numbers import Pair
 from rangebound.values.array_types import Floats
 
-ALPHA, BETA, GAMMA = Fraction(3, 20), Fraction(7, 20), Fraction(1, 2)
-"""The shares of the number of rows, of first and of second moments in what a row adds; together 1."""
 DRAWS = 2**13
 _ENOUGH = 20  # draws beyond each end; for rarer ones intervals come from those of the coordinates
 _FINE = 2.0**20

@@ -22,13 +22,14 @@ from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.optimum.choice import choose
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher, gaussian_length
 from rangebound.release.noise.public_constant import PublicConstant
 from rangebound.release.noise.quantile_publisher import QuantilePublisher
+from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up
 from rangebound.values.query import Query

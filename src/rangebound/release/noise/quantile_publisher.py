@@ -9,11 +9,12 @@ from functools import cached_property
 
 from rangebound.errors import CertificateInvalid
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.quantile_interval import draw_interval, interval_ends, margin
+from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union

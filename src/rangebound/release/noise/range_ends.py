@@ -6,7 +6,6 @@ Each end is drawn by the exponential mechanism, aimed so far inwards of its quan
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,25 +13,17 @@ from fractions import Fraction
 from rangebound.errors import CertificateInvalid
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import quantile_interval
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.joint_loss import JointLoss
+from rangebound.release.plan.kinds.bounds import COVER
+from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 
-COVER = Fraction(49, 50)
-"""The quantile of the units' values that an upper end aims at; a lower end aims at the same, counted downwards."""
 DOUBT = 0.05
 """How seldom an end may pass its quantile, times two."""
-_NICE = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
-SIZES = tuple(each * 10.0**power for power in range(-6, 12) for each in _NICE)
-"""Ten numbers for every power of ten from a millionth to some 10^12."""
-VALUES = tuple(float(f"{each:.2g}") for each in [*(-x for x in reversed(SIZES)), 0.0, *SIZES])
-"""The grid of ends: 0, and ten numbers for every power of ten from a millionth to some 10^12, of both signs."""
-_EPOCH = datetime.date(1970, 1, 1)
-DAYS = tuple(float((datetime.date(year, 1, 1) - _EPOCH).days) for year in range(1900, 2101))
-"""The grid of ends of dates: the first days of the years 1900 to 2100, as days since 1970-01-01."""
 
 
 def aim(places: int, rate: Fraction) -> Fraction:
@@ -145,7 +136,7 @@ def range_publisher(
     """The publisher of a range, each end private at the share.
 
     >>> share = BudgetShare(epsilon=1.0, delta=0.0, groups=1, parts=2)
-    >>> round(float(range_publisher(VALUES, Fraction(1), share, confidence=0.95).rate), 4)
+    >>> round(float(range_publisher((0.0, 1.0, 2.0), Fraction(1), share, confidence=0.95).rate), 4)
     0.5102
     """
     rate = exponential.rate(float(COVER), sensitivity, share.drawn)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity, demand
+from rangebound.release.noise.allocation import BudgetShare, demand
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.projection import Identities, project
@@ -20,6 +20,7 @@ from rangebound.release.noise.projection_bias import Drift
 from rangebound.release.noise.strategies.contributions import NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import Wholes, wholes
 from rangebound.release.noise.strategies.strategy import Strategy
+from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 

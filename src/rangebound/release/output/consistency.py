@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 
 from rangebound.release.noise.draw import Cell, Summed
 from rangebound.release.noise.estimate import nearest
+from rangebound.release.noise.forms import form_of
 from rangebound.release.output.table_margins import MOST, Asked, Key, closure, fitted, margin
 from rangebound.release.plan.condition import Condition
-from rangebound.release.plan.kinds.additive_kind import AdditiveKind
-from rangebound.release.plan.kinds.kind import Agreement, Kind
+from rangebound.release.plan.kinds.facts import Agreement
+from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan
 from rangebound.values import arguments
 
@@ -192,15 +193,15 @@ def _tables(plan: Plan, family: _Family, cells: Sequence[Cell]) -> list[tuple[As
             return all(_fits_in(plan, cells[places[key]], float(value)) for key, value in table.items())
 
         drawn = {key: round(cells[at].value) for key, at in places.items()}
-        unclamped = {key: round(_unclamped(question, cells[at])) for key, at in places.items()}
+        unclamped = {key: round(_unclamped(plan, question, cells[at])) for key, at in places.items()}
         asked = Asked(columns=frozenset(names), drawn=drawn, unclamped=unclamped, noise=noise, allowed=allowed)
         found.append((asked, places))
     return found
 
 
-def _unclamped(question: Kind, cell: Cell) -> float:
+def _unclamped(plan: Plan, question: Kind, cell: Cell) -> float:
     """The number as it was drawn without clamping, which has no bias; the published one where there is none."""
-    found = question.drawn_number(cell.draws, cell.mu) if isinstance(question, AdditiveKind) else None
+    found = form_of(question, plan.unit_of(question)).drawn_number(cell.draws, cell.mu)
     return cell.value if found is None else found
 
 

@@ -17,11 +17,13 @@ from rangebound.errors import plain
 from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Cell
+from rangebound.release.noise.forms import Form, form_of
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.output.hazards import hazards
 from rangebound.release.output.plan_limits import LimitedMean, plan_limits
 from rangebound.release.output.plan_risk import Conversions, conversions, plan_odds
-from rangebound.release.plan.kinds.kind import Kind, owner_scope
+from rangebound.release.plan.kinds.facts import owner_scope
+from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.plan.unit import Unit
 from rangebound.release.plan.words import span
@@ -47,14 +49,19 @@ class QuestionFacts:
     workload: int | None
 
     @cached_property
+    def form(self) -> Form:
+        """What is made of its draws."""
+        return form_of(self.question, self.unit)
+
+    @cached_property
     def error(self) -> str:
         """How far a number may be off, in words."""
-        return self.question.expected_error(self.publisher)
+        return self.form.expected_error(self.publisher)
 
     @cached_property
     def half_width(self) -> float | None:
         """Half the width of its intervals; None where the data decide."""
-        return self.question.half_width(self.publisher, self.unit)
+        return self.form.half_width(self.publisher)
 
 
 @dataclass(frozen=True, kw_only=True)

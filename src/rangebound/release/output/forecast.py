@@ -9,15 +9,14 @@ from fractions import Fraction
 
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.noise.allocation import Allocation, BudgetShare
+from rangebound.release.noise.forms.fraction_form import FractionForm
 from rangebound.release.noise.quantile_publisher import QuantilePublisher
 from rangebound.release.output.facts import PlanFacts, QuestionFacts, plan_facts
 from rangebound.release.output.plan_limits import percent
-from rangebound.release.plan.kinds.count import CountKind
-from rangebound.release.plan.kinds.fraction_kind import FractionKind
+from rangebound.release.plan.kinds.fractions import Mean, Share
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.kinds.sum import Sum
-from rangebound.release.plan.kinds.weighted_kind import WeightedKind
+from rangebound.release.plan.kinds.scalars import Count, CountOfUnits, DistinctCount, Sum
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import rehearse_tables
 from rangebound.values import arguments
@@ -232,8 +231,8 @@ def expected_widths(plan: Plan | Mapping[str, object], rows: float) -> tuple[Exp
 def _expected(own: QuestionFacts, groups: float, rows: float) -> ExpectedWidth:
     each = rows / groups if math.isfinite(groups) else rows
     width = own.half_width
-    if width is None and isinstance(own.question, FractionKind):
-        width = own.question.half_width_of(own.publisher, each)
+    if width is None and isinstance(own.question, Mean | Share) and isinstance(own.form, FractionForm):
+        width = own.form.half_width_of(own.publisher, each)
     words, most = _most(own.question, each)
     hopeless = "" if width is None or width < most else f"half-width {width:.4g}, and {words}"
     if isinstance(own.publisher, QuantilePublisher) and 2.0 * own.publisher.rank_error >= each:
@@ -247,9 +246,9 @@ def _rows(rows: float) -> str:
 
 def _most(question: Kind, rows: float) -> tuple[str, float]:
     """What a half-width is compared with in a group of this many rows, in words and as a number; else infinite."""
-    weight = float(question.largest_weight) if isinstance(question, WeightedKind) else 1.0
+    weight = float(question.largest_weight)
     match question:
-        case CountKind() if not question.made:
+        case Count() | CountOfUnits() | DistinctCount():
             return f"a group has about {_rows(rows)}", rows * weight
         case Histogram():
             own = rows / len(question.parts)
@@ -257,6 +256,6 @@ def _most(question: Kind, rows: float) -> tuple[str, float]:
         case Sum():
             largest = rows * weight * max(abs(question.bounds.lower), abs(question.bounds.upper))
             return f"a group's sum is at most about {largest:.4g}", largest
-        case FractionKind() if not question.made:
-            return f"the range is {2 * question.half_range:.4g} wide", question.half_range
+        case Mean() | Share():
+            return f"the range is {question.scale:.4g} wide", question.scale / 2.0
     return "", math.inf

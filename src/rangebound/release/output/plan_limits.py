@@ -12,8 +12,7 @@ from rangebound.optimum.limit_proof import LimitedError, Over
 from rangebound.optimum.lower_limit import proved
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.table_publisher import TablePublisher
-from rangebound.release.plan.kinds.kind import OneCoordinate
-from rangebound.release.plan.kinds.whole_kind import WholeKind
+from rangebound.release.plan.kinds.facts import OneCoordinate
 from rangebound.release.prepare import Prepared
 from rangebound.values.numeric import rounded_down, rounded_up
 from rangebound.values.query import Query
@@ -110,7 +109,7 @@ def _no_limit(ready: Prepared, index: int) -> str:
         return "it is proved for pure privacy, and the noise is Gaussian"
     if share.delta:
         return "it is proved for pure privacy, and the share has a delta"
-    whole = isinstance(question, WholeKind) and question.is_whole
+    whole = question.is_whole
     moved = question.step not in (None, 1.0 if whole else None) or len(question.allowed.spans) > 1
     if moved and not isinstance(ready.publishers[index], TablePublisher):
         return "numbers are rounded to a step or moved out of gaps after they were drawn"

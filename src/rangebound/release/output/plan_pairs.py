@@ -25,10 +25,8 @@ from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.publishers import Publisher
-from rangebound.release.plan.kinds.count import Count
-from rangebound.release.plan.kinds.count_of_units import CountOfUnits
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.kinds.sum import Sum
+from rangebound.release.plan.kinds.scalars import Count, CountOfUnits, Sum
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import prepared
 from rangebound.values.numeric import rounded_down
@@ -63,7 +61,7 @@ def _moved(plan: Plan) -> Iterator[int]:
             continue
         if isinstance(each, Sum):
             range_ = (each.bounds.lower, each.bounds.upper)
-            column = each.values.column  # one with keys has the value of its group
+            column = each.column  # one with keys has the value of its group
             if column in made or plan.rule(column) or ends.setdefault(column, range_) != range_:
                 continue
         grouping = grouping or each.by
@@ -73,7 +71,7 @@ def _moved(plan: Plan) -> Iterator[int]:
 
 def _is_plain(question: Kind) -> bool:
     """Whether it is a count or a sum of rows that count once, and may become as large as it likes."""
-    if not isinstance(question, Count | CountOfUnits | Sum) or getattr(question, "weighted_by", None) is not None:
+    if not isinstance(question, Count | CountOfUnits | Sum) or question.weights is not None:
         return False
     spans = question.allowed.spans
     return len(spans) == 1 and math.inf in (abs(spans[0][0]), abs(spans[0][1]))

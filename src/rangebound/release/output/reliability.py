@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from rangebound.release.noise.draw import Cell
+from rangebound.release.noise.forms import form_of
 from rangebound.release.output.facts import PlanFacts
 from rangebound.release.plan.clipping_report import WIDE
-from rangebound.release.plan.kinds.kind import Agreement
-from rangebound.release.plan.kinds.workload_kind import WorkloadKind
+from rangebound.release.plan.kinds.facts import Agreement
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.words import span
 
 
 def biases(facts: PlanFacts | None, cells: Sequence[Cell]) -> list[float | None]:
-    """A bound on the bias of every number, over the true answers in its interval; see `Kind.bias`.
+    """A bound on the bias of every number, over the true answers in its interval; see `Form.bias`.
 
     `facts` are those of the table's plan, whose publishers its numbers came from.
 
@@ -32,28 +32,26 @@ def biases(facts: PlanFacts | None, cells: Sequence[Cell]) -> list[float | None]
         if facts.plan.consistent and own.question.agreement != Agreement():
             continue
         lower, upper = (np.array([getattr(cells[at], end) for at in places]) for end in ("lower", "upper"))
-        bounds = own.question.bias(own.publisher, own.unit, lower, upper)
+        bounds = own.form.bias(own.publisher, lower, upper)
         for at, bound in zip(places, [] if bounds is None else bounds.tolist(), strict=False):
             found[at] = bound
     return found
 
 
 def unbiased_numbers(plan: Plan, facts: PlanFacts | None, cells: Sequence[Cell]) -> list[float | None]:
-    """The unbiased number of every cell, where its question asks for it; see `Kind.unclamped_number`.
+    """The unbiased number of every cell, where its question asks for it; see `Form.unclamped_numbers`.
 
     Guarantee: made of the plan and the published numbers alone, so it costs nothing.
     Edge cases: None for numbers that one strategy makes together, in a table whose budget this version of the library
     would split otherwise.
     """
-    found = [plan.query[each.question].unclamped_number(each.draws) for each in cells]
-    if facts is None:
-        return found
+    found: list[float | None] = [None] * len(cells)
     for index, places in _by_question(cells).items():
-        question, publisher = plan.query[index], facts.questions[index].publisher
-        if isinstance(question, WorkloadKind) and question.unbiased:
-            numbers = question.unclamped_numbers(publisher, [cells[at].draws for at in places])
-            for at, number in zip(places, numbers or [], strict=True):
-                found[at] = number
+        form = form_of(plan.query[index], plan.unit_of(plan.query[index]))
+        publisher = None if facts is None else facts.questions[index].publisher
+        numbers = form.unclamped_numbers(publisher, [cells[at].draws for at in places])
+        for at, number in zip(places, numbers, strict=True):
+            found[at] = number
     return found
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.output.forecast import part_of
 from rangebound.release.output.plan_risk import Conversions, conversions
-from rangebound.release.plan.accuracy import LARGEST
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.prepare import Prepared, least_epsilon, prepare
+from rangebound.release.prepare.accuracy import LARGEST
 from rangebound.values import arguments
 
 _DIGITS = 4
@@ -111,8 +111,8 @@ def solve(plan: Plan | Mapping[str, object], *, rest: float | None = None) -> So
 
 def _met(ready: Prepared, index: int) -> MarginMet:
     question = ready.plan.query[index]
-    width = question.half_width(ready.publishers[index], ready.plan.unit_of(question))
+    width = ready.forms[index].half_width(ready.publishers[index])
     assert question.margin is None or (width is not None and width <= question.margin)
     share = part_of(ready.plan, ready.allocation, ready.allocation.questions[index])
-    error = question.expected_error(ready.publishers[index])
+    error = ready.forms[index].expected_error(ready.publishers[index])
     return MarginMet(query=question.name, margin=question.margin, half_width=width, share=share, error=error)

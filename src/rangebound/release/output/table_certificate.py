@@ -15,6 +15,7 @@ from rangebound.ledger.rule import AnyCost
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.release.noise.allocation import Allocation, is_within
 from rangebound.release.noise.draw import Cell, Draw, Key
+from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.marginal_publisher import MarginalPublisher
 from rangebound.release.noise.noisy_coordinates import MechanismPublisher
 from rangebound.release.noise.partition_selection import partition_selection
@@ -25,8 +26,8 @@ from rangebound.release.output.ledger_entry import charges, covers, least_due, s
 from rangebound.release.output.plan_risk import Conversions, conversions
 from rangebound.release.output.table import Release, plan_json, sha256
 from rangebound.release.plan.groupings import Block, blocks
-from rangebound.release.plan.kinds.rank_kind import RankKind
-from rangebound.release.plan.kinds.ranked_counts import RankedCounts
+from rangebound.release.plan.kinds.ranks import RankKind
+from rangebound.release.plan.kinds.selections import RankedCounts
 from rangebound.release.plan.workloads import Workload
 from rangebound.release.prepare import Prepared, allocations, cells_of, impossible, noisy_count, prepare, prepared
 from rangebound.values import arguments
@@ -270,7 +271,7 @@ def _steps(release: Release, ways: Sequence[Allocation]) -> float:
     """How much of a check follows from the plan: mechanisms are found again, grids and numbers made again."""
     made = {}
     for index, question in enumerate(release.plan.query):
-        key, steps = question.effort
+        key, steps = form_of(question, release.plan.unit_of(question)).effort
         for way in ways:
             share, cell = way.questions[index], way.sensitivities[index].cell
             made[key, cell, share.epsilon, share.delta, share.mu] = steps

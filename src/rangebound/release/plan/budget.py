@@ -6,7 +6,6 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from rangebound.ledger.postgres_place import postgres_place
 from rangebound.release.plan.fields import Name, Part
 from rangebound.values import arguments
 from rangebound.values.postgres_address import is_address
@@ -22,6 +21,8 @@ def _not_tiny(delta: float) -> float:
 
 def _without_password(ledger: str) -> str:
     if is_address(ledger):
+        from rangebound.ledger.postgres_place import postgres_place  # reading a plan stays light
+
         postgres_place(ledger)
     return ledger
 

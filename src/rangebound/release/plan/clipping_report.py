@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rangebound.release.plan.condition import Condition
-from rangebound.release.plan.kinds.clipped import Clipped
-from rangebound.release.plan.kinds.cut_kind import CutKind
-from rangebound.release.plan.kinds.dropped import Dropped
-from rangebound.release.plan.kinds.kind import Clipping, Kind, Truncation
+from rangebound.release.plan.kinds.cuts import Clipped, Dropped
+from rangebound.release.plan.kinds.facts import Clipping, Truncation
+from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.ranged_column import RangedColumn
 from rangebound.release.plan.unit import Unit
 
 WIDE = 0.2  # an interval of a share that is wider says nothing of use
@@ -23,7 +23,7 @@ _SHORT = 30  # letters of a column's name, for the same
 
 def cut_questions(
     queries: Sequence[Kind], *, unit_of: Callable[[Kind], Unit], choosing: Callable[[Kind], bool], apart: bool = False
-) -> list[CutKind]:
+) -> list[Clipped | Dropped]:
     """The questions that say how much the bounds and ranges of others cut, as few as can be.
 
     Rows dropped: one for all questions with the same groups, conditions and bounds. Values clipped: one for each column
@@ -36,7 +36,7 @@ def cut_questions(
     for each in queries:
         unit = unit_of(each)
         bounded = each.truncated(choosing=choosing(each)) if unit.column is not None else None
-        for cut in (bounded, *each.clippings):
+        for cut in (bounded, *_clippings(each)):
             match cut:
                 case None:
                     continue
@@ -53,13 +53,23 @@ def cut_questions(
     return made if apart else [_named_once(each, made[:at]) for at, each in enumerate(made)]
 
 
-def _named_once(cut: CutKind, before: Sequence[CutKind]) -> CutKind:
+def _clippings(question: Kind) -> tuple[Clipping, ...]:
+    """All that ranges of a question clip: its own, and what lies outside the ranges of further columns."""
+    clipped, every = question.clipping, question.needs_also
+    own = () if clipped is None else (replace(clipped, also=every),)
+    needed = () if clipped is None or clipped.missing is not None else (clipped,)
+    first = tuple(RangedColumn(column=each.column, range=each.range) for each in needed)
+    others = ((each, tuple(other for other in every if other != each)) for each in every)
+    return (*own, *(Clipping(column=each.column, range=each.range, also=(*first, *rest)) for each, rest in others))
+
+
+def _named_once(cut: Clipped | Dropped, before: Sequence[Clipped | Dropped]) -> Clipped | Dropped:
     """The same question with a number behind its name, where others before it are named so."""
     others = sum(each.name == cut.name for each in before)
     return cut.model_copy(update={"name": f"{cut.name} {others + 1}"}) if others else cut
 
 
-def _together(alike: Sequence[tuple[Kind, Unit, Truncation | Clipping]], *, apart: bool) -> CutKind:
+def _together(alike: Sequence[tuple[Kind, Unit, Truncation | Clipping]], *, apart: bool) -> Clipped | Dropped:
     """One question about the cuts of others, with their contribution bounds; what they do not share is left out."""
     first, _, cut = alike[0]
     names = tuple(each.name for each, *_ in alike)
@@ -81,7 +91,7 @@ def _question(
     *,
     over: tuple[str, ...],
     where: tuple[Condition, ...],
-) -> CutKind:
+) -> Clipped | Dropped:
     """The question about a cut from other questions; it is named for the first of them."""
     name = first.name[:_LONGEST]
     match cut:

@@ -55,36 +55,37 @@ EFFECTS: Mapping[str, str] = {
     "Kind.margin": "in place of a weight: half the width of its interval at most, in units of the answer",
     "Bounds.column": "the column whose range is not known",
     "Bounds.dates": "whether the column holds dates",
-    "ColumnKind.column": "the column of numbers or dates",
-    "ColumnKind.range": (
+    "Kind.column": "the column of numbers or dates",
+    "Kind.range": (
         "the public range of its values; values outside it are clipped. Without it, the range that "
         "`[columns]` states or that follows from an expression"
     ),
-    "ColumnKind.missing": "the number that a missing value counts as; without it, rows without a value do not count",
+    "Kind.missing": "the number that a missing value counts as; without it, rows without a value do not count",
     "RankKind.interval_share": (
         "the part of the question's budget that pays for the interval; with 0 the interval is the whole support"
     ),
     "CentralRange.share": "the part of the values that lies in the range; half of the rest lies below it, half above",
     "MomentsKind.x": "the column on the x axis: `{column, range}`, or its name where `[columns]` has the range",
     "MomentsKind.y": "the column on the y axis, in the same form",
-    "WeightedKind.weighted_by": (
+    "Kind.weighted_by": (
         "survey weights, from 0 on: `{column, range}`, or the name of the column where `[columns]` has the range; a "
         "row counts as often as its weight says"
     ),
-    "AdditiveKind.unbiased": (
+    "Kind.unbiased": (
         "publish the number before it was moved into the support as well, in the column `unbiased`; not "
         "with truncated mechanisms"
     ),
-    "AdditiveKind.signed": (
+    "Kind.signed": (
         "publish that number in place of the one in the support; not with a `support`, nor counts of a "
         "`consistent` plan"
     ),
-    "ScalarKind.mechanism": (
+    "Kind.mechanism": (
         "the noise and its bounding, or the `optimal` table for a `support` with two ends; without it, the noise with "
         "the smallest error"
     ),
-    "FractionKind.mechanism": (
-        "the `optimal` table, where the number of rows is public; without it, clamped Laplace or Gaussian noise"
+    **dict.fromkeys(
+        ("Mean.mechanism", "Share.mechanism"),
+        "the `optimal` table, where the number of rows is public; without it, clamped Laplace or Gaussian noise",
     ),
     "WorkloadKind.unbiased": "publish the answers before they were made to add up as well, in the column `unbiased`",
     "Crosstab.margins": "false publishes the cells without their sums",

@@ -53,7 +53,7 @@ def field_table() -> str:
 def missing_effects() -> list[str]:
     """Fields whose effect nobody has written, and effects of fields that do not exist."""
     classes: list[type[Part]] = [Plan, Kind, *written_kinds().values(), *(part for _, part in _parts())]
-    named = {f"{_owner(each, name)}.{name}" for each in classes for name in each.model_fields}
+    named = {_effect(each, name) for each in classes for name in each.model_fields}
     return sorted(named ^ set(EFFECTS))
 
 
@@ -93,14 +93,15 @@ def _rows(part: type[Part], schema: Mapping[str, Any], names: list[str] | None =
         key = field.alias or name
         facts = own.get("properties", {}).get(key, {})
         kind = _type({"$defs": own.get("$defs", {})}, facts)
-        effect = EFFECTS.get(f"{_owner(part, name)}.{name}", "")
+        effect = EFFECTS.get(_effect(part, name), "")
         yield f"| `{key}` | {kind} | {_default(field)} | {effect} |"
 
 
-def _owner(part: type[Part], name: str) -> str:
-    """The class that a field belongs to: the first of the bases that declares it."""
-    owners = [each for each in part.__mro__ if name in getattr(each, "__annotations__", {}) and each is not Part]
-    return owners[0].__name__ if name != "kind" else "Kind"
+def _effect(part: type[Part], name: str) -> str:
+    """The entry of a field among the effects: that of the class that declares it, or of all kinds that have it."""
+    owner = next(each for each in part.__mro__ if name in getattr(each, "__annotations__", {}) and each is not Part)
+    own, shared = f"{owner.__name__}.{name}", f"Kind.{name}"
+    return shared if own not in EFFECTS and shared in EFFECTS and issubclass(part, Kind) else own
 
 
 def _first_line(part: type[Part]) -> str:

@@ -42,7 +42,13 @@ class Part(BaseModel):
     NumPy for those of Python. A `repr` names the fields that are not as by default, and makes the same part again.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        defer_build=True,  # a part is prepared for checks when it is first asked for, so that an import stays light
+    )
 
     def __init__(self, /, **fields: object) -> None:
         with reported(type(self).__name__.lower(), data=fields):

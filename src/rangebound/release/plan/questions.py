@@ -52,6 +52,8 @@ class _Listed:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        for each in written_kinds().values():
+            each.model_rebuild()
         choices = {name: each.__pydantic_core_schema__ for name, each in written_kinds().items()}
         return handler(core_schema.tagged_union_schema(choices, discriminator="kind"))
 

@@ -2,16 +2,43 @@
 
 Two tables are neighbours if one of them lacks a unit (add-remove), or if one unit has other rows (replace). After the
 contribution bounds a unit has at most r = `rows` rows in each of at most g = `groups` groups. Here is what several
-kinds share; that of a sum is in `kinds/sum.py`, and so on.
+kinds share; that of a sum is in `kinds/scalars.py`, and so on.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from rangebound.release.noise.allocation import Sensitivity
 from rangebound.release.plan.unit import Unit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitivity:
+    """What one unit can change: a neighbour is at most `groups` steps away, each of `cell` in L1 within one group.
+
+    `twice` says that two of the steps may be in the same group. Then only pure mechanisms may be used: two steps of an
+    (epsilon, 0)-private one cost 2 epsilon, but those of an (epsilon, delta)-private one more than 2 delta.
+    `square` is the square of the L2 distance of two neighbours, over all groups together. `row` is the most that one
+    row can add to a coordinate: errors of different questions are compared in this unit.
+    `supremum` says that a step moves every coordinate of a group by at most `cell` (L-infinity), however many it moves.
+    """
+
+    cell: Fraction
+    groups: int
+    square: Fraction
+    twice: bool = False
+    row: Fraction = Fraction(1)
+    supremum: bool = False
+
+    @property
+    def total(self) -> Fraction:
+        """The L1 distance of two neighbours, over all groups together; with `supremum`, the sum of their steps."""
+        return self.cell * self.groups
+
+
+NOTHING = Sensitivity(cell=Fraction(0), groups=1, square=Fraction(0))
+"""That of a number that no unit can change."""
 
 
 def touched(unit: Unit, groups: float) -> tuple[int, int]:

@@ -19,20 +19,20 @@ from rangebound.release.noise.allocation import (
     LossForm,
     Overdrawn,
     Request,
-    Sensitivity,
     split,
     split_gaussian,
 )
+from rangebound.release.noise.forms import Form, form_of
 from rangebound.release.noise.marginal_publisher import Marginals, marginal_publishers, unit_strategy
 from rangebound.release.noise.noisy_coordinates import MechanismPublisher
 from rangebound.release.noise.partition_selection import partition_selection
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.threshold_selection import threshold_selection
-from rangebound.release.plan.accuracy import LARGEST, Unmet, even_rest, needed, smallest_epsilon
 from rangebound.release.plan.groupings import blocks
-from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan
+from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.release.plan.workloads import Workload, hidden_groupings, workload_of, workloads
+from rangebound.release.prepare.accuracy import LARGEST, Unmet, even_rest, needed, smallest_epsilon
 from rangebound.values import arguments
 
 
@@ -43,6 +43,11 @@ def noisy_count(plan: Plan, allocation: Allocation, index: int) -> tuple[int, fl
     assert rows is not None
     assert isinstance(publisher, MechanismPublisher)  # Gaussian noise, as the account has it
     return rows, publisher.mechanism.noise.scale
+
+
+def form_at(plan: Plan, index: int) -> Form:
+    """A question in its form, with the contribution bounds that hold for it."""
+    return form_of(plan.query[index], plan.unit_of(plan.query[index]))
 
 
 def allocations(plan: Plan) -> list[Allocation]:
@@ -146,7 +151,7 @@ def _merged(plan: Plan, found: Mapping[int, Sensitivity]) -> tuple[Workload, ...
     """
 
     def apart(index: int) -> float:
-        return _gaussian_weight(plan.query[index], found[index], importance(plan, index))
+        return _gaussian_weight(form_at(plan, index), found[index], importance(plan, index))
 
     return tuple(
         each for each in workloads(plan) if _workload_weight(plan, each) < sum(apart(index) for index in each.questions)
@@ -210,7 +215,7 @@ def _can_select(plan: Plan, index: int) -> bool:
 def _weights(
     plan: Plan,
     found: Mapping[int, Sensitivity],
-    least: Callable[[Kind, Sensitivity, float], float] | None,
+    least: Callable[[Form, Sensitivity, float], float] | None,
     merged: Sequence[Workload] = (),
 ) -> dict[int, Fraction]:
     """The weight of every question: the plan's or, where it names none, the `least` one, or else even ones.
@@ -227,7 +232,7 @@ def _weights(
         matter = dict.fromkeys(asked, 1.0)  # one alone has all
         if len(asked) > 1:
             matter = {at: _weighed(plan, at, found[at], gaussian=least is _gaussian_weight) for at in asked}
-        best = {index: Fraction(least(plan.query[index], found[index], matter[index])) for index in asked}
+        best = {index: Fraction(least(form_at(plan, index), found[index], matter[index])) for index in asked}
         for each in merged:
             best |= dict.fromkeys(each.questions, Fraction(0)) | {
                 each.questions[0]: Fraction(_workload_weight(plan, each))
@@ -239,17 +244,17 @@ def _weights(
     return weights
 
 
-def _sum_weight(question: Kind, found: Sensitivity, importance: float) -> float:
+def _sum_weight(form: Form, found: Sensitivity, importance: float) -> float:
     """The weight in plain sums with which the objective is least.
 
     The variance of a number is proportional to (s / share)^2, where s is the L1 sensitivity. The least sum of
     `importance` times variance, for shares that add up to 1, has shares proportional to (importance s^2)^(1/3): set the
     derivatives equal.
     """
-    return math.cbrt(importance * (float(found.total / found.row) * question.draws) ** 2)
+    return math.cbrt(importance * (float(found.total / found.row) * form.draws) ** 2)
 
 
-def _gaussian_weight(question: Kind, found: Sensitivity, importance: float) -> float:
+def _gaussian_weight(form: Form, found: Sensitivity, importance: float) -> float:
     """The weight in a Gaussian account with which the objective is least.
 
     The variance of a number is proportional to s^2 / share, where s is the L2 sensitivity, so the shares are
@@ -257,15 +262,15 @@ def _gaussian_weight(question: Kind, found: Sensitivity, importance: float) -> f
     square of its own sensitivity divided by its part of the share.
     """
     square = found.square
-    if question.loss is not LossForm.GAUSSIAN:
-        square = found.cell**2 * found.groups * question.draws * (2 if found.twice else 1)
+    if form.loss is not LossForm.GAUSSIAN:
+        square = found.cell**2 * found.groups * form.draws * (2 if found.twice else 1)
     return math.sqrt(importance * square / found.row**2)
 
 
 def _weighed(plan: Plan, index: int, found: Sensitivity, *, gaussian: bool) -> float:
     """The importance of a question, times by how much its numbers vary more than its sensitivity says."""
-    question, columns = plan.query[index], plan.columns(plan.query[index].by)
-    return importance(plan, index) * question.excess_variance(plan.unit_of(question), found, columns, gaussian=gaussian)
+    columns = plan.columns(plan.query[index].by)
+    return importance(plan, index) * form_at(plan, index).excess_variance(found, columns, gaussian=gaussian)
 
 
 def importance(plan: Plan, index: int) -> float:
@@ -295,13 +300,13 @@ def _requests(
         Request(
             weight=weights[index],
             groups=found[index].groups,
-            parts=each.draws,
-            uses_delta=each.uses_delta and not found[index].twice,
-            interval_share=each.interval_part,
-            loss=each.loss,
+            parts=form.draws,
+            uses_delta=form.uses_delta and not found[index].twice,
+            interval_share=form.interval_part,
+            loss=form.loss,
             twice=found[index].twice,
         )
-        for index, each in enumerate(plan.query)
+        for index, form in enumerate(form_at(plan, at) for at in range(len(plan.query)))
     ]
     for index, each in enumerate(plan.query):
         if each.margin is not None and found[index].cell:
@@ -384,8 +389,7 @@ def publisher_of(plan: Plan, index: int, allocation: Allocation) -> Publisher:
     """The publisher of a question that is measured by itself, as its kind makes it."""
     question, share = plan.query[index], allocation.questions[index]
     try:
-        return question.publisher(
-            plan.unit_of(question),
+        return form_at(plan, index).publisher(
             allocation.sensitivities[index],
             share,
             level=plan.interval_level,

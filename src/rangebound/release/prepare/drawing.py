@@ -11,11 +11,11 @@ from rangebound.errors import PlanError
 from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Bits, Cell, Coordinates, Draw, Key, Reading
 from rangebound.release.noise.estimate import Estimate
+from rangebound.release.noise.forms.rank_form import RankForm
 from rangebound.release.noise.partition_selection import PartitionSelection
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.kinds.rank_kind import RankKind
 from rangebound.release.plan.workloads import Workload, hidden_blocks, hidden_groupings
 from rangebound.release.prepare.prepared_plan import Prepared
 from rangebound.release.sql.aggregate import Aggregate
@@ -102,7 +102,7 @@ def cells_of(
     return [
         cell
         for index, own in keys.items()
-        for cell in ready.plan.query[index].ranking(
+        for cell in ready.forms[index].ranking(
             _cells(ready, index, own, drawn[index], together.get(index), earlier=earlier, whole=whole)
         )
     ]
@@ -127,14 +127,13 @@ def _cells(
     earlier: bool,
     whole: Collection[str],
 ) -> list[Cell]:
-    plan, question = ready.plan, ready.plan.query[index]
-    unit, share = plan.unit_of(question), ready.allocation.questions[index]
+    question, form, share = ready.plan.query[index], ready.forms[index], ready.allocation.questions[index]
     epsilon = stated_epsilon(question, share)
     read = ready.publishers[index].read(draws) if together is None else together
 
     def estimate(reading: Reading) -> Estimate:
-        found = (question.earlier_estimate if earlier else question.estimate)(reading, unit)
-        return question.as_whole(found) if isinstance(question, RankKind) and question.name in whole else found
+        found = (form.earlier_estimate if earlier else form.estimate)(reading)
+        return form.as_whole(found) if isinstance(form, RankForm) and question.name in whole else found
 
     return [
         Cell(

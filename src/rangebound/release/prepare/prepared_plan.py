@@ -13,6 +13,7 @@ from functools import cached_property
 from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.allocation import Allocation
+from rangebound.release.noise.forms import Form, form_of
 from rangebound.release.noise.joint_loss import JointLoss, added_up
 from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
 from rangebound.release.noise.publishers import Publisher
@@ -23,6 +24,7 @@ from rangebound.release.plan.model import Plan
 from rangebound.release.plan.workloads import Workload, hidden_blocks, workload_of
 from rangebound.release.prepare.budget_split import (
     allocations,
+    form_at,
     importance,
     noisy_count,
     publisher_of,
@@ -38,6 +40,11 @@ class Prepared:
     allocation: Allocation
     publishers: tuple[Publisher, ...]
     selections: Mapping[tuple[str, ...], PartitionSelection | ThresholdSelection]
+
+    @cached_property
+    def forms(self) -> tuple[Form, ...]:
+        """Every question in its form, with the contribution bounds that hold for it."""
+        return tuple(form_of(each, self.plan.unit_of(each)) for each in self.plan.query)
 
     @cached_property
     def workloads(self) -> tuple[Workload, ...]:
@@ -150,7 +157,7 @@ def total_error(plan: Plan, allocation: Allocation, *, limit: float = math.inf) 
     stands: mechanisms that take long to find come last.
     """
     total, together = 0.0, workload_publishers(plan, allocation)
-    for index in sorted(range(len(plan.query)), key=lambda index: plan.query[index].effort[1]):
+    for index in sorted(range(len(plan.query)), key=lambda index: form_at(plan, index).effort[1]):
         found = allocation.sensitivities[index]
         if found.cell and not plan.query[index].made and plan.query[index].margin is None:
             error = (together.get(index) or publisher_of(plan, index, allocation)).mse

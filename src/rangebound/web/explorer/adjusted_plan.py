@@ -12,9 +12,9 @@ from typing import Any
 from rangebound.errors import ArgumentError
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.output.forecast import part_of
-from rangebound.release.plan.accuracy import LARGEST
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import make_plan, parse_plan
+from rangebound.release.prepare.accuracy import LARGEST
 from rangebound.web.explorer.edited_text import with_values
 
 _BOUNDS = ("rows", "groups")  # of the unit

@@ -19,7 +19,7 @@ from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.output.plan_limits import LimitedMean
-from rangebound.release.plan.kinds.kind import OneCoordinate
+from rangebound.release.plan.kinds.facts import OneCoordinate
 from rangebound.release.prepare import Prepared
 from rangebound.values.arguments import downwards
 from rangebound.values.numeric import rounded_up

@@ -77,7 +77,7 @@ def plan_view(
     }
     widths = {}
     for at, each in enumerate(plan.query):
-        share, width = ready.allocation.questions[at], each.half_width(ready.publishers[at], plan.unit_of(each))
+        share, width = ready.allocation.questions[at], ready.forms[at].half_width(ready.publishers[at])
         widths[each.name] = (share.mu, share.epsilon, width)
     return found, KnownWidths(gaussian=bool(ready.allocation.mu), choice=plan.budget.delta > 0.0, widths=widths)
 

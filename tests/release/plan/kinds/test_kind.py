@@ -11,13 +11,11 @@ import pytest
 
 from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.release import check_certificate, explain, make_plan, parse_plan, plan_schema, release
-from rangebound.release.noise import publishers
-from rangebound.release.noise.allocation import LossForm, Sensitivity
-from rangebound.release.noise.estimate import held, nearest
 from rangebound.release.output.report import report
-from rangebound.release.plan.kinds.kind import KINDS, Agreement, Kind, Truncation, owner_scope, truncation_scope
+from rangebound.release.plan.kinds.facts import FormName
+from rangebound.release.plan.kinds.kind import KINDS, Kind
 from rangebound.release.plan.measure import ONE, Counted, GroupSums, Met, Rows
-from rangebound.release.plan.sensitivity import touched
+from rangebound.release.plan.sensitivity import Sensitivity, touched
 from rangebound.release.prepare import prepare
 from rangebound.values.support import Interval
 from tests.release.odd_tables import PLACES, arrow, odd_rows, plan_of
@@ -36,7 +34,7 @@ query = [
 
 
 def surplus_members():
-    """All members of a toy kind: how many more rows meet some conditions than do not."""
+    """All that a toy kind needs beside its fields: how many more rows meet some conditions than do not."""
 
     def natural(self):
         return Interval(-math.inf, math.inf)
@@ -54,46 +52,12 @@ def surplus_members():
         cell = Fraction(unit.rows * (2 if unit.replaced else 1))
         return Sensitivity(cell=cell, groups=most, square=cell**2 * most)
 
-    def publisher(self, unit, found, share, *, level, columns):
-        return publishers.real_number(self.allowed, found, share, step=self.step, mechanism=None, confidence=level)
-
-    def estimate(self, reading, unit):
-        (value,), ((lower, upper),) = reading.values, reading.intervals
-        return held(nearest(value, self.allowed, self.step), lower, upper, self.allowed)
-
-    def scope(self, unit, groups):
-        return [*truncation_scope(self, unit, groups, rows=True), *owner_scope(unit)]
-
     return {
+        "form": FormName.SCALAR,
         "natural": property(natural),
-        "answers_dated": property(lambda self: False),
-        "reads": property(lambda self: None),
-        "conditions": property(lambda self: (*self.where, *self.of)),
-        "misfit": lambda self, unit: "",
         "measures": measures,
         "coordinates": coordinates,
         "sensitivity": sensitivity,
-        "known_rows": lambda self, unit: None,
-        "parts": property(lambda self: ("",)),
-        "draws": property(lambda self: 1),
-        "interval_part": property(lambda self: 0.0),
-        "uses_delta": property(lambda self: True),
-        "loss": property(lambda self: LossForm.GAUSSIAN),
-        "publisher": publisher,
-        "estimate": estimate,
-        "unclamped_number": lambda self, draws: None,
-        "bias": lambda self, publisher, unit, lower, upper: publisher.bias(
-            lower, upper, self.allowed, self.step, whole=True
-        ),
-        "effort": property(lambda self: (self.name, 50.0)),
-        "subject": property(lambda self: (" of rows that meet conditions", "")),
-        "no_margin": lambda self, unit: "must not be asked of a surplus",
-        "half_width": lambda self, publisher, unit: publisher.half_width,
-        "expected_error": lambda self, publisher: publisher.expected_error(),
-        "scope": scope,
-        "agreement": property(lambda self: Agreement()),
-        "truncated": lambda self, *, choosing: Truncation(),
-        "clipping": property(lambda self: None),
     }
 
 
@@ -101,8 +65,9 @@ def define(members, name="surplus"):
     """Execute the class body of a kind."""
     from rangebound.release.plan.condition import Conditions
 
-    fields = {"kind": Literal[name], "of": Conditions}
-    return type(Kind)("Surplus", (Kind,), {"__annotations__": fields, "__module__": __name__, "kind": name, **members})
+    named = {"__annotations__": {"kind": Literal[name], "of": Conditions}, "__module__": __name__, "kind": name}
+    words = {"subject": property(lambda self: (" of rows that meet conditions", ""))}
+    return type(Kind)("Surplus", (Kind,), {**named, **words, **members})
 
 
 @pytest.fixture

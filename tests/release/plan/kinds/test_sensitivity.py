@@ -15,12 +15,11 @@ from fractions import Fraction
 import pytest
 
 from rangebound.release.plan import measure as m
-from rangebound.release.plan.kinds.dropped import Dropped
+from rangebound.release.plan.kinds.cuts import Dropped
 from rangebound.release.plan.kinds.kind import KINDS
-from rangebound.release.plan.kinds.moments_kind import MomentsKind
-from rangebound.release.plan.kinds.selection_kind import SelectionKind
-from rangebound.release.plan.kinds.sum import Sum
-from rangebound.release.plan.kinds.top_k import TopK
+from rangebound.release.plan.kinds.scalars import Sum
+from rangebound.release.plan.kinds.selections import SelectionKind, TopK
+from rangebound.release.plan.kinds.two_columns import MomentsKind
 from rangebound.release.plan.unit import Unit
 
 RANGES = [(0.0, 4.0), (-20.0, 100.0), (-100.0, 20.0), (-5.0, 5.0), (3.0, 7.0), (-7.0, -3.0)]

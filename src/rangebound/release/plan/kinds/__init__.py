@@ -1,4 +1,4 @@
-"""The kinds of questions, one file a kind: a file that is put into this folder is a kind that a plan can ask for."""
+"""The kinds of questions, one file per family: a kind in a file of this folder is one that a plan can ask for."""
 
 from __future__ import annotations
 

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import datetime
 from fractions import Fraction
 from typing import Literal
 
 from pydantic import model_validator
 
-from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
-from rangebound.release.noise.draw import Columns, Coordinates, Draw, Reading
-from rangebound.release.noise.estimate import Estimate, held
-from rangebound.release.noise.publishers import Publisher
-from rangebound.release.noise.range_ends import COVER, DAYS, VALUES, range_publisher
-from rangebound.release.plan.condition import Condition
-from rangebound.release.plan.fields import Name
-from rangebound.release.plan.kinds.kind import Agreement, Clipping, Kind, Truncation, owner_scope, truncation_scope
+from rangebound.release.plan.fields import Name, number
+from rangebound.release.plan.kinds.facts import FormName
+from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import ONE, EdgeCounts, Found, Measures, Rows, Values
-from rangebound.release.plan.sensitivity import of_parts
+from rangebound.release.plan.numbers import Coordinates
+from rangebound.release.plan.sensitivity import Sensitivity, of_parts
 from rangebound.release.plan.unit import Unit
-from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval
 
-_EFFORT = 1.0  # one step: edges are public and few
+COVER = Fraction(49, 50)
+"""The quantile of the units' values that an upper end aims at; a lower end aims at the same, counted downwards."""
+_NICE = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+SIZES = tuple(each * 10.0**power for power in range(-6, 12) for each in _NICE)
+"""Ten numbers for every power of ten from a millionth to some 10^12."""
+VALUES = tuple(float(f"{each:.2g}") for each in [*(-x for x in reversed(SIZES)), 0.0, *SIZES])
+"""The grid of ends: 0, and ten numbers for every power of ten from a millionth to some 10^12, of both signs."""
+DAYS = tuple(number(datetime.date(year, 1, 1)) for year in range(1900, 2101))
+"""The grid of ends of dates: the first days of the years 1900 to 2100, as days since 1970-01-01."""
 
 
 class Bounds(Kind):
@@ -33,6 +36,10 @@ class Bounds(Kind):
     and ten numbers for every power of ten, of both signs; with `dates` the column is one of dates, and the edges are
     the first days of the years 1900 to 2100.
     """
+
+    form = FormName.EDGES
+    once = True
+    unmargined = "whose ends are edges of a grid"
 
     kind: Literal["bounds"] = "bounds"
     column: Name
@@ -65,15 +72,6 @@ class Bounds(Kind):
         """The column."""
         return Values(column=self.column, lower=self.edges[0], upper=self.edges[-1], dated=self.dates)
 
-    @property
-    def conditions(self) -> tuple[Condition, ...]:
-        """Those of `where`."""
-        return self.where
-
-    def misfit(self, unit: Unit) -> str:
-        """It can always be asked."""
-        return ""
-
     def measures(self, unit: Unit, groups: float) -> Measures:
         """Units by place among the edges."""
         return EdgeCounts(rows=Rows(where=self.where), column=self.column, edges=self.edges, dated=self.dates)
@@ -90,97 +88,18 @@ class Bounds(Kind):
         """
         return of_parts(1, unit, groups)
 
-    def known_rows(self, unit: Unit) -> int | None:
-        """How many rows have a value is not public."""
-        return None
-
     @property
     def parts(self) -> tuple[str, ...]:
         """Both ends."""
         return "lower", "upper"
 
     @property
-    def draws(self) -> int:
-        """Two: every unit is in both."""
-        return 2
-
-    @property
-    def interval_part(self) -> float:
-        """Nothing: it has no intervals."""
-        return 0.0
-
-    @property
-    def uses_delta(self) -> bool:
-        """Never: the exponential mechanism is pure."""
-        return False
-
-    @property
-    def loss(self) -> LossForm:
-        """That of an exponential mechanism, whose scores are those of a quantile."""
-        return LossForm.RANGE
-
-    def publisher(
-        self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns
-    ) -> Publisher:
-        """The exponential mechanism for each end."""
-        return range_publisher(self.edges, found.cell, share, confidence=level)
-
-    def estimate(self, reading: Reading, unit: Unit) -> Estimate:
-        """An edge, within the whole grid."""
-        (value,), ((lower, upper),) = reading.values, reading.intervals
-        return held(value, lower, upper, self.allowed)
-
-    def unclamped_number(self, draws: Draw) -> float | None:
-        """None: an end is drawn from a grid, and no noise is added to it."""
-        return None
-
-    def bias(self, publisher: Publisher, unit: Unit, lower: Floats, upper: Floats) -> Floats | None:
-        """None: how far a rank error moves an end depends on the rows near it, which are private."""
-        return None
-
-    @property
-    def effort(self) -> tuple[Hashable, float]:
-        """The grid is made again."""
-        return self.name, _EFFORT
-
-    @property
     def subject(self) -> tuple[str, str]:
         """The column."""
         return f" of {self.column!r}, out of {len(self.edges)} edges", ""
 
-    def no_margin(self, unit: Unit) -> str:
-        """None can be asked: it has no interval but the grid."""
-        return f"must not be asked of {self.kind!r}, whose ends are edges of a grid; give a weight"
-
-    def half_width(self, publisher: Publisher, unit: Unit) -> float | None:
-        """The data decide."""
-        return None
-
-    def expected_error(self, publisher: Publisher) -> str:
-        """In units."""
-        return publisher.expected_error()
-
-    def scope(self, unit: Unit, groups: float) -> list[str]:
-        """What an end aims at, groups beyond the contribution bound, how a unit counts, and what is left out."""
+    def left_out(self, unit: Unit) -> list[str]:
+        """How a unit counts, what an end aims at, and missing values."""
         each = [] if unit.column is None else [f"each {unit.column!r} counted once, its values in equal parts"]
-        return [
-            *truncation_scope(self, unit, groups, rows=False),
-            *each,
-            f"aimed at all but {float(100 * (1 - COVER)):g} % of the values at each end",
-            "missing values left out",
-            *owner_scope(unit),
-        ]
-
-    @property
-    def agreement(self) -> Agreement:
-        """Nothing: they are in order already."""
-        return Agreement()
-
-    def truncated(self, *, choosing: bool) -> Truncation | None:
-        """Groups, where a unit may have more of them than count."""
-        return Truncation(owners=True) if choosing else None
-
-    @property
-    def clipping(self) -> Clipping | None:
-        """Nothing: values beyond the last edge count beyond it."""
-        return None
+        aimed = f"aimed at all but {float(100 * (1 - COVER)):g} % of the values at each end"
+        return [*each, aimed, "missing values left out"]

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from fractions import Fraction
 from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, TypeAdapter, ValidationError, WithJsonSchema, model_validator
 
-from rangebound.release.noise import publishers
-from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
-from rangebound.release.noise.draw import Columns, Coordinates, Reading
-from rangebound.release.noise.estimate import Estimate, held, nearest
-from rangebound.release.noise.publishers import Publisher
-from rangebound.release.plan.fields import HALF_LINE, LINE, MOST_BINS, Bound, Edges, Names, number
-from rangebound.release.plan.kinds.additive_kind import AdditiveKind
-from rangebound.release.plan.kinds.column_kind import ColumnKind
-from rangebound.release.plan.kinds.kind import Agreement, rounded_half_width
-from rangebound.release.plan.kinds.whole_kind import WholeKind
+from rangebound.release.plan.fields import HALF_LINE, LINE, MOST_BINS, UNKNOWN, Bound, Edges, Name, Names, Range, number
+from rangebound.release.plan.kinds.facts import Agreement, FormName
+from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import ONE, Found, Measures, Places
-from rangebound.release.plan.sensitivity import of_parts
+from rangebound.release.plan.numbers import Coordinates
+from rangebound.release.plan.sensitivity import Sensitivity, of_parts
 from rangebound.release.plan.unit import Unit
 from rangebound.release.plan.words import end
 from rangebound.values.support import Interval
@@ -49,7 +42,7 @@ Bins = Annotated[
 ]
 
 
-class Histogram(AdditiveKind, ColumnKind, WholeKind):
+class Histogram(Kind):
     """The number of rows in each of some bins: so many of equal width over the column's range, or those between edges.
 
     A bin has its lower edge and not its upper one, but the last has both; what is beyond the range is in the end bins.
@@ -59,7 +52,15 @@ class Histogram(AdditiveKind, ColumnKind, WholeKind):
     Interval(lower=0.0, upper=120.0)
     """
 
+    form = FormName.BINS
+    whole = True
+
     kind: Literal["histogram"] = "histogram"
+    column: Name
+    range: Range = Field(default_factory=lambda: UNKNOWN)
+    missing: Bound | None = None
+    unbiased: bool | None = None
+    signed: bool | None = None
     bins: Bins = 10
     bin_names: Names | None = None
 
@@ -101,11 +102,6 @@ class Histogram(AdditiveKind, ColumnKind, WholeKind):
         return LINE if self.signed else HALF_LINE
 
     @property
-    def answers_dated(self) -> bool:
-        """Never: they are counts."""
-        return False
-
-    @property
     def edges(self) -> tuple[float, ...]:
         """The edges of the bins, by which values are counted and bins are named.
 
@@ -130,7 +126,7 @@ class Histogram(AdditiveKind, ColumnKind, WholeKind):
         """Counts by bin."""
         lower, upper = self.ends
         scale = self.bins / (upper - lower) if isinstance(self.bins, int) else None
-        return Places(rows=self.counted_rows, values=self.values, borders=self.borders, scale=scale, shift=0.0)
+        return Places(rows=self.counted_rows, values=self.column_values, borders=self.borders, scale=scale, shift=0.0)
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
         """Rows by bin."""
@@ -161,62 +157,6 @@ class Histogram(AdditiveKind, ColumnKind, WholeKind):
         edges = [end(edge, dated=self.dated) for edge in self.edges]
         named = (f"{name!r} {a} to {b}" for name, (a, b) in zip(self.bin_names, pairwise(edges), strict=True))
         return f"{before}, in bins {', '.join(named)}", after
-
-    @property
-    def draws(self) -> int:
-        """One: a row is in one bin alone."""
-        return 1
-
-    @property
-    def interval_part(self) -> float:
-        """Nothing: the intervals follow from the noise."""
-        return 0.0
-
-    @property
-    def uses_delta(self) -> bool:
-        """Not in plain sums: the noise is Laplace's."""
-        return False
-
-    @property
-    def loss(self) -> LossForm:
-        """That of Gaussian noise."""
-        return LossForm.GAUSSIAN
-
-    def publisher(
-        self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns
-    ) -> Publisher:
-        """Laplace noise on the scale of the joint L1 sensitivity, clamped at 0, in each bin."""
-        support = LINE if self.signed else HALF_LINE
-        return publishers.joint_coordinates(
-            found, share, support=support, width=1, parts=self.size, confidence=level, unclamped=self.unclamped
-        )
-
-    @property
-    def rounded_to(self) -> float | None:
-        """The step, which is 1 unless the plan names one: noisy bins are not whole."""
-        return self.step or 1.0
-
-    def estimate(self, reading: Reading, unit: Unit) -> Estimate:
-        """A noisy bin, rounded to a whole number, or to the step, in the support."""
-        (value,), ((lower, upper),) = reading.values, reading.intervals
-        return held(nearest(value, self.allowed, self.rounded_to), lower, upper, self.allowed)
-
-    @property
-    def effort(self) -> tuple[Hashable, float]:
-        """None worth counting."""
-        return self.name, 0.0
-
-    def no_margin(self, unit: Unit) -> str:
-        """One can always be asked: the noise is added, and at most clamped."""
-        return ""
-
-    def half_width(self, publisher: Publisher, unit: Unit) -> float | None:
-        """That of a bin, which is rounded when it is published."""
-        return None if publisher.half_width is None else rounded_half_width(publisher.half_width, self.step or 1.0)
-
-    def expected_error(self, publisher: Publisher) -> str:
-        """The error of a bin."""
-        return publisher.expected_error()
 
     @property
     def agreement(self) -> Agreement:

@@ -1,104 +1,77 @@
-"""What a kind of question is: all that has to be said about it, as abstract members, and the list of all kinds.
+"""What a kind of question is: its fields, the facts that follow from them, its statistic, and the list of all kinds.
 
-A kind is a class with a default for `kind`. It is on the list once its class body has run, and nothing else has to
-know of it: plans, SQL, draws, tables, reports, certificates and the JSON schema ask its members. A class that lacks one
-of them is an error where it is defined, so that nothing is ever filled in by a default.
+A kind is a class with a default for `kind`, at most two classes above which is `Kind`. It is on the list once its class
+body has run, and nothing else has to know of it: plans, SQL, draws, tables, reports, certificates and the JSON schema
+ask its members. What is drawn for it, and how intervals are made, follows from its `form`. A class that lacks its form
+or a part of its statistic is an error where it is defined, so that none of these is ever filled in by a default.
 """
 
 from __future__ import annotations
 
 import datetime
 from abc import abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from rangebound.release.noise.allocation import BudgetShare, LossForm, Sensitivity
-from rangebound.release.noise.draw import Cell, Columns, Coordinates, Draw, Key, Label, Reading, Summed
-from rangebound.release.noise.estimate import Estimate
-from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.condition import Condition, Conditions
-from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Names, Part, Positive, Spans, inside, support
-from rangebound.release.plan.measure import Found, Measures, Values
+from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Names, Part, Positive, Spans, inside, number, written
+from rangebound.release.plan.fields import support as as_support
+from rangebound.release.plan.kinds.facts import (
+    Agreement,
+    Clipping,
+    FormName,
+    OneCoordinate,
+    Truncation,
+    Weight,
+    owner_scope,
+    truncation_scope,
+    without_clamping,
+)
+from rangebound.release.plan.measure import Counted, Found, Measure, Measures, Product, Rows, Value, Values
+from rangebound.release.plan.numbers import Columns, Coordinates, Draw, Key, Label, Summed
 from rangebound.release.plan.ranged_column import RangedColumn
+from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.release.plan.unit import MostGroups, MostRows, Period, Unit
-from rangebound.release.plan.words import conditions, end
-from rangebound.values.array_types import Floats
+from rangebound.release.plan.words import bounds, conditions, end, span
 from rangebound.values.support import Interval, Union
 
 KINDS: dict[str, type[Kind]] = {}
 """Every kind by its name, as plans write it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Truncation:
-    """Which rows of a question the contribution bounds may drop: its rows, or a unit's groups, or rows with a value.
-
-    `also` are further columns in which such a row needs a value.
-    """
-
-    owners: bool = False
-    column: str | None = None
-    dated: bool = False
-    range: Ends | None = field(default=None, compare=False)
-    also: tuple[RangedColumn, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Clipping:
-    """Which values of a question its range clips; `also` are further columns in which a row needs a value."""
-
-    column: str
-    range: Ends
-    missing: float | datetime.date | None = None
-    also: tuple[RangedColumn, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Agreement:
-    """Which numbers have to agree with each other, where a plan asks for consistent ones.
-
-    `counts` says that the parts are counts of rows, which add up to other counts of the same rows; these are
-    distinguished by `bins`, beside the grouping columns, and lack rows without a value in the column `lacking`.
-    `rising` says that the parts of a group rise. Numbers of one `partition` add up to 1.
-    """
-
-    counts: bool = False
-    bins: str | None = None
-    lacking: str | None = None
-    rising: bool = False
-    partition: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class OneCoordinate:
-    """The one coordinate that the number of a group is made of: where it lies, and whether it is a whole number.
-
-    It is published in `support`, on multiples of `step`.
-    """
-
-    range: Interval
-    whole: bool
-    support: Interval | Union
-    step: float | None = None
-
-
 class Kind(Part):
     """A question of a plan: a name, a filter, grouping columns, a support for the answer, a share of the budget.
 
     `rows`, `groups` and `period` are contribution bounds of its own, in place of those of the unit.
+
+    Further fields mean the same in every kind that has them. `column`, `range` and `missing` are a column of numbers
+    (or dates), its public range, and what a row without a value counts as: without `missing` it does not count, and
+    without `range` the plan fills in that of its [columns]. `weighted_by` are survey weights: a row counts as often as
+    its own says. `unbiased` publishes the number before it was moved into the support beside the one in the support,
+    and `signed` in its place. `mechanism` names the noise.
     """
 
+    form: ClassVar[FormName]
+    """What its numbers are made of."""
     made: ClassVar[bool] = False
     """Whether no plan can ask for it: `report_clipping` makes it."""
+    whole: ClassVar[bool] = False
+    """Whether its answers are whole numbers where rows have no weights; so are its support and step then."""
+    in_units: ClassVar[bool] = False
+    """Whether its answers are in the units of its column, and dates where that has dates."""
+    once: ClassVar[bool] = False
+    """Whether a unit counts once in each group, however many rows it has there."""
     together: ClassVar[bool] = False
     """Whether one strategy publishes the numbers of all groups, and more numbers than there are groups and parts."""
     apart: ClassVar[bool] = False
     """Whether its parts are in different units, so that each is drawn in a picture of its own."""
     ranked: ClassVar[bool] = False
     """Whether of all groups those of the first ranks alone are published, as the draws say."""
+    unmargined: ClassVar[str] = ""
+    """Why no margin can be asked of it; empty if one can, since its interval follows from the noise."""
     no_limit: ClassVar[str] = "it is proved for one number that a unit moves by a bounded distance"
     """Why there is no proved limit on the error of its numbers, where these are not made of one coordinate."""
     no_rows: ClassVar[str] = ""
@@ -124,8 +97,9 @@ class Kind(Part):
         name = cls.model_fields["kind"].default
         if not isinstance(name, str):
             return
-        if cls.__abstractmethods__:
-            raise TypeError(f"{cls.__name__}: kind {name!r} lacks {', '.join(sorted(cls.__abstractmethods__))}")
+        lacking = sorted({*cls.__abstractmethods__, *(() if hasattr(cls, "form") else ("form",))})
+        if lacking:
+            raise TypeError(f"{cls.__name__}: kind {name!r} lacks {', '.join(lacking)}")
         if name in KINDS:
             raise TypeError(f"{cls.__name__}: kind {name!r} is taken by {KINDS[name].__name__}")
         KINDS[name] = cls
@@ -134,7 +108,7 @@ class Kind(Part):
     def _support_fits(self) -> Kind:
         if len(set(self.by)) < len(self.by):
             raise ValueError("by: a column is named twice")
-        if self.support is not None and not inside(support(self.support), self.natural):
+        if self.support is not None and not inside(as_support(self.support), self.natural):
             natural = self.natural
             said = (natural.lower, natural.upper)
             ends = ", ".join(end(each, dated=True) if self.answers_dated else f"{each:g}" for each in said)
@@ -145,37 +119,29 @@ class Kind(Part):
             raise ValueError("margin: goes without gaps in the support, which move numbers out of their intervals")
         return self
 
-    # What is asked
+    @model_validator(mode="after")
+    def _whole_and_signed_fit(self) -> Kind:
+        if self.is_whole and any(number(end) % 1.0 for span in self.support or () for end in span):
+            raise ValueError("support: the ends must be whole numbers, as counts are")
+        if self.is_whole and (self.step or 1.0) % 1.0:
+            raise ValueError("step: must be a whole number, as counts are whole numbers; leave it out for 1")
+        if self.is_signed and self.support is not None:
+            raise ValueError("signed: goes without a support; unbiased = true publishes the signed number beside it")
+        mechanism, asked = self.named_mechanism, "signed" if self.is_signed else "unbiased"
+        if self.unclamped and mechanism is not None:
+            without_clamping(mechanism, asked)
+        return self
+
+    # The statistic
 
     @property
     @abstractmethod
     def natural(self) -> Interval:
         """Where the answer lies whatever the data."""
 
-    @property
-    @abstractmethod
-    def answers_dated(self) -> bool:
-        """Whether the answers are dates."""
-
-    @property
-    @abstractmethod
-    def reads(self) -> Values | None:
-        """The column whose values it is about, which the plan names as `column`; None if there is none."""
-
-    @property
-    @abstractmethod
-    def conditions(self) -> tuple[Condition, ...]:
-        """All conditions on rows that it evaluates."""
-
-    @abstractmethod
-    def misfit(self, unit: Unit) -> str:
-        """Why it cannot be asked where such units are protected; empty if it can."""
-
-    # What the engine counts
-
     @abstractmethod
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """What is added up over rows, where `counted_by` has so many groups, infinitely many if it is private."""
+        """What is added up over rows, where `counted_by` has this many groups, infinitely many if it is private."""
 
     @abstractmethod
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
@@ -188,216 +154,139 @@ class Kind(Part):
         `groups` is the number of groups of `counted_by`, infinite where it is private.
         """
 
-    @abstractmethod
+    # What its fields say, where it has them
+
+    def _stated(self, name: str) -> Any:
+        return self.__dict__.get(name)
+
+    @property
+    def has_values(self) -> bool:
+        """Whether it is about the values of a column with a public range."""
+        return "missing" in self.__dict__
+
+    @property
+    def bounds(self) -> Interval:
+        """The public range of the column."""
+        lower, upper = self._stated("range")
+        return Interval(number(lower), number(upper))
+
+    @property
+    def dated(self) -> bool:
+        """Whether the range was given in dates."""
+        return isinstance(self._stated("range")[0], datetime.date)
+
+    @property
+    def ends(self) -> tuple[Fraction, Fraction]:
+        """The ends of the range as the plan writes them, exactly."""
+        return written(self.bounds.lower), written(self.bounds.upper)
+
+    @property
+    def missing_as(self) -> float | None:
+        """What stands for a missing value, within the range; None where rows without a value do not count."""
+        missing, bounds = self._stated("missing"), self.bounds
+        return None if missing is None else min(max(number(missing), bounds.lower), bounds.upper)
+
+    @property
+    def column_values(self) -> Values:
+        """The values of the column, clipped to its range."""
+        ends, column = self.bounds, self._stated("column")
+        return Values(column=column, lower=ends.lower, upper=ends.upper, dated=self.dated, filler=self.missing_as)
+
+    @property
+    def weights(self) -> Weight | None:
+        """The survey weights of its rows."""
+        found: Weight | None = self._stated("weighted_by")
+        return found
+
+    @property
+    def largest_weight(self) -> Fraction:
+        """The most that one row counts for: the upper end of the weights, or 1."""
+        return Fraction(1) if self.weights is None else Fraction(self.weights.bounds.upper)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its answers are whole numbers."""
+        return self.whole and self.weights is None
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether its numbers are published as they were drawn, with their sign."""
+        return bool(self._stated("signed"))
+
+    @property
+    def unclamped(self) -> bool:
+        """Whether its noise has to be drawn without clamping or truncation."""
+        return self.is_signed or bool(self._stated("unbiased"))
+
+    @property
+    def named_mechanism(self) -> str | None:
+        """The mechanism that the plan names."""
+        found: str | None = self._stated("mechanism")
+        return found
+
+    # What is asked
+
+    @property
+    def answers_dated(self) -> bool:
+        """Whether the answers are dates."""
+        return self.in_units and self.dated
+
+    @property
+    def reads(self) -> Values | None:
+        """The column whose values it is about, which the plan names as `column`; None if there is none."""
+        return self.column_values if self.has_values else None
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """All conditions on rows that it evaluates."""
+        return self.where
+
+    def misfit(self, unit: Unit) -> str:
+        """Why it cannot be asked where such units are protected; empty if it can."""
+        return ""
+
+    def no_margin(self, unit: Unit) -> str:
+        """Why no margin can be asked of it, as a rule; empty if one can, since its interval follows from the noise."""
+        return f"must not be asked of {self.kind!r}, {self.unmargined}; give a weight" if self.unmargined else ""
+
     def known_rows(self, unit: Unit) -> int | None:
-        """How many rows it is about, if that is public."""
+        """How many rows it is about, if that is public.
+
+        How many rows have a value is not, unless the plan says what a missing value counts as.
+        """
+        return self.all_rows(unit) if self._stated("missing") is not None else None
+
+    def all_rows(self, unit: Unit) -> int | None:
+        """The number of all rows, where it is public and all of them count, once."""
+        return unit.public_rows if not self.where and not self.by and self.weights is None else None
+
+    # What the engine counts
+
+    @property
+    def counted_rows(self) -> Rows:
+        """The rows that meet `where` and have a value, or the plan's constant for one, in each column that it reads."""
+        return Rows(where=self.where, values=self.reads, also=tuple(each.values for each in self.reads_also.values()))
+
+    @property
+    def counted(self) -> Measure:
+        """What a row counts for: 1, or its weight in fixed point."""
+        return Counted() if self.weights is None else Value(of=self.weights.values)
+
+    def weighted(self, measure: Measure) -> Measure:
+        """A measure in fixed point, times the weight of its row as a part of the largest one."""
+        return measure if self.weights is None else Product(of=(self.counted, measure))
 
     # What is published
 
     @property
-    @abstractmethod
     def parts(self) -> tuple[str, ...]:
-        """The names of the numbers that it publishes in a group."""
-
-    @property
-    @abstractmethod
-    def draws(self) -> int:
-        """How many of its numbers a unit can be part of in one group; they share the budget."""
-
-    @property
-    @abstractmethod
-    def interval_part(self) -> float:
-        """Which part of its budget goes into draws for intervals."""
-
-    @property
-    @abstractmethod
-    def uses_delta(self) -> bool:
-        """Whether its mechanisms can use a delta."""
-
-    @property
-    @abstractmethod
-    def loss(self) -> LossForm:
-        """What the privacy loss of its numbers is like, which says what they cost in a Gaussian account."""
-
-    @abstractmethod
-    def publisher(
-        self, unit: Unit, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns
-    ) -> Publisher:
-        """What publishes the coordinates of all groups; a fault is a `PlanError` about one of its fields.
-
-        `columns` are the public keys of each of its grouping columns, empty where they are selected privately.
-        """
-
-    @abstractmethod
-    def estimate(self, reading: Reading, unit: Unit) -> Estimate:
-        """The number that is made of one draw, with its interval: post-processing, inside the support."""
-
-    @abstractmethod
-    def unclamped_number(self, draws: Draw) -> float | None:
-        """The unbiased number of a draw, where the plan asks for it and the kind has one; else None, and why."""
-
-    @abstractmethod
-    def bias(self, publisher: Publisher, unit: Unit, lower: Floats, upper: Floats) -> Floats | None:
-        """A bound on the bias of published numbers, by the intervals from `lower` to `upper` that they have.
-
-        Guarantee: for every true answer x in an interval, |E[published number] - x| is at most the bound, if the answer
-        is x and nothing else. None where no such bound is known; the docstring of a kind then says why.
-        """
-
-    @property
-    @abstractmethod
-    def effort(self) -> tuple[Hashable, float]:
-        """What questions share the steps of a certificate's check by, and how many of 10 milliseconds it takes."""
-
-    # What is said about it
-
-    @property
-    @abstractmethod
-    def subject(self) -> tuple[str, str]:
-        """What follows its kind in an explanation: before `where`, and after it."""
-
-    @abstractmethod
-    def no_margin(self, unit: Unit) -> str:
-        """Why no margin can be asked of it, as a rule; empty if one can, since its interval follows from the noise."""
-
-    @abstractmethod
-    def half_width(self, publisher: Publisher, unit: Unit) -> float | None:
-        """Half the width of its widest interval, in units of the answer; None where the data decide.
-
-        The interval before it is cut to the support, and after it was widened to hold a number that was rounded. A
-        support with gaps, or numbers that are moved so that they add up, may widen it further.
-        """
-
-    @abstractmethod
-    def expected_error(self, publisher: Publisher) -> str:
-        """How far a number may be from the exact aggregate, as far as public facts say."""
-
-    @abstractmethod
-    def scope(self, unit: Unit, groups: float) -> list[str]:
-        """What was left out or moved before the noise, in words."""
-
-    # What others ask of it
-
-    @property
-    @abstractmethod
-    def agreement(self) -> Agreement:
-        """What its numbers have to agree with."""
-
-    @abstractmethod
-    def truncated(self, *, choosing: bool) -> Truncation | None:
-        """What the contribution bounds may drop, or None; `choosing` says that a unit's groups are bounded."""
-
-    @property
-    @abstractmethod
-    def clipping(self) -> Clipping | None:
-        """What its range clips, or None."""
-
-    # What a plan fills in
-
-    def filled(self, ranges: Mapping[str, Ends]) -> Self:
-        """The same question with public ranges of columns, where it leaves its own out and they are known."""
-        found = {
-            name: {"column": each.column, "range": ranges[each.column]}
-            for name, each in self.reads_also.items()
-            if each.range == UNKNOWN and each.column in ranges
-        }
-        return self.changed(**found) if found else self
-
-    def changed(self, **fields: object) -> Self:
-        """The same question with other values of some fields, checked again."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        return type(self).model_validate({**given, **fields})
-
-    @property
-    def lacks_range(self) -> bool:
-        """Whether it needs a public range of a column, and none is known."""
-        return any(each.range == UNKNOWN for each in self.reads_also.values())
-
-    # What follows from these
+        """The names of the numbers that it publishes in a group; one number needs none."""
+        return ("",)
 
     @property
     def allowed(self) -> Interval | Union:
         """Where the published number lies: the support of the plan, or else all of the natural one."""
-        return self.natural if self.support is None else support(self.support)
-
-    def earlier_estimate(self, reading: Reading, unit: Unit) -> Estimate:
-        """The number that version 0.2 made of one draw, by which its tables are checked."""
-        return self.estimate(reading, unit)
-
-    @property
-    def counted_by(self) -> tuple[str, ...]:
-        """The grouping within which rows count, which is also published unless it says how much others leave out."""
-        return self.by
-
-    @property
-    def reads_also(self) -> Mapping[str, RangedColumn]:
-        """Further columns that it reads, by the field of the plan that names them; a row needs a value in each."""
-        return {}
-
-    @property
-    def compares(self) -> Mapping[str, str]:
-        """Columns whose values it compares as grouping keys are, by the field of the plan that names them."""
-        return {}
-
-    @property
-    def needs_also(self) -> tuple[RangedColumn, ...]:
-        """The same columns as those that a row needs a value in."""
-        return tuple(RangedColumn(column=each.column, range=each.range) for each in self.reads_also.values())
-
-    @property
-    def clippings(self) -> tuple[Clipping, ...]:
-        """All that ranges clip: `clipping`, and what lies outside the ranges of further columns."""
-        every = self.needs_also
-        own = () if self.clipping is None else (replace(self.clipping, also=every),)
-        needed = () if self.clipping is None or self.clipping.missing is not None else (self.clipping,)
-        first = tuple(RangedColumn(column=each.column, range=each.range) for each in needed)
-        others = ((each, tuple(other for other in every if other != each)) for each in every)
-        return (*own, *(Clipping(column=each.column, range=each.range, also=(*first, *rest)) for each, rest in others))
-
-    @property
-    def keyed(self) -> tuple[str, ...]:
-        """Columns beside `by` that it reads as keys: the plan lists them."""
-        return ()
-
-    @property
-    def selected(self) -> str | None:
-        """The column whose keys, or bins, are its answers; None where these are numbers or dates."""
-        return None
-
-    def answer(self, key: Summed, draws: Draw) -> str:
-        """The key that was drawn in the group of a key, where its answers are keys."""
-        raise TypeError(f"{self.kind}: its answers are numbers")
-
-    def ranking(self, cells: Sequence[Cell]) -> list[Cell]:
-        """What is published of its cells; where it is `ranked`, the first of them with their ranks."""
-        return list(cells)
-
-    def as_written(self) -> Kind:
-        """The question as a plan asks it."""
-        return self
-
-    def with_keys(self, listed: Mapping[str, Key]) -> Kind:
-        """The same question in a plan with these public keys, by column."""
-        return self
-
-    def selecting_rows(self, unit: Unit) -> int | None:
-        """The most that a unit adds to its noisy number in a group, if that number can say which groups to name."""
-        return None
-
-    def is_marginal(self, unit: Unit) -> bool:
-        """Whether its numbers are counts of rows that may be measured together with those by other columns.
-
-        Each row adds 1 to one of them at most; they have no mechanism, share, margin, support or step of their own.
-        """
-        return False
-
-    def excess_variance(self, unit: Unit, found: Sensitivity, columns: Columns, *, gaussian: bool) -> float:
-        """The mean variance of its numbers, divided by that of numbers with noise by the sensitivity alone."""
-        return 1.0
-
-    def one_coordinate(self, unit: Unit) -> OneCoordinate | None:
-        """The coordinate, where the number of a group is made of one alone; None where it is made of several."""
-        return None
+        return self.natural if self.support is None else as_support(self.support)
 
     def published_in(self, unit: Unit) -> Interval | Union:
         """Where the numbers are published, which a public number of rows may bound."""
@@ -410,6 +299,127 @@ class Kind(Part):
         free = self.model_copy(update={"support": None}).published_in(unit)
         return [(None, self.allowed.hull, free.hull)]
 
+    def one_coordinate(self, unit: Unit) -> OneCoordinate | None:
+        """The coordinate, where the number of a group is made of one alone; None where it is made of several."""
+        return None
+
+    def selecting_rows(self, unit: Unit) -> int | None:
+        """The most that a unit adds to its noisy number in a group, if that number can say which groups to name."""
+        return None
+
+    def is_marginal(self, unit: Unit) -> bool:
+        """Whether its numbers are counts of rows that may be measured together with those by other columns.
+
+        Each row adds 1 to one of them at most; they have no mechanism, share, margin, support or step of their own.
+        """
+        return False
+
+    @property
+    def selected(self) -> str | None:
+        """The column whose keys, or bins, are its answers; None where these are numbers or dates."""
+        return None
+
+    def answer(self, key: Summed, draws: Draw) -> str:
+        """The key that was drawn in the group of a key, where its answers are keys."""
+        raise TypeError(f"{self.kind}: its answers are numbers")
+
+    # What is said about it
+
+    @property
+    def subject(self) -> tuple[str, str]:
+        """What follows its kind in an explanation: before `where`, and after it."""
+        if not self.has_values:
+            return self.weighting, ""
+        return f" of {self._stated('column')!r}, which lies in {bounds(self._stated('range'))}", self.weighting
+
+    @property
+    def weighting(self) -> str:
+        """The weights in an explanation."""
+        return "" if self.weights is None else f", weighted by {self.weights.subject}"
+
+    def described(self) -> str:
+        """What is asked, in one line."""
+        before, after = self.subject
+        filtered = f", where {conditions(self.where)}" if self.where else ""
+        grouped = f", by {', '.join(self.by)}" if self.by else ""
+        return f"{self.name}: {self.kind}{before}{filtered}{after}{grouped}"
+
+    def scope(self, unit: Unit, groups: float) -> list[str]:
+        """What was left out or moved before the noise, in words."""
+        return [*truncation_scope(self.by, unit, groups, rows=not self.once), *self.left_out(unit), *owner_scope(unit)]
+
+    def left_out(self, unit: Unit) -> list[str]:
+        """What was left out or moved beside what the contribution bounds drop: clipped and missing values."""
+        found = []
+        if self.weights is not None:
+            ends = self.weights.bounds
+            found = [
+                f"weights clipped to {span(ends.lower, ends.upper, dated=False)}",
+                "rows without a weight left out",
+            ]
+        if not self.has_values:
+            return found
+        ends, filler = self.bounds, self.missing_as
+        missing = "left out" if filler is None else f"counted as {end(filler, dated=self.dated)}"
+        return [
+            *found,
+            f"values clipped to {span(ends.lower, ends.upper, dated=self.dated)}",
+            f"missing values {missing}",
+        ]
+
+    # What others ask of it
+
+    @property
+    def agreement(self) -> Agreement:
+        """What its numbers have to agree with."""
+        return Agreement()
+
+    def truncated(self, *, choosing: bool) -> Truncation | None:
+        """What the contribution bounds may drop, or None; `choosing` says that a unit's groups are bounded.
+
+        Nothing of a question about cuts; groups, where a unit counts once in each; else rows, those that have a value
+        where one without does not count.
+        """
+        if self.made:
+            return None
+        if self.once:
+            return Truncation(owners=True) if choosing else None
+        if not self.has_values or self._stated("missing") is not None:
+            return Truncation(also=self.needs_also)
+        column, ends = self._stated("column"), self._stated("range")
+        return Truncation(column=column, dated=self.dated, range=ends, also=self.needs_also)
+
+    @property
+    def clipping(self) -> Clipping | None:
+        """What its range clips, or None."""
+        names = ("column", "range", "missing")
+        return Clipping(**{name: self._stated(name) for name in names}) if self.has_values else None
+
+    @property
+    def counted_by(self) -> tuple[str, ...]:
+        """The grouping within which rows count, which is also published unless it says how much others leave out."""
+        return self.by
+
+    @property
+    def reads_also(self) -> Mapping[str, RangedColumn]:
+        """Further columns that it reads, by the field of the plan that names them; a row needs a value in each."""
+        return {} if self.weights is None else {"weighted_by": self.weights}
+
+    @property
+    def needs_also(self) -> tuple[RangedColumn, ...]:
+        """The same columns as those that a row needs a value in."""
+        return tuple(RangedColumn(column=each.column, range=each.range) for each in self.reads_also.values())
+
+    @property
+    def compares(self) -> Mapping[str, str]:
+        """Columns whose values it compares as grouping keys are, by the field of the plan that names them."""
+        return {}
+
+    @property
+    def keyed(self) -> tuple[str, ...]:
+        """Columns beside `by` that it reads as keys: the plan lists them."""
+        return ()
+
     def misfit_of_keys(self, columns: Columns) -> str:
         """Why it cannot be asked for groups by these public keys; empty if it can."""
         return ""
@@ -419,51 +429,37 @@ class Kind(Part):
         return [[(key, part) for part in self.parts] for key in keys]
 
     def numbers(self, columns: Columns, groups: float) -> float:
-        """How many numbers are published, where it has so many groups."""
+        """How many numbers are published, where it has this many groups."""
         return groups * len(self.parts)
 
-    def described(self) -> str:
-        """What is asked, in one line."""
-        before, after = self.subject
-        filtered = f", where {conditions(self.where)}" if self.where else ""
-        grouped = f", by {', '.join(self.by)}" if self.by else ""
-        return f"{self.name}: {self.kind}{before}{filtered}{after}{grouped}"
+    # What a plan fills in
 
-    def _whole_table(self, unit: Unit) -> int | None:
-        """The number of all rows, where it is public and all of them count."""
-        return unit.public_rows if not self.where and not self.by else None
+    def filled(self, ranges: Mapping[str, Ends]) -> Self:
+        """The same question with public ranges of columns, where it leaves its own out and they are known."""
+        found: dict[str, object] = {
+            name: {"column": each.column, "range": ranges[each.column]}
+            for name, each in self.reads_also.items()
+            if each.range == UNKNOWN and each.column in ranges
+        }
+        if self.has_values and self._stated("range") == UNKNOWN and self._stated("column") in ranges:
+            found["range"] = ranges[self._stated("column")]
+        return self.changed(**found) if found else self
 
+    @property
+    def lacks_range(self) -> bool:
+        """Whether it needs a public range of a column, and none is known."""
+        own = self.has_values and self._stated("range") == UNKNOWN
+        return own or any(each.range == UNKNOWN for each in self.reads_also.values())
 
-def rounded_half_width(half_width: float, step: float | None) -> float:
-    """Half the width of an interval of that half-width that holds its middle also when that is rounded to the step.
+    def changed(self, **fields: object) -> Self:
+        """The same question with other values of some fields, checked again."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self).model_validate({**given, **fields})
 
-    The number moves by at most half a step: beyond an end, that end moves along.
+    def as_written(self) -> Kind:
+        """The question as a plan asks it."""
+        return self
 
-    >>> rounded_half_width(3.0, 1.0), rounded_half_width(0.1, 1.0)
-    (3.0, 0.3)
-    """
-    return max(half_width, (half_width + (step or 0.0) / 2) / 2)
-
-
-def truncation_scope(question: Kind, unit: Unit, groups: float, *, rows: bool) -> list[str]:
-    """What the contribution bounds drop: whole groups of a unit, and `rows` in each group."""
-    if unit.column is None:
-        return []
-    said = [] if groups <= unit.groups else [f"groups per {unit.column!r} cut at {unit.groups}"]
-    parts = [repr(unit.column), *(["group"] if question.by else []), *([unit.period.each] if unit.period else [])]
-    each = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-    said += [f"rows per {each} cut at {unit.rows}"] if rows else []
-    return [*said, *period_scope(unit)]
-
-
-def period_scope(unit: Unit) -> list[str]:
-    """Rows outside the range of the periods do not count."""
-    if unit.period is None:
-        return []
-    first, last = unit.period.range
-    return [f"rows outside {first} to {last} in {unit.period.column!r} left out"]
-
-
-def owner_scope(unit: Unit) -> list[str]:
-    """Rows without an owner do not count."""
-    return [f"rows without {unit.column!r} left out"] if unit.column is not None else []
+    def with_keys(self, listed: Mapping[str, Key]) -> Kind:
+        """The same question in a plan with these public keys, by column."""
+        return self

@@ -1,0 +1,215 @@
+"""Questions about a fraction of the rows: the mean of a column, and the share of the rows that meet conditions.
+
+The coordinates of a group are never negative and add up to its rows. One unit then moves them by at most its number of
+rows in L1, and noise on that scale protects the answer and the number of rows together, where noise on each would have
+to share the budget. A variance (`spreads`) and a share of what was cut (`cuts`) are made of such coordinates, too.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from rangebound.release.plan.condition import Condition, Conditions
+from rangebound.release.plan.expressions.conjunction import hidden_text
+from rangebound.release.plan.fields import UNKNOWN, Bound, Name, Range
+from rangebound.release.plan.kinds.facts import Agreement, FormName, OneCoordinate, Weight
+from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.measure import ONE, Found, GroupSums, Measures, Met, Value
+from rangebound.release.plan.numbers import Coordinates, Fractional
+from rangebound.release.plan.sensitivity import Sensitivity, of_parts
+from rangebound.release.plan.unit import Unit
+from rangebound.release.plan.words import conditions
+from rangebound.values.support import Interval
+
+
+class FractionKind(Kind):
+    """A question that publishes one number, made of coordinates which add up to the rows.
+
+    Where the number of rows is public the first coordinate is left out: it is what the others leave.
+    """
+
+    form = FormName.FRACTION
+    whole_parts: ClassVar[bool] = False
+    """Whether its coordinates are whole numbers where rows have no weights."""
+
+    @abstractmethod
+    def all_coordinates(self, found: Found) -> Coordinates:
+        """All coordinates; they add up to the rows."""
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """What an error of one row in a coordinate does to the answer, times the number of rows."""
+
+    @property
+    def natural(self) -> Interval:
+        """From 0 to 1."""
+        return Interval(0.0, 1.0)
+
+    @property
+    def answers(self) -> Interval:
+        """Where the true answer lies, or is moved to by the support that the plan states."""
+        return self.allowed.hull
+
+    def answer_of(self, parts: Sequence[Fractional]) -> Fractional:
+        """The answer and its interval, from every coordinate but the first as a fraction of all of them."""
+        return parts[0]
+
+    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
+        """The coordinates, or those but the first where the number of rows is public."""
+        every = self.all_coordinates(found)
+        return every if self.known_rows(unit) is None else every[1:]
+
+    def one_coordinate(self, unit: Unit) -> OneCoordinate | None:
+        """The coordinate that is left where the number of rows is public: from 0 to that number."""
+        rows = self.known_rows(unit)
+        if rows is None or len(self.coordinates({}, unit)) > 1:
+            return None
+        within = Interval(0.0, float(rows))
+        return OneCoordinate(range=within, whole=self.whole_parts, support=within)
+
+    def no_margin(self, unit: Unit) -> str:
+        """One can be asked where the answer is one coordinate, divided by a public number of rows.
+
+        The intervals of a table have widths that depend on the number.
+        """
+        if self.named_mechanism is not None:
+            return (
+                "must not stand beside the mechanism 'optimal', whose intervals are of different widths; leave it out"
+            )
+        if self.one_coordinate(unit) is not None:
+            return ""
+        known = "on the values" if self.known_rows(unit) is not None else "on the number of rows, which is not public"
+        return f"must not be asked of {self.kind!r}, since the width of its interval depends {known}; give a weight"
+
+
+class Mean(FractionKind):
+    """The mean of a column; with weights, the weighted one."""
+
+    in_units = True
+
+    kind: Literal["mean"] = "mean"
+    weighted_by: Weight | None = None
+    column: Name
+    range: Range = Field(default_factory=lambda: UNKNOWN)
+    missing: Bound | None = None
+    mechanism: Literal["optimal"] | None = None
+
+    @property
+    def natural(self) -> Interval:
+        """The column's range."""
+        return self.bounds
+
+    def measures(self, unit: Unit, groups: float) -> Measures:
+        """The rows within the contribution bounds, and their values in fixed point."""
+        return GroupSums(
+            rows=self.counted_rows, of={"n": self.counted, "t": self.weighted(Value(of=self.column_values))}
+        )
+
+    def all_coordinates(self, found: Found) -> Coordinates:
+        """Distances from both ends, in widths of the range."""
+        return between(found, rows=1 if self.weighted_by is not None else ONE)
+
+    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
+        """L1 r g and L2 r sqrt(g): a row adds 1 - x and x, 0 <= x <= 1, to two coordinates, and 1 in all.
+
+        So it is a case of `of_parts`. Where the number of rows is public, one row is replaced by another, and of the
+        one coordinate that is left x becomes y: L1 and L2 at most 1.
+
+        With weights in [0, b] a row adds (w / b) (1 - x) and (w / b) x, in fixed point W - P and P with P rounded down:
+        none is negative, and they add up to w / b <= 1. So it is a case of `of_parts` as well.
+        """
+        return known_or_parts(self.known_rows(unit), unit, groups)
+
+    def answer_of(self, parts: Sequence[Fractional]) -> Fractional:
+        """The fraction, moved to the range."""
+        share, (least, most) = parts[0]
+        lower, width = self.bounds.lower, self.bounds.width
+        return lower + width * share, (lower + width * least, lower + width * most)
+
+    @property
+    def scale(self) -> float:
+        """The width of the range."""
+        return self.bounds.width
+
+
+class Share(FractionKind):
+    """The share of the rows that meet the conditions `of` among those that meet `where`.
+
+    With weights, rows count by these. Shares with the same `partition` are made to add up to 1 where the plan asks for
+    consistent numbers.
+    """
+
+    whole_parts = True
+    scale: ClassVar[float] = 1.0
+
+    kind: Literal["share"] = "share"
+    weighted_by: Weight | None = None
+    mechanism: Literal["optimal"] | None = None
+    of: Annotated[Conditions, Field(min_length=1)]
+    partition: Name | None = None
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Those of `where` and of `of`."""
+        return (*self.where, *self.of)
+
+    def known_rows(self, unit: Unit) -> int | None:
+        """The size of the table, where it is public and all rows count."""
+        return self.all_rows(unit)
+
+    def measures(self, unit: Unit, groups: float) -> Measures:
+        """The rows within the contribution bounds, and those of them that meet `of`."""
+        met = self.weighted(Met(conditions=self.conditions))
+        return GroupSums(rows=self.counted_rows, of={"n": self.counted, "t": met})
+
+    def all_coordinates(self, found: Found) -> Coordinates:
+        """Rows that do not meet the conditions, and rows that do."""
+        return between(found, rows=1 if self.weighted_by is not None else ONE)
+
+    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
+        """L1 r g and L2 r sqrt(g): a row adds 1 to one of two coordinates, as a mean of zeros and ones.
+
+        So it is a case of `of_parts`; where the number of rows is public, a replaced row moves the one coordinate that
+        is left by at most 1. With weights in [0, b] a row adds w / b to one of the two, at most 1.
+        """
+        return known_or_parts(self.known_rows(unit), unit, groups)
+
+    @property
+    def subject(self) -> tuple[str, str]:
+        """The conditions `of`."""
+        return "", f", of those with {conditions(self.of)}{self.weighting}"
+
+    def left_out(self, unit: Unit) -> list[str]:
+        """Rows without a value to compare, and without a weight."""
+        columns = dict.fromkeys(repr(each.column) for each in self.of if each.values)
+        missing = [f"rows without {' or '.join(columns)} counted as not meeting the condition"] if columns else []
+        if any(hidden_text(each.column) for each in self.of):
+            missing = ["rows in which missing values leave the condition undecided counted as not meeting it"]
+        return [*missing, *super().left_out(unit)]
+
+    @property
+    def agreement(self) -> Agreement:
+        """It adds up to 1 with the other shares of its partition."""
+        return Agreement(partition=self.partition)
+
+
+def between(found: Found, *, rows: int = ONE) -> Coordinates:
+    """Distances from the upper end and from the lower end, in widths of the range: they add up to the rows.
+
+    What counts is in units of `rows`: `ONE` for rows, 1 for weights in fixed point.
+    """
+    n, t = found.get("n", 0), found.get("t", 0)
+    return Fraction(rows * n - t, ONE), Fraction(t, ONE)
+
+
+def known_or_parts(known: int | None, unit: Unit, groups: float) -> Sensitivity:
+    """For coordinates 1 - x and x, or x alone where the number of rows is `known`."""
+    if known is not None:
+        return Sensitivity(cell=Fraction(1), groups=1, square=Fraction(1))
+    return of_parts(unit.most_rows, unit, groups)

@@ -1,0 +1,267 @@
+"""Questions answered by a rank: quantiles, by the exponential mechanism on a public grid."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from fractions import Fraction
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, ModelWrapValidatorHandler, model_validator
+
+from rangebound.release.plan.fields import UNKNOWN, Bound, Name, Range, as_tuple, number, written
+from rangebound.release.plan.kinds.facts import Agreement, FormName
+from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.measure import ONE, Found, Measures, Places
+from rangebound.release.plan.numbers import Coordinates
+from rangebound.release.plan.sensitivity import Sensitivity, of_parts
+from rangebound.release.plan.unit import Unit
+from rangebound.values.support import Interval
+
+_MOST_POINTS = 10_000
+_FINEST = 2.0**-50  # of the larger end of a range: so far apart at least, cells differ by several doubles
+
+Level = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+
+def _none_or_some(value: float) -> float:
+    if 0.0 < value < 0.01:
+        raise ValueError("must be 0, for intervals as wide as the support, or at least 0.01")
+    return value
+
+
+class RankKind(Kind):
+    """A question answered by a rank: its answers are points of a public grid over the column's range.
+
+    `interval_share` is the part of its budget that goes into the intervals; without one they are the whole support.
+    """
+
+    form = FormName.RANK
+    in_units = True
+    unmargined = "since the width of its interval depends on the values"
+    no_limit = "a single unit can move a quantile from one end of its range to the other"
+    ordered: ClassVar[bool] = False
+    """Whether its numbers are put in order after they were drawn, in every plan."""
+
+    column: Name
+    range: Range = Field(default_factory=lambda: UNKNOWN)
+    missing: Bound | None = None
+    interval_share: Annotated[float, Field(ge=0.0, le=0.9), AfterValidator(_none_or_some)] = 0.25
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _no_table(cls, data: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Refuse the table with the least error, which is for numbers that a unit moves by a bounded distance.
+
+        A unit can move a quantile across its whole range: of rows at one end and as many at the other, one more row
+        decides. So all points of the grid are neighbours of each other, whatever the contribution bounds are. By the
+        law of a mechanism at both ends of a range of width w, P(Y > middle | lower) >= e^-epsilon P(Y > middle |
+        upper): no such table has a worst-case mean absolute error below w / (1 + e^epsilon), however many rows there
+        are. The exponential mechanism is private at the same epsilon, and its error in ranks is
+        that of a few rows on every table.
+        """
+        if isinstance(data, dict) and data.get("mechanism") is not None:
+            raise ValueError(
+                "mechanism: a quantile has none to choose from. An optimal table is for numbers that a unit moves by a "
+                "bounded distance, and a single unit can move a quantile from one end of its range to the other: the "
+                "table would ignore most of the data. Leave it out; the exponential mechanism is used"
+            )
+        return handler(data)
+
+    @model_validator(mode="after")
+    def _grid_fits(self) -> RankKind:
+        if self.lacks_range:
+            return self
+        if self.step is not None and not 1 <= self.bounds.width / self.step <= _MOST_POINTS:
+            raise ValueError(f"step: must give between 1 and {_MOST_POINTS} steps over the range")
+        if self.step is not None and self.step < _FINEST * max(abs(self.bounds.lower), abs(self.bounds.upper)):
+            raise ValueError("step: is too fine for numbers of this size; shift the column nearer to 0")
+        return self
+
+    @property
+    @abstractmethod
+    def asked(self) -> tuple[float, ...]:
+        """The levels of the quantiles to publish."""
+
+    @property
+    def natural(self) -> Interval:
+        """The column's range."""
+        return self.bounds
+
+    @property
+    def exact_step(self) -> Fraction:
+        """The distance of two points of the grid: the plan's, else a day for dates, else a thousandth of the range."""
+        lower, upper = self.ends
+        if self.step is not None:
+            return written(self.step)
+        return Fraction(max(1, math.ceil((upper - lower) / _MOST_POINTS))) if self.dated else (upper - lower) / 1000
+
+    @property
+    def grid_step(self) -> float:
+        """The distance of two points of the grid, as a double."""
+        return float(self.exact_step)
+
+    @property
+    def steps(self) -> int:
+        """How many steps the grid has."""
+        lower, upper = self.ends
+        return max(1, math.floor((upper - lower) / self.exact_step + Fraction(1, 10**9)))
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """The grid: from the lower end of the range by steps, each point the double nearest to its exact place."""
+        (lower, upper), step = self.ends, self.exact_step
+        return tuple(float(min(lower + at * step, upper)) for at in range(self.steps + 1))
+
+    @property
+    def borders(self) -> tuple[float, ...]:
+        """What parts the values that count at one point from those at the next: halfway, where the higher one has them.
+
+        Border number i is the double nearest to lower + (i + 1/2) step.
+        """
+        (lower, _), step = self.ends, self.exact_step
+        return tuple(float(lower + (2 * at + 1) * step / 2) for at in range(self.steps))
+
+    def measures(self, unit: Unit, groups: float) -> Measures:
+        """Counts by point of the grid: a point is in the middle of what belongs to it."""
+        return Places(
+            rows=self.counted_rows,
+            values=self.column_values,
+            borders=self.borders,
+            scale=1 / self.exact_step,
+            shift=0.5,
+        )
+
+    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
+        """Rows by point of the grid."""
+        return tuple(Fraction(found.get(at, 0), ONE) for at in range(self.steps + 1))
+
+    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
+        """L1 r g and L2 r sqrt(g): a row adds 1 to one of the counts by point, so it is a case of `of_parts`.
+
+        The exponential mechanism is made for L1: a score moves by at most max(level, 1 - level) times it.
+        """
+        return of_parts(unit.most_rows, unit, groups)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The levels."""
+        return tuple(map(repr, self.asked))
+
+    @property
+    def can_be_whole(self) -> bool:
+        """Whether the plan leaves the step open, and all that it states of the values are whole numbers."""
+        stated = [*self.range, *(end for span in self.allowed.spans for end in span), self.missing_as or 0.0]
+        return self.step is None and not self.dated and all(float(number(each)).is_integer() for each in stated)
+
+    def levels_said(self) -> list[str]:
+        """The levels of the quantiles in words, where the name of the kind does not say them."""
+        return []
+
+    def left_out(self, unit: Unit) -> list[str]:
+        """The levels, and clipped and missing values."""
+        return [*self.levels_said(), *super().left_out(unit)]
+
+
+class Median(RankKind):
+    """The median of a column."""
+
+    kind: Literal["median"] = "median"
+
+    @property
+    def asked(self) -> tuple[float, ...]:
+        """One half."""
+        return (0.5,)
+
+
+class Minimum(RankKind):
+    """The smallest values of a column, as a low quantile: no single row decides it."""
+
+    kind: Literal["minimum"] = "minimum"
+    level: Annotated[float, Field(gt=0.0, le=0.2)] = 0.01
+
+    @property
+    def asked(self) -> tuple[float, ...]:
+        """The low level."""
+        return (self.level,)
+
+    def levels_said(self) -> list[str]:
+        """The low level."""
+        return [f"quantile at level {self.level:g}"]
+
+
+class Maximum(RankKind):
+    """The largest values of a column, as a high quantile: no single row decides it."""
+
+    kind: Literal["maximum"] = "maximum"
+    level: Annotated[float, Field(ge=0.8, lt=1.0)] = 0.99
+
+    @property
+    def asked(self) -> tuple[float, ...]:
+        """The high level."""
+        return (self.level,)
+
+    def levels_said(self) -> list[str]:
+        """The high level."""
+        return [f"quantile at level {self.level:g}"]
+
+
+class Quantiles(RankKind):
+    """Quantiles of a column at the given levels."""
+
+    kind: Literal["quantiles"] = "quantiles"
+    levels: Annotated[tuple[Level, ...], Field(min_length=1, max_length=100), BeforeValidator(as_tuple)]
+
+    @model_validator(mode="after")
+    def _levels_rise(self) -> Quantiles:
+        if any(a >= b for a, b in zip(self.levels, self.levels[1:], strict=False)):
+            raise ValueError("levels: must be in ascending order")
+        return self
+
+    @property
+    def asked(self) -> tuple[float, ...]:
+        """The levels of the plan."""
+        return self.levels
+
+    @property
+    def agreement(self) -> Agreement:
+        """They rise with the level."""
+        return Agreement(rising=True)
+
+
+class CentralRange(RankKind):
+    """The range where most values of a column lie: the part `share` of them, and as many below it as above.
+
+    It is a pair of quantiles, at (1 - share) / 2 and (1 + share) / 2, each drawn as one of `quantiles` is; the smaller
+    of the two points drawn is the lower end. Which of them is smaller is post-processing.
+    """
+
+    ordered = True
+
+    kind: Literal["central range"] = "central range"
+    share: Annotated[float, Field(ge=0.01, le=0.99)] = 0.9
+
+    @property
+    def asked(self) -> tuple[float, ...]:
+        """The levels of both ends, each the double nearest to what the plan's decimals say.
+
+        >>> CentralRange(name="usual", column="wait", range=(0, 100)).asked
+        (0.05, 0.95)
+        """
+        share = written(self.share)
+        return float((1 - share) / 2), float((1 + share) / 2)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Both ends."""
+        return "lower", "upper"
+
+    @property
+    def agreement(self) -> Agreement:
+        """They rise."""
+        return Agreement(rising=True)
+
+    def levels_said(self) -> list[str]:
+        """Both levels."""
+        lower, upper = self.asked
+        return [f"quantiles at levels {lower:g} and {upper:g}"]

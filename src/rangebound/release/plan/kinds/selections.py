@@ -1,0 +1,349 @@
+"""Questions answered by a key: the most frequent ones of a list, or of keys that are selected privately."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from rangebound.release.plan.fields import Ends, Name, Range, number
+from rangebound.release.plan.kinds.facts import Clipping, FormName
+from rangebound.release.plan.kinds.histogram import Histogram
+from rangebound.release.plan.kinds.kind import KINDS, Kind
+from rangebound.release.plan.kinds.scalars import ScalarKind
+from rangebound.release.plan.measure import ONE, Counted, Found, GroupSums, KeyCounts, Measures, Owned, Places, Values
+from rangebound.release.plan.numbers import Coordinates, Draw, Key, Summed
+from rangebound.release.plan.sensitivity import Sensitivity, of_counts, of_parts
+from rangebound.release.plan.unit import Unit
+from rangebound.release.plan.words import bounds, span
+from rangebound.values.arguments import counted
+from rangebound.values.support import Interval
+
+_BINS = 10
+_KEYS = "whose answers are keys"
+
+
+class SelectionKind(Kind):
+    """A question answered by the most frequent keys, or bins, of a column: a unit counts once at each that it has.
+
+    Where the unit is the row, rows are counted. In each group the keys of all ranks are drawn together.
+    """
+
+    form = FormName.SELECTION
+    once = True
+    unmargined = _KEYS
+    no_rows = "a unit counts once at each key or bin, however many rows it has"
+
+    column: Name
+
+    _listed: Key = PrivateAttr(default=())  # the public keys of the column, which the plan has
+
+    @model_validator(mode="after")
+    def _selects(self) -> SelectionKind:
+        for name in ("support", "step"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name}: is not for this kind, whose answers are keys of a list")
+        if self.column in self.by:
+            raise ValueError(f"column: {self.column!r} is one of the grouping columns; its keys are the answers here")
+        return self
+
+    def with_keys(self, listed: Mapping[str, Key]) -> Kind:
+        """The same question, with the public keys of its column where it needs them."""
+        found = self.model_copy()
+        found._listed = listed.get(self.column, ()) if self.column in self.keyed else ()
+        return found
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many ranks it publishes."""
+
+    @property
+    def choices(self) -> Key:
+        """What is chosen from, as texts: the public keys."""
+        return self._listed
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """The number to publish for each choice; none where it is the rank."""
+        return ()
+
+    @property
+    def selected(self) -> str | None:
+        """The column."""
+        return self.column
+
+    def answer(self, key: Summed, draws: Draw) -> str:
+        """The key, or bin, that was drawn."""
+        return self.choices[int(draws[0])]
+
+    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
+        """Units by choice."""
+        return tuple(Fraction(found.get(at, 0), ONE) for at in range(len(self.choices)))
+
+    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
+        """One in each coordinate (L-infinity), however many of them a unit is in: as many steps as `of_parts` has.
+
+        A unit adds 0 or 1 to each of the n coordinates of a group: a step of 1 in L-infinity, and of n in L1 and in
+        squared L2, in each of at most g groups. A unit that is replaced takes two steps. What a step moves the scores
+        by is in `joint_selection.score_range`.
+        """
+        found = of_parts(1, unit, groups)
+        moved = int(min(found.groups, groups)) * len(self.choices)
+        return replace(found, square=Fraction(moved), supremum=True)
+
+    @property
+    def keyed(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    def misfit(self, unit: Unit) -> str:
+        """The keys are public, and not fewer than the ranks."""
+        if not self._listed:
+            return (
+                f"column: the keys of {self.column!r} must be public for kind {self.kind!r}; list them in keys, or ask "
+                "for 'top k' with k = 1, whose keys may be selected privately"
+            )
+        if self.size > len(self._listed):
+            return f"k: must be at most {len(self._listed)}, the number of keys of {self.column!r}"
+        return ""
+
+    def measures(self, unit: Unit, groups: float) -> Measures:
+        """Units by key."""
+        return KeyCounts(rows=self.counted_rows, column=self.column)
+
+    def left_out(self, unit: Unit) -> list[str]:
+        """How often a unit counts, and rows with other keys."""
+        each = [] if unit.column is None else [f"each {unit.column!r} counted once for each key"]
+        return [*each, f"rows with other keys than the listed ones of {self.column!r} left out"]
+
+    @property
+    def natural(self) -> Interval:
+        """From the first rank to the last of all keys."""
+        return Interval(1.0, float(max(len(self.choices), 2)))
+
+
+class Mode(SelectionKind):
+    """The most frequent value of a column: one of its public keys or, with a `range`, one of `bins` of equal width.
+
+    The number that is published for a bin is its middle; the bins are those of a histogram. Where it names `bins` and
+    no range, a plan fills in that of its [columns]. It is `top k` with k = 1.
+    """
+
+    kind: Literal["mode"] = "mode"
+    range: Range | None = None
+    bins: Annotated[int, Field(ge=2, le=1000)] | None = None
+
+    @model_validator(mode="after")
+    def _bins_fit(self) -> Mode:
+        if self.range is not None and isinstance(self.range[0], datetime.date):
+            days = number(self.range[1]) - number(self.range[0])
+            if (self.bins or _BINS) > days:
+                raise ValueError(f"bins: must be at most {days:.0f}, so that each has a day")
+        return self
+
+    def filled(self, ranges: Mapping[str, Ends]) -> Self:
+        """The same question with the public range of its column, where it asks for bins and states none."""
+        if not self._open or self.column not in ranges:
+            return self
+        return self.changed(range=ranges[self.column])
+
+    @property
+    def lacks_range(self) -> bool:
+        """Whether it asks for bins, and no range is known."""
+        return self._open
+
+    @property
+    def _open(self) -> bool:
+        return self.range is None and self.bins is not None
+
+    @property
+    def _histogram(self) -> Histogram:
+        """A histogram with the same bins."""
+        assert self.range is not None
+        return Histogram(name=self.name, column=self.column, range=self.range, bins=self.bins or _BINS)
+
+    @property
+    def natural(self) -> Interval:
+        """The range, or from the first rank to the last of all keys."""
+        return super().natural if self.range is None else self._histogram.bounds
+
+    @property
+    def answers_dated(self) -> bool:
+        """As the range is."""
+        return self.range is not None and self._histogram.dated
+
+    @property
+    def reads(self) -> Values | None:
+        """The column, where it has a range."""
+        return None if self.range is None else self._histogram.column_values
+
+    @property
+    def keyed(self) -> tuple[str, ...]:
+        """The column, where it has no range."""
+        return super().keyed if self.range is None else ()
+
+    def misfit(self, unit: Unit) -> str:
+        """The keys are public, where it has no range."""
+        return super().misfit(unit) if self.range is None else ""
+
+    def measures(self, unit: Unit, groups: float) -> Measures:
+        """Units by key, or by bin."""
+        if self.range is None:
+            return super().measures(unit, groups)
+        found = self._histogram.measures(unit, groups)
+        assert isinstance(found, Places)
+        return replace(found, rows=self.counted_rows, once=True)
+
+    @property
+    def size(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def choices(self) -> Key:
+        """The public keys, or the bins by their edges."""
+        return super().choices if self.range is None else self._histogram.parts
+
+    @property
+    def points(self) -> tuple[float, ...]:
+        """The middles of the bins; none where the answer is a key."""
+        if self.range is None:
+            return ()
+        middles = (lower + (upper - lower) / 2 for lower, upper in pairwise(self._histogram.edges))
+        return tuple(float(math.floor(each)) if self.answers_dated else each for each in middles)
+
+    @property
+    def subject(self) -> tuple[str, str]:
+        """The column, and what is chosen from."""
+        if self.range is None:
+            return f" of {self.column!r}, of {counted(len(self._listed), 'key')}", ""
+        return f" of {self.column!r}, in {counted(len(self.choices), 'bin')} over {bounds(self.range)}", ""
+
+    def left_out(self, unit: Unit) -> list[str]:
+        """How often a unit counts, and other keys, or clipped and missing values."""
+        if self.range is None:
+            return super().left_out(unit)
+        each = [] if unit.column is None else [f"each {unit.column!r} counted once for each bin"]
+        ends = self._histogram.bounds
+        clipped = f"values clipped to {span(ends.lower, ends.upper, dated=self.answers_dated)}"
+        return [*each, "middle of a bin", clipped, "missing values left out"]
+
+    @property
+    def clipping(self) -> Clipping | None:
+        """Values outside the range."""
+        return None if self.range is None else Clipping(column=self.column, range=self.range)
+
+
+class RankedCounts(ScalarKind):
+    """A `top k` of a column whose keys are selected privately: the `k` keys with the largest noisy counts, in order.
+
+    A plan puts it in the place of a `top k` whose column has no public keys, and writes it as that one. Its last
+    grouping column is the column. Units are counted in each of its groups, rows where the unit is the row, and the
+    counts of all selected keys are drawn; which of them are the largest is post-processing.
+    """
+
+    form = FormName.RANKED
+    whole = True
+    once = True
+    ranked = True
+    unmargined = _KEYS
+    no_rows = "a unit counts once at each key, however many rows it has"
+
+    kind: Literal["top k"]
+    column: Name
+    k: Annotated[int, Field(ge=1, le=1000)] = 10
+
+    def as_written(self) -> Kind:
+        """The `top k` that the plan asks for."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return KINDS[self.kind].model_validate({**given, "by": self.by[:-1]})
+
+    def with_keys(self, listed: Mapping[str, Key]) -> Kind:
+        """The question that was asked, by these keys."""
+        return self.as_written().with_keys(listed)
+
+    def measures(self, unit: Unit, groups: float) -> Measures:
+        """The units that have a row, or the rows."""
+        counted = Counted() if unit.column is None else Owned()
+        return GroupSums(rows=self.counted_rows, of={"n": counted})
+
+    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
+        """One in each group, as for a count of units: L1 g, L2 sqrt(g), where g bounds the keys of a unit.
+
+        A unit adds 0 or 1 to each of at most g groups, so it is a case of `of_counts` with one row.
+        """
+        return of_counts(1, unit, groups)
+
+    @property
+    def unclamped(self) -> bool:
+        """Always: counts that were clamped would tie."""
+        return True
+
+    @property
+    def natural(self) -> Interval:
+        """From the first rank on: how many keys there are is not public."""
+        return Interval(1.0, math.inf)
+
+    def no_margin(self, unit: Unit) -> str:
+        """None can be asked: a key has no interval."""
+        return Kind.no_margin(self, unit)
+
+    @property
+    def selected(self) -> str | None:
+        """The column."""
+        return self.column
+
+    def answer(self, key: Summed, draws: Draw) -> str:
+        """The key itself."""
+        return str(key[-1])
+
+    def described(self) -> str:
+        """What was asked, in one line."""
+        return self.as_written().described()
+
+    def left_out(self, unit: Unit) -> list[str]:
+        """How often a unit counts, and keys that are not named."""
+        each = [] if unit.column is None else [f"each {unit.column!r} counted once for each key"]
+        return [*each, f"keys of {self.column!r} selected privately, so that there may be fewer than {self.k}"]
+
+
+class TopK(SelectionKind):
+    """The `k` most frequent of the public keys of a column, in order: ranks 1 to k, each with its key.
+
+    A unit counts once for each key that it has, and needs no bound on how many these are. Where the column has no
+    public keys, a plan has `RankedCounts` in its place.
+    """
+
+    kind: Literal["top k"] = "top k"
+    k: Annotated[int, Field(ge=1, le=1000)] = 10
+
+    def with_keys(self, listed: Mapping[str, Key]) -> Kind:
+        """The same question with the public keys of its column; without any, by keys that are selected privately."""
+        if listed.get(self.column):
+            return super().with_keys(listed)
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return RankedCounts.model_validate({**given, "kind": self.kind, "by": (*self.by, self.column)})
+
+    @property
+    def size(self) -> int:
+        """What the plan says."""
+        return self.k
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The ranks."""
+        return tuple(str(rank) for rank in range(1, self.k + 1))
+
+    @property
+    def subject(self) -> tuple[str, str]:
+        """The column and how many of its keys."""
+        keys = counted(len(self._listed), "key") if self._listed else "keys that are selected privately"
+        return f" of {self.column!r}, k = {self.k}, of {keys}", ""
