@@ -14,8 +14,7 @@ from sqlglot import exp
 from rangebound.errors import EngineError, PlanError
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.interface import Unrunnable
-from rangebound.release.engine.spark import Spark
-from rangebound.release.engine.spark_dialect import SPARK
+from rangebound.release.engine.spark import SPARK, Spark
 from rangebound.release.plan.kinds import kind
 from rangebound.release.plan.kinds.bounds import Bounds
 from rangebound.release.plan.table_schema import Family, check_schema
