@@ -49,11 +49,14 @@ HARMLESS = Path(__file__).with_name("mutants.toml")
 OUT = ROOT / "out"
 ROOMS = (
     "sampling",
-    "discrete_laplace.py",
-    "ball.py",
+    "mechanisms/discrete_laplace.py",
+    "mechanisms/stair_noise.py",
+    "values/ball.py",
     "privacy",
-    "calibration.py",
-    "certificates.py",
+    "mechanisms/calibration.py",
+    "mechanisms/certificates.py",
+    "mechanisms/lattice_mechanism.py",
+    "mechanisms/refutation.py",
     "accounting",
     "ledger",
     "release",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
     from rangebound import ledger as ledger
     from rangebound import plot as plot
     from rangebound import release as release
+    from rangebound import web as web
     from rangebound.accounting import compose
     from rangebound.errors import (
         ApprovalNeeded,
@@ -178,7 +179,7 @@ _NAMES = {
 }
 _OWN_NAMES = {"release_table": "release", "sql": "ask"}  # how a module calls it, where that differs
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
-_MODULES = ("accounting", "audit", "errors", "learn", "ledger", "plot", "release")  # the public ones
+_MODULES = ("accounting", "audit", "errors", "learn", "ledger", "plot", "release", "web")  # the public ones
 _EXTRAS = {"release": ("clarabel", "duckdb", "pydantic", "sqlglot")}  # what a module cannot be imported without
 
 

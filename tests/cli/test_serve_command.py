@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("starlette")
+pytest.importorskip("httpx")
 pytest.importorskip("uvicorn")
 
 from rangebound.ledger.book import Ledger
-from rangebound.web.service.client import Client
+from rangebound.web.client import Client
 from tests.cli.visits import DOCS, blocks, complaints, typed
 from tests.web.service.running import PATIENCE
 

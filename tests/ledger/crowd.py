@@ -1,4 +1,4 @@
-"""Many processes of many threads each, all spending from a budget for exactly so many spends."""
+"""Many processes of many threads each, all spending from a budget for exactly this many spends."""
 
 import os
 from pathlib import Path

@@ -27,8 +27,8 @@ NO_FAULTS = {
     "charged twice": 0,
     "overspent": 0,
 }
-ROUNDS_A_LEDGER = 10
-SPENDS_A_LEDGER = 30  # some ledgers run dry, some do not
+ROUNDS_PER_LEDGER = 10
+SPENDS_PER_LEDGER = 30  # some ledgers run dry, some do not
 
 
 def note(path: Path) -> Callable[[bytes], object]:
@@ -52,7 +52,7 @@ def child(place: Path | str, path: Path, seed: int, broken: bool, pipe: int) -> 
 
     os.write(pipe, b".")
     while True:
-        name = f"r{chance.randrange(2 * SPENDS_A_LEDGER) if chance.random() < 0.8 else 0}"  # one again and again
+        name = f"r{chance.randrange(2 * SPENDS_PER_LEDGER) if chance.random() < 0.8 else 0}"  # one again and again
         if broken:
             answer = secrets.token_hex(8).encode()
             revealed(name.encode() + b" " + answer)
@@ -73,7 +73,7 @@ def kill_some(place: Path | str, path: Path, chance: random.Random, broken: bool
         for _ in range(chance.randint(4, 8))
     ]
     os.close(writable)
-    # So many openings and answers, however slow the machine: sometimes others still open the file, often much is spent.
+    # However slow the machine, as many openings and answers as drawn: sometimes others still open the file.
     for _ in range(chance.randint(1, 20)):
         os.read(readable, 1)
     time.sleep(chance.random() * 0.004)
@@ -101,7 +101,7 @@ def violations(place: Path | str, path: Path) -> dict[str, int]:
             sum(name not in names for name, _ in answers),
             sum(name in names and (ledger.published(name) or b"").decode() != answer for name, answer in answers),
             len(spends) - len(names),
-            max(0, len(spends) - SPENDS_A_LEDGER),
+            max(0, len(spends) - SPENDS_PER_LEDGER),
         ]
         return dict(zip(NO_FAULTS, counts, strict=True))
 
@@ -110,17 +110,17 @@ def killed(folder: str, rounds: int, seed: int, rule: str, broken: bool = False,
     """What was found; with an address, in ledgers in that server."""
     chance = random.Random(seed)
     found: dict[str, int] = {"rounds": 0, "revealed": 0, "dry": 0}
-    for start in range(0, rounds, ROUNDS_A_LEDGER):
+    for start in range(0, rounds, ROUNDS_PER_LEDGER):
         path = Path(folder) / f"{start}.ledger"
         place = fresh_address(server) if server else path
         with Ledger.create(place) as ledger:
-            open_for(ledger, rule, SPENDS_A_LEDGER)
-        for _ in range(min(ROUNDS_A_LEDGER, rounds - start)):
+            open_for(ledger, rule, SPENDS_PER_LEDGER)
+        for _ in range(min(ROUNDS_PER_LEDGER, rounds - start)):
             kill_some(place, path, chance, broken)
             found["rounds"] += 1
         for name, count in violations(place, path).items():
             found[name] = found.get(name, 0) + count
         found["revealed"] += len(lines(path.with_suffix(".revealed")))
         with Ledger.open(place) as ledger:
-            found["dry"] += ledger.account("people").spends == SPENDS_A_LEDGER
+            found["dry"] += ledger.account("people").spends == SPENDS_PER_LEDGER
     return found

@@ -1,4 +1,4 @@
-"""Accounts of every rule in which a spend of epsilon 0.1 fits exactly so many times, for tests of faults."""
+"""Accounts of every rule in which a spend of epsilon 0.1 fits exactly as often as asked, for tests of faults."""
 
 import sqlite3
 from collections.abc import Callable

@@ -23,7 +23,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.export import to_csv, to_json
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, RenyiCost, RenyiFilter
-from rangebound.ledger.sqlite_transaction import SQLiteTransaction
+from rangebound.ledger.sqlite import SQLiteTransaction
 from rangebound.ledger.store import NoRoom
 from tests.ledger.memory_store import memory_ledger
 from tests.ledger.processes import together

@@ -32,9 +32,11 @@ def test_an_entry_that_changed_since_it_was_read_is_found_when_it_is_looked_up(c
     rows = chain.store.rows
     for changed in (rows[3]._replace(first=2), rows[4]._replace(request="1")):
         rows[3] = changed
-        with pytest.raises(LedgerTampered, match=f"entry {changed.seq}: is not as it was written"):
-            chain.read(lambda transaction: chain.find(transaction, EntryKind.SPEND, "1"))
-    assert chain.read(lambda transaction: chain.find(transaction, EntryKind.SPEND, "3")) == chain.state.last
+        words = f"entry {changed.seq}: is not as it was written"
+        with pytest.raises(LedgerTampered, match=words), chain.reading() as transaction:
+            chain.find(transaction, EntryKind.SPEND, "1")
+    with chain.reading() as transaction:
+        assert chain.find(transaction, EntryKind.SPEND, "3") == chain.state.last
 
 
 def test_an_entry_that_breaks_the_rules_is_not_written(chain):

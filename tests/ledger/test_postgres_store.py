@@ -9,11 +9,10 @@ import pytest
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger import Ledger, ledger_files, verify
 from rangebound.ledger.head import VARIABLE
-from rangebound.ledger.key import make_key
+from rangebound.ledger.key import make_key, user_folder
 from rangebound.ledger.postgres_place import PostgresPlace, postgres_place
 from rangebound.ledger.postgres_store import PostgresStore
 from rangebound.ledger.store import ConnectionLost
-from rangebound.ledger.user_folder import user_folder
 from tests.ledger.postgres import schema_of
 from tests.ledger.processes import script, together
 from tests.ledger.rules import never, release, reserve
@@ -189,7 +188,7 @@ def test_a_lock_gives_a_clear_error_while_it_is_held(ledger, address, raw):
 def test_a_server_that_does_not_sync_is_refused(ledger):
     for row, word in ((("off", "UTF8"), "fsync"), (("on", "LATIN1"), "LATIN1")):
         with pytest.raises(LedgerUnavailable, match=word):
-            ledger._chain.store._check_server(Mock(**{"execute.return_value.fetchone.return_value": row}))
+            ledger._chain.store.place.check_server(Mock(**{"execute.return_value.fetchone.return_value": row}))
 
 
 ENDED = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'rangebound ledger'"

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from rangebound.errors import ApprovalNeeded, ArgumentError, LedgerTampered, LedgerUnavailable, RequestConflict
-from rangebound.ledger import Ledger, book, charge_checks, postgres_schema, verify
+from rangebound.ledger import Ledger, postgres_schema, requests, verify
 from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.move import move
 from rangebound.ledger.postgres_schema import ROLES, WRITES
@@ -233,7 +233,7 @@ def test_nobody_completes_the_charge_of_another_login(team, postgres, monkeypatc
                 with pytest.raises(RequestConflict, match="whose login alone may complete it"):
                     another.publish(reservation, payload)
                 with monkeypatch.context() as patch:  # past the check of the library
-                    patch.setattr(book, "of_another", lambda *_: False)
+                    patch.setattr(requests, "of_another", lambda *_: False)
                     with pytest.raises(LedgerUnavailable, match="one of another login"):
                         another.publish(reservation, payload)
         assert one.release(compute=lambda _: b"true", **asked) == b"true"
@@ -252,7 +252,7 @@ def test_nobody_takes_up_the_approved_request_of_another_login(team, postgres, m
             with pytest.raises(RequestConflict, match="for whom alone it is approved"):
                 another.release(compute=lambda _: pytest.fail("computed"), **asked)
             with monkeypatch.context() as patch:  # past the check of the library
-                patch.setattr(charge_checks, "of_another", lambda *_: False)
+                patch.setattr(requests, "of_another", lambda *_: False)
                 with pytest.raises(LedgerUnavailable, match="one of another login"):
                     another.reserve(**asked)
             assert one.release(compute=lambda _: b"true", who="me", **asked) == b"true"  # the control
@@ -310,7 +310,7 @@ def test_what_was_begun_in_a_file_goes_on_in_a_database_by_any_login(postgres, a
         for _ in range(2):  # the control: here a login is known; also past the check of the library
             with pytest.raises((RequestConflict, LedgerUnavailable), match="login"):
                 another.release(account="people", request="here", cost=TENTH, compute=lambda _: b"forged")
-            monkeypatch.setattr(book, "of_another", lambda *_: False)
+            monkeypatch.setattr(requests, "of_another", lambda *_: False)
     with move(address, back, key=key) as ledger:
         assert ledger.release(account="people", request="here", cost=TENTH, compute=lambda _: b"h", who="x") == b"h"
         third, report = ledger.history()[-1], ledger.verify()
@@ -343,8 +343,7 @@ def test_a_ledger_of_version_0_2_is_opened_and_verification_tells_who_did_what(
         one.file_request(request="self", dry_run=b"x", who="x", **SELF)
         one.approve("self", who="y")
         reservation = one.reserve(account="people", request="pending", cost=TENTH)
-        for module in (book, charge_checks):  # as version 0.2 did
-            monkeypatch.setattr(module, "of_another", lambda *_: False)
+        monkeypatch.setattr(requests, "of_another", lambda *_: False)  # as version 0.2 did
         another.publish(reservation, b"forged")
         another.release(request="self", compute=lambda _: b"taken", **SELF)
         report, (*_, approved, _, published, spent, _) = another.verify(), another.history()

@@ -233,11 +233,11 @@ def test_two_copies_with_one_folder_of_heads_are_found_at_once(memory, monkeypat
         Ledger.open(memory / "a", key=memory / "key")
 
 
-@pytest.mark.parametrize("where", ["reread", "advance"])
+@pytest.mark.parametrize("where", ["reread", "_overwrite"])
 @pytest.mark.parametrize("stage", ["charge", "bytes"])
 def test_an_interrupt_between_the_commit_and_the_head_loses_nothing(ledger, path, monkeypatch, where, stage):
     """The ledger is then ahead of its head, which is as it should be: nothing was revealed."""
-    owner = ledger._chain.store if where == "reread" else heads.HeldHead
+    owner = ledger._chain.store if where == "reread" else heads.HeadFile
 
     def interrupt(*_):
         raise KeyboardInterrupt

@@ -14,8 +14,9 @@ from scipy import stats
 
 import rangebound as rb
 from rangebound.errors import ArgumentError
-from rangebound.mechanisms import discrete_laplace
-from rangebound.mechanisms.discrete_laplace import DiscreteLaplace, draw
+from rangebound.mechanisms import stair_noise
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+from rangebound.mechanisms.lattice_mechanism import draw
 from rangebound.sampling import geometric_magnitude as module
 from rangebound.sampling.geometric_magnitude import magnitude
 
@@ -113,7 +114,7 @@ def test_the_scale_is_on_the_private_side_and_one_step_smaller_is_not():
 
 
 def test_beyond_the_doubles_numbers_are_added_whole(monkeypatch):
-    monkeypatch.setattr(discrete_laplace, "magnitude", lambda scale, bits: 2**53 + 1)
+    monkeypatch.setattr(stair_noise, "magnitude", lambda scale, bits: 2**53 + 1)
     wide = DiscreteLaplace(scale=1e15, sensitivity=1, support=rb.Interval(0, math.inf))
     drawn = draw(wide, np.array([[0.0, 1.0, 2.0, 3.0]]), lambda _: 0)
     assert drawn.tolist() == [[float(2**53 + 1 + truth) for truth in range(4)]]

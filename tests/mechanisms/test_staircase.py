@@ -14,7 +14,9 @@ from scipy import stats
 import rangebound as rb
 from rangebound.errors import ArgumentError, RangeboundError
 from rangebound.laws.stair_sums import StairSums, best_plateau
-from rangebound.mechanisms.staircase import Staircase, draw, noise
+from rangebound.mechanisms.lattice_mechanism import draw
+from rangebound.mechanisms.stair_noise import StairNoise
+from rangebound.mechanisms.staircase import Staircase
 
 INF = math.inf
 UNIT = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
@@ -145,7 +147,8 @@ def likely(drawn, values, chances):
 @shapes
 def test_draws_follow_the_law(k, r, epsilon):
     source, values = random.Random(7 * k + r), np.arange(-3.0 * k, 3 * k + 1)
-    drawn = np.asarray([noise(Fraction(1) / Fraction(epsilon), k, r, source.getrandbits) for _ in range(4000)])
+    stairs = StairNoise(steps=k, plateau=r, levels=1, rate=Fraction(epsilon))
+    drawn = np.asarray([stairs.draw(source.getrandbits) for _ in range(4000)])
     assert likely(drawn, values, StairSums(k, r, epsilon).mass(values)) > 1e-6
     if (k, r) == (4, 2):  # the control: another plateau
         assert likely(drawn, values, StairSums(4, 3, epsilon).mass(values)) < 1e-6
@@ -395,3 +398,8 @@ def test_a_range_without_a_worst_pair_refutes_nothing():
     assert rb.compose((m, 3)).epsilon(1e-6).lower == 0.0
     with pytest.raises(ArgumentError, match="give one"):
         rb.audit.attack(m, draws=1000)
+
+
+def test_a_scale_far_beyond_the_range_still_has_an_interval():
+    """Steps beyond 2^53 are counted in whole numbers: in doubles the search for the reach did not end."""
+    assert made(4, 1, 1e-60).confidence_interval(1.0) == (0.0, 10.0)

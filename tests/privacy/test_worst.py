@@ -12,16 +12,15 @@ from scipy.special import log_ndtr, logsumexp
 import rangebound as rb
 from rangebound.errors import ClaimFalse
 from rangebound.laws.shape import Shape
-from rangebound.privacy.closed_forms import loss_is_pinned
 from rangebound.privacy.counterexample import find_counterexample
-from rangebound.privacy.pair_profile import pair_profile, worst_pair_at
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import Task, bound
 from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.search.renyi_objective import Renyi
-from rangebound.privacy.worst import worst_delta, worst_epsilon, worst_loss, worst_renyi
+from rangebound.privacy.setting import SearchLine
+from rangebound.privacy.supremum import loss_is_pinned
+from rangebound.privacy.worst import pair_profile, worst_delta, worst_epsilon, worst_loss, worst_pair_at, worst_renyi
 from rangebound.values.ball import ball, down, precision, taylor, up
 from tests.crosscheck.compare import agree
 from tests.crosscheck.oracle import Oracle, oracle

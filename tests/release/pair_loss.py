@@ -32,9 +32,8 @@ from rangebound.release.noise.strategies.contributions import NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, wholes
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
-from rangebound.release.output.conversion import conversions
 from rangebound.release.output.ledger_entry import charges
-from rangebound.release.output.plan_risk import account_profile
+from rangebound.release.output.plan_risk import account_profile, conversions
 from tests.release.all_draws import law_of
 
 CLOSE = 1e-9
@@ -92,7 +91,7 @@ def strategy_of(publisher, *sizes):
         (published([0] * cells, row) - none) * scale / step
         for row, (scale, step) in zip(noises, list(scales), strict=True)
     ]
-    pure = together and publisher.measured.account is NoiseAccount.PURE
+    pure = together and publisher.measured.strategy.account is NoiseAccount.PURE
     found = Strategy(counts=np.stack(counts, axis=1), noise=np.stack(noise, axis=1), pure=pure)
     assert not pure or ((found.noise != 0.0).sum(axis=1) == 1).all()  # each number has noise of its own
     some = np.arange(cells) % 5 * 3 + 1  # it is linear

@@ -10,7 +10,7 @@ import rangebound as rb
 from rangebound.errors import ApprovalNeeded, PlanError, RequestConflict, RequestRejected
 from rangebound.ledger.book import Ledger
 from rangebound.release import parse_plan, suggest
-from rangebound.release.output.dry_run import dry_run
+from rangebound.release.output.explain import dry_run
 from rangebound.release.plan_approval import is_approved, needs_approval
 
 PLAN = parse_plan('budget = {epsilon = 0.5, account = "people"}\nquery = [{name = "visits", kind = "count"}]')

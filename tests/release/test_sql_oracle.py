@@ -14,8 +14,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from rangebound.release.asked_in_sql import Answer
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.output.answer import Answer
 from rangebound.release.output.table import Release
 from rangebound.release.plan.asking import translate
 from rangebound.release.plan.asking.aggregates import Aggregates, Question

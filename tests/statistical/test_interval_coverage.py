@@ -210,7 +210,7 @@ def test_no_interval_is_cut_to_what_is_published_where_the_answer_can_be_beyond(
     assert "<svg" in report(found)
 
 
-def rounded(numbers, variances, sums):
+def rounded(numbers, sums):
     """In place of the projection: the nearest whole numbers that are not negative."""
     return SimpleNamespace(numbers=np.maximum(np.rint(numbers), 0.0))
 

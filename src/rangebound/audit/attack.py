@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from fractions import Fraction
-from functools import singledispatch
 
 import numpy as np
 import numpy.typing as npt
@@ -16,17 +14,9 @@ from rangebound.audit.bound import EmpiricalBound, lower_bound
 from rangebound.audit.distinguishing_events import best
 from rangebound.audit.features import FEATURES, Classifier, HistogramClassifier, classified, seen_only
 from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.finite import Table
-from rangebound.mechanisms.finite.pair_numbers import neighbours, stick_at
-from rangebound.mechanisms.finite.pair_numbers import worst_pair as worst_inputs
-from rangebound.mechanisms.finite.weights import exponential
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.mechanisms.remapping import Remapped
-from rangebound.mechanisms.staircase import Staircase
 from rangebound.privacy.claim import Claim
-from rangebound.privacy.counterexample import finite_pair
-from rangebound.privacy.worst import worst_under
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats
 
@@ -125,40 +115,7 @@ def worst_pair(mechanism: Private, epsilon: float, delta: float = 0.0) -> tuple[
     """
     arguments.instance("mechanism", mechanism, PRIVATE, A_MECHANISM)
     # An epsilon is infinite where there is none at all.
-    return _worst_pair(mechanism, Claim(epsilon=min(epsilon, sys.float_info.max), delta=delta))
-
-
-@singledispatch
-def _worst_pair(mechanism: Private, claim: Claim) -> tuple[float, float]:
-    raise NotImplementedError(type(mechanism))
-
-
-@_worst_pair.register
-def _(mechanism: Mechanism, claim: Claim) -> tuple[float, float]:
-    return finite_pair(mechanism.setting, worst_under(mechanism.setting, claim).pair, claim)
-
-
-@_worst_pair.register
-def _(mechanism: Table, claim: Claim) -> tuple[float, float]:
-    if claim.pure:
-        return mechanism.neighbouring_answers(*worst_inputs(mechanism.weights, mechanism.reach))
-    bound = exponential(Fraction(claim.epsilon))
-    worst = stick_at(mechanism.weights, neighbours(mechanism.reach), bound)
-    return mechanism.neighbouring_answers(*worst.pair)
-
-
-@_worst_pair.register(DiscreteLaplace)
-@_worst_pair.register(Staircase)
-def _(mechanism: DiscreteLaplace | Staircase, claim: Claim) -> tuple[float, float]:
-    pair = mechanism.worst_pair()
-    if pair is None:
-        raise ArgumentError("pair: not known for this range, in whose gaps the worst pairs would lie; give one")
-    return pair
-
-
-@_worst_pair.register
-def _(mechanism: Remapped, claim: Claim) -> tuple[float, float]:
-    return _worst_pair(mechanism.base, claim)
+    return mechanism._worst_answers(Claim(epsilon=min(epsilon, sys.float_info.max), delta=delta))
 
 
 def _release(mechanism: Private) -> Draw:

@@ -11,7 +11,7 @@ import typer
 
 import rangebound as rb
 from rangebound.cli.mechanism_options import noise_named
-from rangebound.cli.options import Json, progress_bar
+from rangebound.cli.options import Json, option, progress_bar
 from rangebound.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -28,12 +28,8 @@ def account(
     releases: Annotated[
         Path, typer.Argument(metavar="RELEASES", help="A TOML file with a [[release]] for each mechanism.")
     ],
-    delta: Annotated[
-        list[float] | None, typer.Option(help="Print epsilon at this delta; may be repeated.", show_default=False)
-    ] = None,
-    epsilon: Annotated[
-        list[float] | None, typer.Option(help="Print delta at this epsilon; may be repeated.", show_default=False)
-    ] = None,
+    delta: Annotated[list[float] | None, option("Print epsilon at this delta; may be repeated.")] = None,
+    epsilon: Annotated[list[float] | None, option("Print delta at this epsilon; may be repeated.")] = None,
     json: Json = False,
 ) -> None:
     """Compose mechanisms: epsilon at a delta, and delta at an epsilon.

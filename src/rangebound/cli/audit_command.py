@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rangebound.cli.mechanism_options import Delta, Mechanisms, on_mechanisms
-from rangebound.cli.options import Json, group, progress_bar
+from rangebound.cli.options import Json, group, option, progress_bar
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -27,10 +27,7 @@ Confidence = Annotated[float, typer.Option(help="The confidence level of the bou
 @on_mechanisms
 def ours(
     made: Mechanisms,
-    claim: Annotated[
-        float | None,
-        typer.Option(help="The epsilon to refute; default: what the mechanism guarantees.", show_default=False),
-    ] = None,
+    claim: Annotated[float | None, option("The epsilon to refute; default: what the mechanism guarantees.")] = None,
     delta: Delta = 0.0,
     draws: Draws = 1_000_000,
     confidence: Confidence = 0.999,
@@ -52,7 +49,7 @@ def ours(
 def call(
     function: Annotated[str, typer.Argument(metavar="MODULE:FUNCTION", help="What to audit; it must be importable.")],
     pair: Annotated[tuple[float, float], typer.Option(help="Two neighbouring answers.")],
-    claim: Annotated[float | None, typer.Option(help="The epsilon that it claims.", show_default=False)] = None,
+    claim: Annotated[float | None, option("The epsilon that it claims.")] = None,
     delta: Annotated[float, typer.Option(help="The delta that it claims.")] = 0.0,
     one_by_one: Annotated[
         bool,

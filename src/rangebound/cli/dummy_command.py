@@ -8,19 +8,19 @@ from typing import Annotated
 
 import typer
 
+from rangebound.cli.options import PlanFile, option
 from rangebound.errors import ArgumentError
 
 
 def dummy(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")],
+    plan: PlanFile,
     rows: Annotated[int, typer.Option(help="How many rows.")] = 1000,
     output: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "A new file, .csv or .parquet; a plan that reads it is written beside it. Default: standard output.",
             "--output",
             "-o",
-            help="A new file, .csv or .parquet; a plan that reads it is written beside it. Default: standard output.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rangebound.cli.options import Json, group
+from rangebound.cli.options import Json, NewFile, group, option
 from rangebound.cli.output_files import write_new
 from rangebound.errors import ArgumentError, LedgerUnavailable, MissingExtra
 
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
     from rangebound.ledger.rule import Rule
-    from rangebound.release.output.undercharged import ChargeFinding
+    from rangebound.release.output.ledger_entry import ChargeFinding
 
 # The rooms below are loaded by the commands that need them, so that help is immediate.
 app = group("Privacy budgets that outlive the process.")
@@ -24,18 +24,16 @@ File = Annotated[
     str, typer.Argument(metavar="LEDGER", help="The file of the ledger, or the address of a PostgreSQL database.")
 ]
 Key = Annotated[
-    Path | None,
-    typer.Option(
-        help="Its key file; default: RANGEBOUND_LEDGER_KEY, else LEDGER.key beside it, or the user's.",
-        show_default=False,
-    ),
+    Path | None, option("Its key file; default: RANGEBOUND_LEDGER_KEY, else LEDGER.key beside it, or the user's.")
 ]
+OneAccount = Annotated[str | None, option("Only this account.")]
+Note = Annotated[str, option("Anything worth knowing later.")]
 
 
 @app.command()
 def init(
     postgres: Annotated[str, typer.Option(metavar="ADDRESS", help="The database; ?schema= names the ledger in it.")],
-    note: Annotated[str, typer.Option(help="Anything worth knowing later.", show_default=False)] = "",
+    note: Note = "",
     key: Key = None,
     json: Json = False,
 ) -> None:
@@ -46,10 +44,9 @@ def init(
     """
     from rangebound.cli import printing
     from rangebound.ledger.book import Ledger
-    from rangebound.ledger.key import key_path
+    from rangebound.ledger.key import key_path, user_folder
     from rangebound.ledger.postgres_place import postgres_place
     from rangebound.ledger.postgres_schema import ROLES
-    from rangebound.ledger.user_folder import user_folder
 
     schema = postgres_place(postgres).schema
     with Ledger.create(postgres, key=key, note=note, roles=True) as book:
@@ -63,35 +60,20 @@ def open_(
     account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="The name of the new account.")],
     epsilon: Annotated[str, typer.Option(help="The total epsilon, an exact decimal.")],
     delta: Annotated[str, typer.Option(help="The total delta, an exact decimal.")] = "0",
-    rule: Annotated[
-        str | None,
-        typer.Option(metavar="sum|gaussian|renyi", help="What the account adds up; default: sum.", show_default=False),
-    ] = None,
-    spare: Annotated[
-        str | None,
-        typer.Option(help="For gaussian: the part of delta kept for releases that have one.", show_default=False),
-    ] = None,
-    order: Annotated[
-        str | None, typer.Option(help="For renyi, which it implies: the order of the divergences.", show_default=False)
-    ] = None,
+    rule: Annotated[str | None, option("What the account adds up; default: sum.", metavar="sum|gaussian|renyi")] = None,
+    spare: Annotated[str | None, option("For gaussian: the part of delta kept for releases that have one.")] = None,
+    order: Annotated[str | None, option("For renyi, which it implies: the order of the divergences.")] = None,
     approval: Annotated[
         str | None,
-        typer.Option(
-            metavar="others|anyone",
-            help="Charge nothing before a request is approved: by another person, or by anyone.",
-            show_default=False,
+        option(
+            "Charge nothing before a request is approved: by another person, or by anyone.", metavar="others|anyone"
         ),
     ] = None,
     period: Annotated[
-        str | None,
-        typer.Option(
-            metavar="month|quarter|year",
-            help="Let the total be for each of them (UTC): a weaker promise.",
-            show_default=False,
-        ),
+        str | None, option("Let the total be for each of them (UTC): a weaker promise.", metavar="month|quarter|year")
     ] = None,
-    who: Annotated[str | None, typer.Option(help="Who opens it; default: the user.", show_default=False)] = None,
-    note: Annotated[str, typer.Option(help="Anything worth knowing later.", show_default=False)] = "",
+    who: Annotated[str | None, option("Who opens it; default: the user.")] = None,
+    note: Note = "",
     key: Key = None,
     json: Json = False,
 ) -> None:
@@ -118,7 +100,7 @@ def open_(
 @app.command("show")
 def show_(
     ledger: File,
-    account: Annotated[str | None, typer.Option(help="Only this account.", show_default=False)] = None,
+    account: OneAccount = None,
     key: Key = None,
     json: Json = False,
 ) -> None:
@@ -132,8 +114,8 @@ def show_(
 @app.command()
 def history(
     ledger: File,
-    account: Annotated[str | None, typer.Option(help="Only this account.", show_default=False)] = None,
-    last: Annotated[int | None, typer.Option(min=1, help="Only so many entries.", show_default=False)] = None,
+    account: OneAccount = None,
+    last: Annotated[int | None, option("Only this many entries, the last ones.", min=1)] = None,
     key: Key = None,
     json: Json = False,
 ) -> None:
@@ -147,10 +129,8 @@ def history(
 @app.command()
 def requests(
     ledger: File,
-    account: Annotated[str | None, typer.Option(help="Only this account.", show_default=False)] = None,
-    request: Annotated[
-        str | None, typer.Option(help="Only this request, with its dry run.", show_default=False)
-    ] = None,
+    account: OneAccount = None,
+    request: Annotated[str | None, option("Only this request, with its dry run.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Show those that were decided too.")] = False,
     key: Key = None,
     json: Json = False,
@@ -172,8 +152,8 @@ def requests(
 
 
 Decided = Annotated[str, typer.Argument(metavar="REQUEST", help="The id of the request.")]
-Who = Annotated[str | None, typer.Option(help="Who decides; default: the user.", show_default=False)]
-Reason = Annotated[str, typer.Option(help="The reason.", show_default=False)]
+Who = Annotated[str | None, option("Who decides; default: the user.")]
+Reason = Annotated[str, option("The reason.")]
 
 
 @app.command()
@@ -209,12 +189,9 @@ def verify(
         ),
     ] = None,
     export: Annotated[
-        Path | None,
-        typer.Option(help="An export (CSV or JSON lines) in place of the ledger; needs the key.", show_default=False),
+        Path | None, option("An export (CSV or JSON lines) in place of the ledger; needs the key.")
     ] = None,
-    head: Annotated[
-        str | None, typer.Option(help="A head noted elsewhere, to detect a rollback.", show_default=False)
-    ] = None,
+    head: Annotated[str | None, option("A head noted elsewhere, to detect a rollback.")] = None,
     key: Key = None,
     json: Json = False,
 ) -> None:
@@ -246,7 +223,7 @@ def _undercharged(ledger: str, key: Path | None) -> list[ChargeFinding] | None:
     """The releases of a ledger that were charged too little; None where that cannot be told: without the extra for
     tables, and in a place that the ledger has left, whose chain is compared where it is now."""
     try:
-        from rangebound.release.output.undercharged import undercharged
+        from rangebound.release.output.ledger_entry import undercharged
 
         with _opened(ledger, key) as book:
             return undercharged(book)
@@ -262,7 +239,7 @@ def move(
     source: Annotated[str, typer.Argument(metavar="FROM", help="The ledger: a file or an address.")],
     target: Annotated[str, typer.Argument(metavar="TO", help="Where it goes: an address or a file.")],
     roles: Annotated[bool, typer.Option("--roles", help="Make the roles of a team in the database.")] = False,
-    who: Annotated[str | None, typer.Option(help="Who moves it; default: the user.", show_default=False)] = None,
+    who: Annotated[str | None, option("Who moves it; default: the user.")] = None,
     key: Key = None,
     json: Json = False,
 ) -> None:
@@ -280,9 +257,7 @@ def move(
 @app.command()
 def adopt(
     ledger: File,
-    head: Annotated[
-        str | None, typer.Option(help="The last head that you know, as `show` printed it.", show_default=False)
-    ] = None,
+    head: Annotated[str | None, option("The last head that you know, as `show` printed it.")] = None,
     key: Key = None,
     json: Json = False,
 ) -> None:
@@ -300,10 +275,7 @@ def adopt(
 @app.command()
 def export(
     ledger: File,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="The file to write; default: standard output.", show_default=False),
-    ] = None,
+    output: NewFile = None,
     lines: Annotated[bool, typer.Option("--lines", help="Write JSON lines, one for each entry.")] = False,
     key: Key = None,
     json: Json = False,

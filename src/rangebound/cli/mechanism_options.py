@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import inspect
 import itertools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 import rangebound as rb
+from rangebound.cli.options import option, taking
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -30,15 +28,11 @@ Noises = Annotated[
 Boundings = Annotated[
     list[str], typer.Option("--bounding", help="truncate, rectify, quantize or unbounded; repeat it to compare.")
 ]
-Scale = Annotated[float | None, typer.Option(help="The scale of the noise, if known.", show_default=False)]
-Limit = Annotated[
-    float | None, typer.Option(help="The limit of truncated Laplacian noise, with --scale.", show_default=False)
-]
-Epsilon = Annotated[
-    float | None, typer.Option(help="Calibrate for this epsilon, in place of --scale.", show_default=False)
-]
+Scale = Annotated[float | None, option("The scale of the noise, if known.")]
+Limit = Annotated[float | None, option("The limit of truncated Laplacian noise, with --scale.")]
+Epsilon = Annotated[float | None, option("Calibrate for this epsilon, in place of --scale.")]
 Delta = Annotated[float, typer.Option(help="... and for this delta.")]
-Step = Annotated[float | None, typer.Option("--grid", help="Publish only multiples of this.", show_default=False)]
+Step = Annotated[float | None, option("Publish only multiples of this.", "--grid")]
 
 _LIMITED = "truncated_laplacian"
 _LAPLACE, _TRUNCATED = ["laplace"], ["truncate"]  # the defaults
@@ -81,21 +75,8 @@ def mechanisms(
     return found
 
 
-def on_mechanisms(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose first argument is the mechanisms that the options of `mechanisms` describe, before its own."""
-    shared = inspect.signature(mechanisms, eval_str=True).parameters
-    own = dict(list(inspect.signature(command, eval_str=True).parameters.items())[1:])
-    options = [each.replace(kind=each.KEYWORD_ONLY) for each in (shared | own).values()]
-
-    @functools.wraps(command)
-    def run(**given: object) -> None:
-        made = mechanisms(**{name: given[name] for name in shared})  # type: ignore[arg-type]
-        command(made, **{name: given[name] for name in own})
-
-    # Typer derives the options from these.
-    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in options}
-    return run
+on_mechanisms = taking(mechanisms)
+"""A command whose first argument is the mechanisms that these options describe."""
 
 
 def query(spans: list[str], sensitivity: float) -> rb.Query:

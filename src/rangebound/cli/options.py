@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
+import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,72 +17,41 @@ from rangebound.errors import ArgumentError
 # For an option without a value, `--help` included, Typer would load pydantic, which takes longer than the help.
 SETTINGS = {"help_option_names": ["-h", "--help"], "default_map": {"help": False}}
 
+
+def option(words: str, *names: str, **more: Any) -> Any:
+    """An option that may be left out, whose default the help does not show."""
+    return typer.Option(*names, help=words, show_default=False, **more)
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-def _size(memory: str | None) -> str | None:
-    """A size of memory as it is given, if it is one."""
-    if memory is not None and not re.fullmatch(r"\d+(\.\d+)? ?([KMGT]i?)?B", memory, re.IGNORECASE):
-        raise ArgumentError(f"memory={memory!r}: must be a size, such as 4GB")
-    return memory
-
-
-# Those of every command that releases a table.
-Request = Annotated[
-    str | None, typer.Option(help="The id of this release; the same id is charged once.", show_default=False)
-]
-LedgerFile = Annotated[
-    str | None,
-    typer.Option(help="The ledger, a file or an address; default: the one that the plan names.", show_default=False),
-]
-KeyFile = Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)]
-Outputs = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--output",
-        "-o",
-        help="A file to write: .csv, .csv-metadata.json, .parquet, .xlsx, .json or .html; may be repeated.",
-        show_default=False,
-    ),
-]
-RecordFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--record", help="Where to write the record for the registry of deployments, a .yaml file.", show_default=False
-    ),
-]
-FactSheetFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--fact-sheet",
-        help="Where to write the fact sheet on the topics of NIST SP 800-226, a .md file.",
-        show_default=False,
-    ),
-]
-CertificateFile = Annotated[Path | None, typer.Option(help="Where to write the certificate.", show_default=False)]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads of the engine.", show_default=False)]
-Memory = Annotated[
-    str | None, typer.Option(help="Memory limit of the engine, such as 4GB.", callback=_size, show_default=False)
-]
-SparkAddress = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS", help="The Spark Connect server, in place of the plan's: sc://host.", show_default=False
-    ),
-]
-PostgresAddress = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="The PostgreSQL database, in place of the plan's: postgresql://host/database, or service=NAME.",
-        show_default=False,
-    ),
-]
-Timeout = Annotated[
-    float | None,
-    typer.Option(metavar="SECONDS", help="How long a statement of PostgreSQL may take.", show_default=False),
-]
+PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")]
+NewFile = Annotated[Path | None, option("The file to write; default: standard output.", "--output", "-o")]
+Request = Annotated[str | None, option("The id of this release; the same id is charged once.")]
+LedgerFile = Annotated[str | None, option("The ledger, a file or an address; default: the one that the plan names.")]
+KeyFile = Annotated[Path | None, option("The ledger's key file.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show plan, errors and cost; read only the schema.")]
+
+
+def taking(group: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of `group` beside its own; its first argument is what `group` makes of them."""
+    shared = inspect.signature(group, eval_str=True).parameters
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        own = dict(list(inspect.signature(command, eval_str=True).parameters.items())[1:])
+        options = [each.replace(kind=each.KEYWORD_ONLY) for each in (shared | own).values()]
+        options.sort(key=lambda each: each.default is not each.empty)  # the help begins with those that are needed
+
+        @functools.wraps(command)
+        def run(**given: object) -> None:
+            made = group(**{name: given[name] for name in shared})
+            command(made, **{name: given[name] for name in own})
+
+        # Typer derives the options from these.
+        run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in options}
+        return run
+
+    return decorated
 
 
 class Interrupted(Exception):

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from rangebound.cli.options import Json, group
+from rangebound.cli.options import Json, KeyFile, LedgerFile, NewFile, PlanFile, group, option
 from rangebound.cli.output_files import write_new
 from rangebound.cli.paying_ledger import account_in, consulted, ledger_place
 from rangebound.errors import ArgumentError
@@ -18,8 +18,6 @@ from rangebound.errors import ArgumentError
 app = group("Plans of releases.")
 
 _PLACES = {"sc://": "spark", "postgresql://": "postgres", "postgres://": "postgres", "service=": "postgres"}
-
-File = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")]
 
 
 @app.command()
@@ -31,20 +29,12 @@ def new(
             help="A .csv, .tsv, .xlsx, .parquet or DuckDB file, a database (postgresql://host/name) or a Spark server (sc://host).",
         ),
     ],
-    unit: Annotated[
-        str | None, typer.Option(help="The column that names the privacy unit of a row.", show_default=False)
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option("--table", help="The table in a DuckDB file or on a server.", show_default=False)
-    ] = None,
+    unit: Annotated[str | None, option("The column that names the privacy unit of a row.")] = None,
+    name: Annotated[str | None, option("The table in a DuckDB file or on a server.", "--table")] = None,
     metadata: Annotated[
-        Path | None,
-        typer.Option(help="A description of the table, CSVW-EO; the table is then not opened.", show_default=False),
+        Path | None, option("A description of the table, CSVW-EO; the table is then not opened.")
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="The file to write; default: standard output.", show_default=False),
-    ] = None,
+    output: NewFile = None,
 ) -> None:
     """Write a first plan for a table; read no data but a header."""
     from rangebound.release import draft, make_plan
@@ -82,7 +72,7 @@ def new(
 
 
 @app.command()
-def check(plan: File, json: Json = False) -> None:
+def check(plan: PlanFile, json: Json = False) -> None:
     """Check a plan, its columns and its statements; read no data."""
     from rangebound.cli import printing
     from rangebound.release import explain as words
@@ -110,7 +100,7 @@ def check(plan: File, json: Json = False) -> None:
 
 
 @app.command()
-def explain(plan: File, json: Json = False) -> None:
+def explain(plan: PlanFile, json: Json = False) -> None:
     """Explain a plan in words, with its cost, errors and intervals."""
     from rangebound.cli import printing
     from rangebound.release import read_plan
@@ -123,13 +113,10 @@ def explain(plan: File, json: Json = False) -> None:
 
 @app.command()
 def solve(
-    plan: File,
+    plan: PlanFile,
     rest: Annotated[
         float | None,
-        typer.Option(
-            help="The part of the account left for what has no margin; default: by number, half for one of two.",
-            show_default=False,
-        ),
+        option("The part of the account left for what has no margin; default: by number, half for one of two."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -149,18 +136,11 @@ def solve(
 
 @app.command()
 def suggest(
-    plan: File,
-    request: Annotated[
-        str | None, typer.Option(help="The id of this suggestion; the same id is charged once.", show_default=False)
-    ] = None,
+    plan: PlanFile,
+    request: Annotated[str | None, option("The id of this suggestion; the same id is charged once.")] = None,
     share: Annotated[float, typer.Option(help="The cost, as a part of the plan's epsilon.")] = 0.1,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            help="The ledger, a file or an address; default: the one that the plan names.", show_default=False
-        ),
-    ] = None,
-    key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
+    ledger: LedgerFile = None,
+    key: KeyFile = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be estimated, and the cost; read only the schema.")
     ] = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from rangebound.cli import mechanism_options as words
 from rangebound.cli.mechanism_options import Mechanisms, Range, Sensitivity, Step
-from rangebound.cli.options import group
+from rangebound.cli.options import group, option
 from rangebound.cli.output_files import check_files
 from rangebound.errors import ArgumentError
 
@@ -36,40 +37,27 @@ Output = Annotated[
 ]
 
 
-@app.command()
-@words.on_mechanisms
-def profile(made: Mechanisms, output: Output) -> None:
-    """The privacy profile: delta against epsilon."""
-    from rangebound import plot
-
-    _save(plot.profile(*made), output)
-
-
-@app.command()
-@words.on_mechanisms
-def renyi(made: Mechanisms, output: Output) -> None:
-    """The Renyi divergence of the worst pair, against its order."""
-    from rangebound import plot
-
-    _save(plot.renyi_curve(*made), output)
+_PICTURES = {
+    "profile": ("profile", "The privacy profile: delta against epsilon."),
+    "renyi": ("renyi_curve", "The Renyi divergence of the worst pair, against its order."),
+    "tradeoff": ("tradeoff", "How often an attacker misses, by the false positive rate."),
+    "fisher": ("fisher", "The Fisher information against the true answer."),
+}
+"""By command: the function of `rangebound.plot` that draws mechanisms, and the help."""
 
 
-@app.command()
-@words.on_mechanisms
-def tradeoff(made: Mechanisms, output: Output) -> None:
-    """How often an attacker misses, by the false positive rate."""
-    from rangebound import plot
+def _picture(drawing: str) -> Callable[..., None]:
+    @words.on_mechanisms
+    def command(made: Mechanisms, output: Output) -> None:
+        from rangebound import plot
 
-    _save(plot.tradeoff(*made), output)
+        _save(getattr(plot, drawing)(*made), output)
+
+    return command
 
 
-@app.command()
-@words.on_mechanisms
-def fisher(made: Mechanisms, output: Output) -> None:
-    """The Fisher information against the true answer."""
-    from rangebound import plot
-
-    _save(plot.fisher(*made), output)
+for _name, (_drawing, _help) in _PICTURES.items():
+    app.command(_name, help=_help)(_picture(_drawing))
 
 
 @app.command()
@@ -92,9 +80,7 @@ def law(
 def worst_pair(
     made: Mechanisms,
     output: Output,
-    level: Annotated[
-        float | None, typer.Option(help="Draw delta at this epsilon, not the pure epsilon.", show_default=False)
-    ] = None,
+    level: Annotated[float | None, option("Draw delta at this epsilon, not the pure epsilon.")] = None,
 ) -> None:
     """The privacy loss of each neighbouring pair, and the worst."""
     from rangebound import plot

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from rangebound.errors import plain
 from rangebound.ledger.approval import Approval
-from rangebound.ledger.export_check import ExportReport
+from rangebound.ledger.export import ExportReport
 from rangebound.ledger.record import Account, ApprovalRequest, Record
 from rangebound.ledger.rule import AnyCost, Cost, PlainSum, Rule
 from rangebound.ledger.verification import Report
@@ -22,14 +22,15 @@ from rangebound.values.arguments import counted, upwards
 
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
-    from rangebound.release.output.answer import Answer
+    from rangebound.release.asked_in_sql import Answer
+    from rangebound.release.output.ledger_entry import ChargeFinding
     from rangebound.release.output.solution import Solution
     from rangebound.release.output.table import Release
-    from rangebound.release.output.undercharged import ChargeFinding
     from rangebound.release.plan.model import Plan
     from rangebound.release.sql.relation import View
 
 _APPROVERS = {Approval.OTHERS: "another person than the one who asks", Approval.ANYONE: "anyone"}
+_TIME = "%Y-%m-%d %H:%M:%S"
 _PIPE = 200  # columns, where there is no terminal
 
 
@@ -71,7 +72,7 @@ def history(records: list[Record], *, as_json: bool) -> None:
         return _print_json([record.to_dict() for record in records])
     table = _table("entry", "time (UTC)", "kind", "account", "request", "cost", "who", "what", "note")
     for each in records:
-        time = each.time.strftime("%Y-%m-%d %H:%M:%S")
+        time = f"{each.time:{_TIME}}"
         what = "" if each.kind in ("account", "ledger") else each.what
         _add(table, each.seq, time, each.kind, each.account, each.request, each.cost, each.who, what, each.note)
     _print(table)
@@ -84,19 +85,8 @@ def requests(found: list[ApprovalRequest], *, as_json: bool) -> None:
     table = _table("request", "account", "cost", "who", "filed (UTC)", "status", "decided by", "reason", "note")
     for each in found:
         status = f"{each.status.value}, charged" if each.charged else each.status.value
-        time = each.filed.strftime("%Y-%m-%d %H:%M:%S")
-        _add(
-            table,
-            each.request,
-            each.account,
-            each.cost,
-            each.who,
-            time,
-            status,
-            each.decided_by,
-            each.reason,
-            each.note,
-        )
+        decision = (status, each.decided_by, each.reason, each.note)
+        _add(table, each.request, each.account, each.cost, each.who, f"{each.filed:{_TIME}}", *decision)
     _print(table)
 
 
@@ -200,7 +190,7 @@ def forecast(plan: Plan, facts: Mapping[str, object], *, account: Account | None
     """A plan in words, and a table of what each question will look like; `account` is the one that would pay."""
     from rangebound.release import explain
     from rangebound.release import forecast as outlooks
-    from rangebound.release.output.dry_run import dry_run
+    from rangebound.release.output.explain import dry_run
     from rangebound.release.output.forecast import COLUMNS, outlook_cells
     from rangebound.release.output.hazards import hazards
 
@@ -226,18 +216,16 @@ def solution(found: Solution, *, as_json: bool) -> None:
 
 def table(release: Release, charge: Charge, *, as_json: bool) -> None:
     """A published table, and what it has cost."""
-    from rangebound.release.output.conversion import conversions_of
+    from rangebound.release.output.facts import scope_lines
     from rangebound.release.output.hazards import hazards
     from rangebound.release.output.rendering import briefly, shown
-    from rangebound.release.output.scope import scope_lines
 
     rows, warned = release.rows(), list(hazards(release.plan, account=charge.account))
     if as_json:
         notes = {"notes": list(release.notes)} if release.notes else {}
         notes |= {"warnings": warned} if warned else {}
         certificate = json.loads(release.certificate)
-        terms = conversions_of(release)
-        privacy = {"privacy": terms.to_dict()} if terms else {}
+        privacy = {"privacy": release.facts.conversions.to_dict()} if release.facts else {}
         return _print_json({"rows": rows, **notes, "charge": charge.to_dict(), **privacy, "certificate": certificate})
     shortened = briefly(rows)
     found = _table(*(shortened[0] if shortened else ()))

@@ -10,7 +10,6 @@ from rangebound.cli.output_files import write_new
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from rangebound.ledger.book import Ledger
     from rangebound.ledger.record import Account, Record
     from rangebound.release import Plan
 
@@ -54,11 +53,3 @@ class RecordFiles:
         if self.fact_sheet is not None:
             sheet = fact_sheet(plan, certificate=certificate, entry=entry, account=account)
             write_new(self.fact_sheet, fact_sheet_text(sheet, plan.title))
-
-
-def charged_entry(ledger: Ledger, request: str) -> Record | None:
-    """The entry of the ledger that charged a request."""
-    from rangebound.ledger.chain import EntryKind
-
-    history = ledger.history()
-    return next((each for each in history if each.kind is EntryKind.SPEND and each.request == request), None)

@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rangebound.cli.options import (
-    CertificateFile,
-    DryRun,
-    FactSheetFile,
-    Interrupted,
-    Json,
-    KeyFile,
-    LedgerFile,
-    Memory,
-    Outputs,
-    PostgresAddress,
-    RecordFile,
-    Request,
-    SparkAddress,
-    Threads,
-    Timeout,
-)
+from rangebound.cli.options import DryRun, Interrupted, Json, KeyFile, LedgerFile, PlanFile, Request, option, taking
 from rangebound.cli.output_files import check_files
 from rangebound.cli.paying_ledger import PayingLedger, account_in, ask_first, consulted, is_closed, ledger_place, paying
-from rangebound.cli.record_files import RecordFiles, charged_entry
+from rangebound.cli.record_files import RecordFiles
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -50,23 +35,59 @@ if TYPE_CHECKING:
 _BLINK = 0.5  # seconds between two updates of the progress of a scan
 
 
-def release(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")],
-    request: Request = None,
-    ledger: LedgerFile = None,
-    key: KeyFile = None,
-    output: Outputs = None,
-    certificate: CertificateFile = None,
-    record: RecordFile = None,
-    fact_sheet: FactSheetFile = None,
-    threads: Threads = None,
-    memory: Memory = None,
-    spark: SparkAddress = None,
-    postgres: PostgresAddress = None,
-    timeout: Timeout = None,
-    dry_run: DryRun = False,
-    json: Json = False,
-) -> None:
+def _size(memory: str | None) -> str | None:
+    """A size of memory as it is given, if it is one."""
+    if memory is not None and not re.fullmatch(r"\d+(\.\d+)? ?([KMGT]i?)?B", memory, re.IGNORECASE):
+        raise ArgumentError(f"memory={memory!r}: must be a size, such as 4GB")
+    return memory
+
+
+_WRITTEN = "A file to write: .csv, .csv-metadata.json, .parquet, .xlsx, .json or .html; may be repeated."
+_DEPLOYED = "Where to write the record for the registry of deployments, a .yaml file."
+_SHEET = "Where to write the fact sheet on the topics of NIST SP 800-226, a .md file."
+_SPARK = "The Spark Connect server, in place of the plan's: sc://host."
+_POSTGRES = "The PostgreSQL database, in place of the plan's: postgresql://host/database, or service=NAME."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publishing:
+    """What every release of a table is asked: who pays, what is written, and with what the table is read."""
+
+    request: Request = None
+    ledger: LedgerFile = None
+    key: KeyFile = None
+    output: Annotated[list[Path] | None, option(_WRITTEN, "--output", "-o")] = None
+    certificate: Annotated[Path | None, option("Where to write the certificate.")] = None
+    record: Annotated[Path | None, option(_DEPLOYED, "--record")] = None
+    fact_sheet: Annotated[Path | None, option(_SHEET, "--fact-sheet")] = None
+    threads: Annotated[int | None, option("Threads of the engine.", min=1)] = None
+    memory: Annotated[str | None, option("Memory limit of the engine, such as 4GB.", callback=_size)] = None
+    spark: Annotated[str | None, option(_SPARK, metavar="ADDRESS")] = None
+    postgres: Annotated[str | None, option(_POSTGRES, metavar="ADDRESS")] = None
+    timeout: Annotated[float | None, option("How long a statement of PostgreSQL may take.", metavar="SECONDS")] = None
+
+    @property
+    def written(self) -> RecordFiles:
+        """The files for others."""
+        return RecordFiles(record=self.record, fact_sheet=self.fact_sheet)
+
+    def opened(self, source: Source, folder: Path) -> AbstractContextManager[DuckDB | Postgres | Spark]:
+        """The table; its path is relative to a folder."""
+        from rangebound.release.engine.open_engine import opened
+
+        return opened(
+            source,
+            folder=folder,
+            spark=self.spark,
+            postgres=self.postgres,
+            threads=self.threads,
+            memory=self.memory,
+            timeout=self.timeout,
+        )
+
+
+@taking(Publishing)
+def release(asked: Publishing, plan: PlanFile, dry_run: DryRun = False, json: Json = False) -> None:
     """Publish the table of a plan, charged to a ledger first.
 
     From an account that needs approval, the first run files a request with the dry run and exits with code 3; the same
@@ -74,7 +95,6 @@ def release(
     """
     from rangebound.cli import printing
     from rangebound.release import read_plan
-    from rangebound.release.engine.open_engine import opened as open_source
     from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
     from rangebound.release.sql.aggregate import check_statements
@@ -84,45 +104,25 @@ def release(
     if found.source is None:
         raise ArgumentError("source: missing; name the table in the plan, as [source] with a path")
     folder = plan.parent  # paths in a plan are relative to its own folder, those on the command line to the current one
-    open_table = partial(
-        open_source,
-        found.source,
-        folder=folder,
-        spark=spark,
-        postgres=postgres,
-        threads=threads,
-        memory=memory,
-        timeout=timeout,
-    )
-    place = ledger_place(found.budget.ledger, plan, ledger)
-    written = RecordFiles(record=record, fact_sheet=fact_sheet)
-    written.check()
+    place = ledger_place(found.budget.ledger, plan, asked.ledger)
+    asked.written.check()
     if dry_run:
-        with pointing(plan), consulted(place, key) as known:
+        with pointing(plan), consulted(place, asked.key) as known:
             account = account_in(known, found.budget.account)
-            written.write(found, account=account)
-            if is_closed(known, found.budget.account, request):
+            asked.written.write(found, account=account)
+            if is_closed(known, found.budget.account, asked.request):
                 facts = {"dry_run": True, "approval": "needed"}
                 return printing.forecast(found, facts, account=account, as_json=json)
-            with open_table() as engine:
+            with asked.opened(found.source, folder) as engine:
                 seen = view(found, engine)
                 check_schema(found, seen.schema)
                 check_statements(found, engine)
                 printing.cautions(found, seen)
                 return printing.forecast(found, {"dry_run": True}, account=account, as_json=json)
-    with pointing(plan), paying(place, key, request, found) as book:
+    with pointing(plan), paying(place, asked.key, asked.request, found) as book:
         ask_first(found, book, json=json)
-        with open_table() as engine:
-            made, charge = publish(
-                found,
-                engine,
-                book,
-                plan=plan,
-                output=output,
-                certificate=certificate,
-                written=written,
-                json=json,
-            )
+        with asked.opened(found.source, folder) as engine:
+            made, charge = publish(found, engine, book, asked, plan=plan, json=json)
     return printing.table(made, charge, as_json=json)
 
 
@@ -130,21 +130,20 @@ def publish(
     found: Plan,
     engine: DuckDB | Postgres | Spark,
     book: PayingLedger,
+    asked: Publishing,
     *,
     plan: Path,
-    output: list[Path] | None,
-    certificate: Path | None,
-    written: RecordFiles,
     json: bool,
 ) -> tuple[Release, Charge]:
     """The release of a plan that was read from a file, with its outputs written, and what it has cost."""
     from rangebound.cli import printing
     from rangebound.release.output.table import writable
 
-    folder, ledger, request = plan.parent, book.ledger, book.request
+    folder, ledger, request, written = plan.parent, book.ledger, book.request, asked.written
+    output, certificate = asked.output or [], asked.certificate
     assert found.source is not None
-    outputs = [*map(writable, output or []), *([certificate] if certificate else []), *written.paths]
-    files = [plan, *book.files, *_table_files(found.source, folder), *_joined_files(found, folder)]
+    outputs = [*map(writable, output), *([certificate] if certificate else []), *written.paths]
+    files = [plan, *book.files, *_table_files(found, folder)]
     check_files(outputs, files)
     with stopping(ledger, request):
         before = ledger.published(request) is not None
@@ -152,9 +151,8 @@ def publish(
         charge = printing.charge(ledger, request, before=before, account=found.budget.account or "")
         with _still_charged(ledger, request):
             check_files(outputs, files)
-            _write(made, output or [], certificate)
-            entry = charged_entry(ledger, request)
-            written.write(found, certificate=made.certificate, entry=entry, account=charge.account)
+            _write(made, output, certificate)
+            written.write(found, certificate=made.certificate, entry=ledger.paid(request), account=charge.account)
     return made, charge
 
 
@@ -181,8 +179,7 @@ def demo(
         made = _made(plan, engine, ledger, "demo", quiet=json)
         charge = printing.charge(ledger, "demo", before=False, account="clinics")
         written = RecordFiles(record=place / "record.yaml", fact_sheet=place / "fact-sheet.md")
-        entry = charged_entry(ledger, "demo")
-        written.write(plan, certificate=made.certificate, entry=entry, account=charge.account)
+        written.write(plan, certificate=made.certificate, entry=ledger.paid("demo"), account=charge.account)
     _write(made, [place / "table.csv", place / "table.json", place / "report.html"], place / "certificate.json")
     printing.table(made, charge, as_json=json)
     if not json:
@@ -226,15 +223,11 @@ def _made(plan: Plan, engine: DuckDB | Postgres | Spark, ledger: Ledger, request
             watcher.join()
 
 
-def _joined_files(plan: Plan, folder: Path) -> list[Path]:
-    """The files of the tables that a plan joins."""
-    return [folder / each.path for each in plan.join or () if each.path is not None]
-
-
-def _table_files(source: Source, folder: Path) -> list[Path]:
-    """The file of a plan's table, if it is one, and the log that DuckDB keeps beside its own files."""
-    file = folder / source.path if source.path else None
-    return [] if file is None else [file, file.with_name(file.name + ".wal")]
+def _table_files(plan: Plan, folder: Path) -> list[Path]:
+    """The files of a plan's tables, where they are files, and the log that DuckDB keeps beside its own."""
+    own = folder / plan.source.path if plan.source and plan.source.path else None
+    joined = [folder / each.path for each in plan.join or () if each.path is not None]
+    return [*([own, own.with_name(own.name + ".wal")] if own else []), *joined]
 
 
 @contextmanager
@@ -272,9 +265,7 @@ def _still_charged(ledger: Ledger, request: str) -> Iterator[None]:
 
 
 def _became(ledger: Ledger, request: str) -> str:
-    from rangebound.ledger.chain import EntryKind
-
-    charged = any(each.kind is EntryKind.SPEND and each.request == request for each in ledger.history())
+    charged = ledger.paid(request) is not None
     return "the charge stands; the same request again is free" if charged else "nothing was charged"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rangebound.cli.options import SETTINGS, Json
+from rangebound.cli.options import SETTINGS, Json, option
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ Config = Annotated[Path, typer.Option(help="The settings of the server, a TOML f
 @app.callback()
 def serve(
     context: typer.Context,
-    config: Annotated[
-        Path | None, typer.Option(help="The settings of the server, a TOML file.", show_default=False)
-    ] = None,
+    config: Annotated[Path | None, option("The settings of the server, a TOML file.")] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Serve made-up data from a temporary folder.")] = False,
     port: Annotated[int, typer.Option(help="Where the demo listens.")] = 8800,
 ) -> None:

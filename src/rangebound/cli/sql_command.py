@@ -10,26 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rangebound.cli.options import (
-    CertificateFile,
-    DryRun,
-    FactSheetFile,
-    Json,
-    KeyFile,
-    LedgerFile,
-    Memory,
-    Outputs,
-    PostgresAddress,
-    RecordFile,
-    Request,
-    SparkAddress,
-    Threads,
-    Timeout,
-)
+from rangebound.cli.options import DryRun, Json, option, taking
 from rangebound.cli.output_files import write_new
 from rangebound.cli.paying_ledger import account_in, ask_first, consulted, is_closed, ledger_place, paying
-from rangebound.cli.record_files import RecordFiles
-from rangebound.cli.release_command import publish
+from rangebound.cli.release_command import Publishing, publish
 from rangebound.errors import ArgumentError, plain
 
 if TYPE_CHECKING:
@@ -37,26 +21,14 @@ if TYPE_CHECKING:
     from rangebound.release import Plan, Translated
 
 
+@taking(Publishing)
 def sql(
+    options: Publishing,
     select: Annotated[str, typer.Argument(metavar="SELECT", help="The question, one SELECT in quotation marks.")],
     plan: Annotated[
         Path, typer.Option(help="The base plan: table, unit, budget, keys and ranges; its questions are not asked.")
     ],
-    request: Request = None,
-    ledger: LedgerFile = None,
-    key: KeyFile = None,
-    output: Outputs = None,
-    certificate: CertificateFile = None,
-    record: RecordFile = None,
-    fact_sheet: FactSheetFile = None,
-    save: Annotated[
-        Path | None, typer.Option(help="Where to write the plan that the SELECT became.", show_default=False)
-    ] = None,
-    threads: Threads = None,
-    memory: Memory = None,
-    spark: SparkAddress = None,
-    postgres: PostgresAddress = None,
-    timeout: Timeout = None,
+    save: Annotated[Path | None, option("Where to write the plan that the SELECT became.")] = None,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
@@ -67,7 +39,6 @@ def sql(
     """
     from rangebound.cli import printing
     from rangebound.release import Answer, Source, translate
-    from rangebound.release.engine.open_engine import opened
     from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
     from rangebound.release.plan_approval import needs_approval
@@ -75,7 +46,7 @@ def sql(
     from rangebound.release.sql.view import view
     from rangebound.release.suggest import draft_of
 
-    written = RecordFiles(record=record, fact_sheet=fact_sheet)
+    request, key, written = options.request, options.key, options.written
     written.check()
     base = draft_of(plan)
     if not isinstance(base.get("source"), dict):
@@ -83,17 +54,8 @@ def sql(
     with pointing(plan):
         source = Source(**base["source"])
         budget = base["budget"] if isinstance(base.get("budget"), dict) else {}
-        account, place = budget.get("account"), ledger_place(budget.get("ledger"), plan, ledger)
-        open_table = partial(
-            opened,
-            source,
-            folder=plan.parent,
-            spark=spark,
-            postgres=postgres,
-            threads=threads,
-            memory=memory,
-            timeout=timeout,
-        )
+        account, place = budget.get("account"), ledger_place(budget.get("ledger"), plan, options.ledger)
+        open_table = partial(options.opened, source, plan.parent)
         as_written = partial(translate, select, base, folder=plan.parent)
         if dry_run:
             with consulted(place, key) as known:
@@ -126,16 +88,7 @@ def sql(
                     if early is None:
                         _show(asked, json=json)
                     _save(asked, save, plan)
-                    made, charge = publish(
-                        asked.plan,
-                        engine,
-                        book,
-                        plan=plan,
-                        output=output,
-                        certificate=certificate,
-                        written=written,
-                        json=json,
-                    )
+                    made, charge = publish(asked.plan, engine, book, options, plan=plan, json=json)
     return printing.answer(Answer(asked=asked, release=made), charge, as_json=json)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rangebound.cli.options import Json
+from rangebound.cli.options import Json, KeyFile, option
 from rangebound.errors import ArgumentError, CertificateInvalid, plain
 
 if TYPE_CHECKING:
@@ -32,10 +32,8 @@ def verify(
             show_default=False,
         ),
     ] = None,
-    ledger: Annotated[
-        str | None, typer.Option(help="Of a table: the ledger, to check the charge there too.", show_default=False)
-    ] = None,
-    key: Annotated[Path | None, typer.Option(help="The ledger's key file.", show_default=False)] = None,
+    ledger: Annotated[str | None, option("Of a table: the ledger, to check the charge there too.")] = None,
+    key: KeyFile = None,
     work: Annotated[
         float, typer.Option(help="Of a table: steps that the check may take, of about 10 milliseconds.")
     ] = 1000.0,

@@ -1,4 +1,4 @@
-"""Boundings: how a noisy number is brought into its support. One file each; each returns a `Shape`.
+"""Boundings: how a noisy number is brought into its support, as the `Shape` of every law.
 
 *Truncate* redraws until the value fits (here: draws from the conditional law at once), *rectify* clamps the output
 to the nearest end, *quantize* rounds it to the nearest point of a grid, *unbounded* publishes it unchanged.
@@ -7,15 +7,14 @@ to the nearest end, *quantize* rounds it to the nearest point of a grid, *unboun
 from __future__ import annotations
 
 import enum
+import itertools
+import math
 from collections.abc import Callable
 
+from rangebound.errors import ArgumentError
 from rangebound.laws.family import Noise
-from rangebound.laws.quantize import quantize
-from rangebound.laws.rectify import rectify
 from rangebound.laws.shape import Shape
-from rangebound.laws.truncate import check_reach, truncate
-from rangebound.laws.unbounded import unbounded
-from rangebound.values.support import Support
+from rangebound.values.support import Grid, Interval, Support, Union, is_line
 
 
 class Bounding(enum.Enum):
@@ -32,6 +31,72 @@ class Bounding(enum.Enum):
 
 TRUNCATE, RECTIFY, QUANTIZE, UNBOUNDED = Bounding
 
+
+def truncate(noise: Noise, support: Support) -> Shape:
+    """Density g(x-q)/Z(q) on the support; on a grid, probabilities in proportion to g at the points."""
+    if is_line(support):
+        return Shape(spans=support.spans)
+    if not isinstance(support, Grid):
+        return Shape(spans=support.spans, normalised=True)
+    if noise.limited:
+        raise ArgumentError(
+            f"bounding=TRUNCATE with {noise} on {support}: the set of possible points would depend on the true answer; "
+            "use QUANTIZE"
+        )
+    return Shape(points=tuple(support.points.tolist()), normalised=True)
+
+
+def check_reach(noise: Noise, answers: Interval | Union, shape: Shape) -> None:
+    """Refuse truncated noise of limited extent that reaches no part of the support from some true answer."""
+    if not (noise.limited and shape.normalised):
+        return
+    for lower, upper in answers.spans:
+        reached = lower  # every answer left of this is within reach, and so is this one once `inside`
+        inside = False
+        for start, end in shape.spans:
+            if start - noise.extent < reached or start == lower == -math.inf:
+                inside = inside or end + noise.extent > reached
+                reached = max(reached, end + noise.extent)
+        if not inside or (reached <= upper and math.isfinite(reached)):
+            raise ArgumentError(
+                f"noise={noise}: cannot reach the support from every true answer in {answers}; "
+                "take a larger limit, or RECTIFY"
+            )
+
+
+def rectify(noise: Noise, support: Support) -> Shape:
+    """Density g(x-q) inside, and at each finite end an atom with the mass that fell beyond it."""
+    if isinstance(support, Grid):
+        raise ArgumentError(f"bounding=RECTIFY on {support}: clamping does not reach the points; use QUANTIZE")
+    if len(support.spans) > 1:
+        raise ArgumentError(
+            f"bounding=RECTIFY on {support}: clamping leaves values in the gaps; use TRUNCATE, or the hull's Interval"
+        )
+    ((lower, upper),) = support.spans
+    cells = {lower: (-math.inf, lower), upper: (upper, math.inf)}
+    finite = tuple(end for end in (lower, upper) if math.isfinite(end))
+    return Shape(spans=support.spans, points=finite, cells=tuple(cells[end] for end in finite))
+
+
+def quantize(noise: Noise, support: Support) -> Shape:
+    """Atoms only: each point gets the mass of the cell of values nearest to it (cut at float midpoints)."""
+    if not isinstance(support, Grid):
+        raise ArgumentError(f"bounding=QUANTIZE on {support}: there is nothing to round to; give a Grid as the support")
+    points = support.points
+    cuts = [-math.inf, *(0.5 * points[:-1] + 0.5 * points[1:]).tolist(), math.inf]
+    return Shape(points=tuple(points.tolist()), cells=tuple(itertools.pairwise(cuts)))
+
+
+def unbounded(noise: Noise, support: Support) -> Shape:
+    """Density g(x-q) on the line."""
+    if not is_line(support):
+        raise ArgumentError(
+            f"bounding=UNBOUNDED with support={support}: unbounded noise leaves every support except the whole line; "
+            "use TRUNCATE or RECTIFY, or leave the support out"
+        )
+    return Shape(spans=support.spans)
+
+
 _SHAPES: dict[Bounding, Callable[[Noise, Support], Shape]] = {
     TRUNCATE: truncate,
     RECTIFY: rectify,
@@ -43,6 +108,3 @@ _SHAPES: dict[Bounding, Callable[[Noise, Support], Shape]] = {
 def shape(bounding: Bounding, noise: Noise, support: Support) -> Shape:
     """The shape of every law of a mechanism; an invalid combination is refused, with the reason."""
     return _SHAPES[bounding](noise, support)
-
-
-__all__ = ["QUANTIZE", "RECTIFY", "TRUNCATE", "UNBOUNDED", "Bounding", "check_reach", "shape"]

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.values.array_types import Floats
-from rangebound.values.ball import Ball
 
 _GONE = 800.0  # e^-800 is zero in doubles: tails beyond so many levels add nothing
 _SERIES = 0.01  # below it a sum of j rho^j is taken as a series, above it the closed form loses less than 1e-11
@@ -139,17 +138,3 @@ def best_plateau(steps: int, rate: float, squared: bool) -> int:
     plateau = np.arange(1, steps + 1)
     top = 1.0 / (2 * plateau - 1 + 2.0 * steps * rho / loss)
     return int(plateau[np.argmin(top * (high + rho * (low - high)))])
-
-
-def worst_mass(steps: int, plateau: int, rate: Ball) -> Ball:
-    """P(loss = epsilon) of the worst pair, which answers `steps` steps apart are: the mass of outcomes up to c.
-
-    The privacy loss of a pair j <= k steps apart is -epsilon, 0 or epsilon, since a level changes by at most one. Where
-    it is epsilon for j, it is for k: for x <= 0 always, for 0 < x < k if x < r <= k - x, for x >= k never. So the pair
-    at k steps is the worst in every sense, and its outcomes of loss epsilon are a half-line up to
-    c = min(r, k - r + 1) - 1, which clamping leaves as it is, as long as both answers lie in the support.
-    """
-    rho, loss = (-rate).exp(), -(-rate).expm1()
-    top = loss / ((2 * plateau - 1) * loss + 2 * steps * rho)
-    last = min(plateau, steps - plateau + 1) - 1
-    return (1 + (2 * last + 1) * top) / 2

@@ -5,8 +5,7 @@ from __future__ import annotations
 from rangebound.ledger.amount import Amount, covering
 from rangebound.ledger.approval import Approval, RequestStatus
 from rangebound.ledger.book import PAYLOAD_LIMIT, Ledger
-from rangebound.ledger.export import to_csv, to_json, to_lines
-from rangebound.ledger.export_check import ExportReport, verify_export
+from rangebound.ledger.export import ExportReport, to_csv, to_json, to_lines, verify_export
 from rangebound.ledger.location import ledger_files, verify
 from rangebound.ledger.period import BudgetPeriod
 from rangebound.ledger.record import Account, ApprovalRequest, Record, Reservation

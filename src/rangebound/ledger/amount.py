@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -124,7 +125,11 @@ def exact(name: str, value: Exact) -> Fraction:
 
 
 def _ratio(name: str, value: Exact) -> Ratio:
-    numerator, denominator = _read(name, value)
+    if type(value) not in _READERS:
+        raise ArgumentTypeError(
+            f"{name}={arguments.shown(value)}: must be a decimal string, an int, a float, a Fraction or a Decimal"
+        )
+    numerator, denominator = _READERS[type(value)](name, value)
     if not 0 <= numerator <= LARGEST * denominator:
         raise ArgumentError(f"{name}={arguments.shown(value)}: must lie in [0, {LARGEST}]")
     return numerator, denominator
@@ -149,20 +154,14 @@ def _decimal(name: str, value: Decimal) -> Ratio:
     return value.as_integer_ratio()
 
 
-def _read(name: str, value: Exact) -> Ratio:
-    # By exact type: a subclass of float may mean something else than a worst-case bound, and True is not an amount.
-    if type(value) is str:
-        return _text(name, value)
-    if type(value) is float or type(value) is np.float64:
-        return _float(name, value)
-    if type(value) is int or type(value) is np.int64:
-        return int(value), 1
-    if type(value) is Fraction:
-        return value.as_integer_ratio()
-    if type(value) is Decimal:
-        return _decimal(name, value)
-    if type(value) is Amount:
-        return value.units, SCALE
-    raise ArgumentTypeError(
-        f"{name}={arguments.shown(value)}: must be a decimal string, an int, a float, a Fraction or a Decimal"
-    )
+_READERS: dict[type, Callable[[str, Any], Ratio]] = {
+    str: _text,
+    float: _float,
+    np.float64: _float,
+    int: lambda _, value: (value, 1),
+    np.int64: lambda _, value: (int(value), 1),
+    Fraction: lambda _, value: value.as_integer_ratio(),
+    Decimal: _decimal,
+    Amount: lambda _, value: (value.units, SCALE),
+}
+"""By exact type: a subclass of float may mean something else than a worst-case bound, and True is not an amount."""

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from types import TracebackType
 
 from rangebound.errors import (
     ArgumentError,
     ArgumentTypeError,
-    LedgerTampered,
     LedgerUnavailable,
-    RequestConflict,
-    RequestFailed,
 )
 from rangebound.ledger.amount import Exact, rounded_down
 from rangebound.ledger.approval import Approval
 from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, sealed
-from rangebound.ledger.charge_checks import (
-    balance_of,
-    conflict,
-    costs_of,
-    demand_approval,
-    drafted,
-    exceeded,
-    of_another,
-)
-from rangebound.ledger.guarded_chain import GuardedChain, now, refuse
+from rangebound.ledger.guarded_chain import GuardedChain, now
 from rangebound.ledger.head import head_of
 from rangebound.ledger.key import make_key, read_key
 from rangebound.ledger.location import AnyStore, PathLike, head_file, located, vacant
@@ -37,11 +23,23 @@ from rangebound.ledger.period import BudgetPeriod
 from rangebound.ledger.postgres_store import PostgresStore
 from rangebound.ledger.record import Account, ApprovalRequest, Record, Reservation, account_of, record_of
 from rangebound.ledger.replay import terms
-from rangebound.ledger.requests import decide, dry_run_of, file_request, listed
+from rangebound.ledger.requests import (
+    balance_of,
+    complete,
+    costs_of,
+    decide,
+    demand_approval,
+    drafted,
+    dry_run_of,
+    exceeded,
+    file_request,
+    listed,
+    repeated,
+)
 from rangebound.ledger.rule import AnyCost, C, GaussianFilter, PlainSum, RenyiFilter, Rule, charged
 from rangebound.ledger.sqlite import PATIENCE
-from rangebound.ledger.store import NoRoom, Store, Transaction
-from rangebound.ledger.verification import Report, examine, missing, parse_head
+from rangebound.ledger.store import NoRoom, Store
+from rangebound.ledger.verification import Report, examine, missing, parse_head, refuse
 from rangebound.values import arguments
 
 Check = Callable[[list[Record]], None]
@@ -82,7 +80,6 @@ class Ledger:
         if key is None or isinstance(store, (str, os.PathLike)):
             raise ArgumentTypeError("Ledger(...): write Ledger.open(path), or Ledger.create(path) for a new ledger")
         self._chain = GuardedChain(store, key)
-        self._lost: set[int] = set()  # spends whose bytes could not be stored, where not even that could be
 
     @classmethod
     def create(
@@ -101,29 +98,19 @@ class Ledger:
         store, place = vacant(path, key, name, patience)
         if roles and not isinstance(store, PostgresStore):
             raise ArgumentError("roles=True: needs a ledger in PostgreSQL; a file has no roles")
-        text = prose("note", note)
+        draft = LedgerEntry(1, 0, EntryKind.LEDGER.value, request=name, what=FORMAT, note=prose("note", note))
 
         def first() -> list[tuple[LedgerEntry, bytes | None]]:
             found = read_key(place) if place.exists() else make_key(place)
-            entry = LedgerEntry(1, now(), EntryKind.LEDGER.value, request=name, what=FORMAT, note=text)
-            entry = sealed(found, NO_SEAL, entry)
+            entry = sealed(found, NO_SEAL, draft._replace(time=now()))
             head_file(store, name, found, patience=patience).create(head_of(entry))
             return [(entry, None)]
 
-        if isinstance(store, PostgresStore):
-            store.create(first, roles=roles)
-        else:
-            store.create(first)
+        store.create(first, roles=roles)
         return _guarded(cls(store, read_key(place)), store, patience)
 
     @classmethod
-    def open(
-        cls,
-        path: PathLike,
-        *,
-        key: PathLike | None = None,
-        patience: float = PATIENCE,
-    ) -> Ledger:
+    def open(cls, path: PathLike, *, key: PathLike | None = None, patience: float = PATIENCE) -> Ledger:
         """Open the ledger at `path`; every entry is checked first, and a wrong one raises `LedgerTampered`.
 
         `patience` is how many seconds to wait for other threads, and then again for other processes.
@@ -136,12 +123,7 @@ class Ledger:
 
     @classmethod
     def adopt(
-        cls,
-        path: PathLike,
-        *,
-        head: str | None = None,
-        key: PathLike | None = None,
-        patience: float = PATIENCE,
+        cls, path: PathLike, *, head: str | None = None, key: PathLike | None = None, patience: float = PATIENCE
     ) -> Ledger:
         """Open a ledger whose head is missing (moved without it, or made by version 0.1), and make the head anew.
 
@@ -156,7 +138,8 @@ class Ledger:
                 f"it); the file as it is ends at {ledger.head}"
             )
         known = parse_head(head)
-        ledger._chain.read(lambda transaction: refuse(missing(transaction, known)))
+        with ledger._chain.reading() as transaction:
+            refuse(missing(transaction, known))
         last = ledger._chain.state.last
         assert last is not None
         head_file(store, ledger._chain.state.name, secret, patience=patience).create(head_of(last))
@@ -185,7 +168,9 @@ class Ledger:
         """
         plain_name("name", name)
         rule = PlainSum() if rule is None else rule
-        needed = _approval(approval)
+        needed = Approval.OTHERS if approval is True else None
+        if type(approval) is not bool:
+            needed = arguments.member("approval", approval, Approval)
         lasting = None if period is None else arguments.member("period", period, BudgetPeriod)
         kinds = (PlainSum, GaussianFilter, RenyiFilter)
         arguments.instance("rule", rule, kinds, "a PlainSum, a GaussianFilter or a RenyiFilter")
@@ -253,7 +238,7 @@ class Ledger:
                 spend = self._chain.find(transaction, EntryKind.SPEND, request)
                 if spend is None:
                     raise exceeded(account, balance, taken, (first, second), latest)
-                published = self._repeated(transaction, spend, draft)
+                published = repeated(self._chain, transaction, spend, draft)
             return Reservation(seq=spend.seq, account=account, request=request, cost=taken, published=published)
 
     def publish(self, reservation: Reservation, payload: bytes, *, who: str | None = None) -> bytes:
@@ -264,24 +249,19 @@ class Ledger:
         chosen by its size.
         """
         arguments.instance("reservation", reservation, Reservation, "what `reserve` returned")
-        if type(payload) is not bytes:
-            # Not shown: it may be a draw.
-            self._finish(reservation, EntryKind.FAIL, who=who)
-            raise ArgumentTypeError(
-                f"payload of type {type(payload).__name__}: must be bytes, such as json.dumps(answer).encode(); "
-                "the charge stands"
-            )
-        if len(payload) > PAYLOAD_LIMIT:  # by how much is not said: it may be the size of a draw
-            self._finish(reservation, EntryKind.FAIL, who=who)
-            raise ArgumentError(
-                f"payload: must have at most {PAYLOAD_LIMIT} bytes; the charge stands, publish it in parts"
-            )
+        if type(payload) is not bytes or len(payload) > PAYLOAD_LIMIT:
+            complete(self._chain, reservation, EntryKind.FAIL, who=who)
+            if type(payload) is bytes:  # by how much is not said: it may be the size of a draw
+                rule = f"must have at most {PAYLOAD_LIMIT} bytes; the charge stands, publish it in parts"
+                raise ArgumentError(f"payload: {rule}")
+            rule = "must be bytes, such as json.dumps(answer).encode(); the charge stands"
+            raise ArgumentTypeError(f"payload of type {type(payload).__name__}: {rule}")  # not shown: may be a draw
         try:
-            return self._finish(reservation, EntryKind.PUBLISH, payload, who=who)
+            return complete(self._chain, reservation, EntryKind.PUBLISH, payload, who=who)
         except NoRoom as error:
-            self._lost.add(reservation.seq)
+            self._chain.lost.add(reservation.seq)
             with suppress(LedgerUnavailable):  # where there is no room for this either, this process remembers it
-                self._finish(reservation, EntryKind.FAIL, who=who)
+                complete(self._chain, reservation, EntryKind.FAIL, who=who)
             raise LedgerUnavailable(f"{error}; the charge stands, and the request is not computed again") from error
 
     @arguments.guided
@@ -383,52 +363,40 @@ class Ledger:
     def account(self, name: str, *, without: Collection[str] = ()) -> Account:
         """An account as it stands now, or as it would without the spends of some requests."""
         chain = self._chain
-
-        def take(transaction: Transaction) -> Account:
+        with chain.reading() as transaction:
             balance, latest = balance_of(chain.state, name), chain.latest(now())
             left_out = [chain.find(transaction, EntryKind.SPEND, each) for each in without]
             own = [each for each in left_out if each is not None and each.account == name]
             return account_of(name, balance.without(own, latest), latest)
 
-        return chain.read(take)
-
     def accounts(self) -> list[Account]:
         """All accounts as they stand now, in the order in which they were opened."""
         chain = self._chain
-        return chain.read(lambda _: [account_of(*each, chain.latest(now())) for each in chain.state.accounts.items()])
+        with chain.reading():
+            return [account_of(*each, chain.latest(now())) for each in chain.state.accounts.items()]
 
     def history(self, account: str | None = None) -> list[Record]:
         """Who did what and when, in the order in which it was done, whatever the clocks said."""
-
-        def take(transaction: Transaction) -> list[Record]:
+        with self._chain.reading() as transaction:
             if account is not None:
                 balance_of(self._chain.state, account)
             return self._chain.records(transaction, account)
 
-        return self._chain.read(take)
-
     def published(self, request: str) -> bytes | None:
         """The bytes that were published for a request, or None if there are none."""
         plain_name("request", request)
-
-        def take(transaction: Transaction) -> bytes | None:
+        with self._chain.reading() as transaction:
             spend, state = self._chain.find(transaction, EntryKind.SPEND, request), self._chain.state
             if spend is None or spend.seq in state.pending or spend.seq in state.failed:
                 return None
             return self._chain.payload(transaction, spend)
 
-        return self._chain.read(take)
-
     def paid(self, request: str) -> Record | None:
         """The entry that charged a request, whatever became of its bytes, or None if none did."""
         plain_name("request", request)
-
-        def take(transaction: Transaction) -> Record | None:
+        with self._chain.reading() as transaction:
             spend = self._chain.find(transaction, EntryKind.SPEND, request)
-            rules = {name: each.rule for name, each in self._chain.state.accounts.items()}
-            return None if spend is None else record_of(spend, rules)
-
-        return self._chain.read(take)
+            return None if spend is None else record_of(spend, self._chain.state.rules)
 
     @property
     def login(self) -> str | None:
@@ -439,7 +407,8 @@ class Ledger:
     def head(self) -> str:
         """The number and the seal of the last entry: kept elsewhere, it lets `verify` find a rollback."""
         state = self._chain.state
-        return self._chain.read(lambda _: f"{state.next_seq - 1}:{state.last_seal.hex()}")
+        with self._chain.reading():
+            return f"{state.next_seq - 1}:{state.last_seal.hex()}"
 
     def verify(self, *, head: str | None = None) -> Report:
         """Check every entry, every stored byte, the file itself and the head that is kept outside it; raises
@@ -454,59 +423,8 @@ class Ledger:
     def __enter__(self) -> Ledger:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _repeated(self, transaction: Transaction, spend: LedgerEntry, draft: LedgerEntry) -> bytes | None:
-        """The bytes of a request that is known already, if it has any; refused if it was charged for something else."""
-        if spend._replace(seq=0, time=0, who=draft.who, note=draft.note, seal=b"") != draft:
-            raise conflict(draft.request)
-        self._refuse_failed(spend)
-        if spend.seq not in self._chain.state.pending:
-            return self._chain.payload(transaction, spend)
-        self._refuse_of_another(spend)
-        return None
-
-    def _refuse_of_another(self, spend: LedgerEntry) -> None:
-        if of_another(self._chain.state, self.login, spend):
-            raise RequestConflict(
-                f"request={arguments.shown(spend.request)}: was charged by {arguments.shown(spend.who)}, whose login "
-                "alone may complete it; ask them to run it again, or use a new id"
-            )
-
-    def _finish(
-        self, reservation: Reservation, kind: EntryKind, payload: bytes | None = None, *, who: str | None
-    ) -> bytes:
-        """Complete a charge by its bytes, or by the note that there are none; the bytes that may be revealed."""
-        digest = None if payload is None else hashlib.sha256(payload).digest()
-        draft = drafted(kind, who=who)._replace(
-            account=reservation.account, request=reservation.request, ref=reservation.seq, digest=digest
-        )
-        with self._chain.writing(reservation.request) as transaction:
-            state = self._chain.state
-            spend = self._chain.find(transaction, EntryKind.SPEND, reservation.request)
-            if spend is None or spend.seq != reservation.seq:
-                raise ArgumentError(f"reservation={arguments.shown(reservation)}: is not of this ledger")
-            if kind is EntryKind.PUBLISH:
-                self._refuse_failed(spend)
-            if spend.seq in state.failed:
-                return b""
-            if spend.seq not in state.pending:
-                return self._chain.payload(transaction, spend)
-            self._refuse_of_another(spend)
-            if self._chain.append(transaction, draft, payload) is None:
-                raise LedgerTampered(f"entry {spend.seq}: has published bytes that are not in the chain")
-        return payload or b""
-
-    def _refuse_failed(self, spend: LedgerEntry) -> None:
-        state = self._chain.state
-        if spend.seq in state.failed or (spend.seq in self._lost and spend.seq in state.pending):
-            raise RequestFailed(
-                f"request={arguments.shown(spend.request)}: was charged and computed, but could not be stored; it is "
-                "not computed again, since each draw would leak more; a new release needs a new id"
-            )
 
 
 def _guarded(ledger: Ledger, store: AnyStore, patience: float) -> Ledger:
@@ -514,10 +432,3 @@ def _guarded(ledger: Ledger, store: AnyStore, patience: float) -> Ledger:
     state = ledger._chain.state
     ledger._chain.guard(head_file(store, state.name, state.key, patience=patience))
     return ledger
-
-
-def _approval(value: object) -> Approval | None:
-    """Who must approve, as `open_account` is told."""
-    if type(value) is bool:
-        return Approval.OTHERS if value else None
-    return arguments.member("approval", value, Approval)

@@ -1,6 +1,7 @@
 """Exports of a ledger: its history as CSV for a spreadsheet or as JSON lines, all of it as JSON for a program.
 
-CSV and JSON lines hold every field of every entry as it is under its seal, so that `verify_export` can check them.
+CSV and JSON lines hold every field of every entry as it is under its seal, so that `verify_export` checks them by their
+text and the key alone: chain, balances, and what each line shows.
 """
 
 from __future__ import annotations
@@ -8,13 +9,27 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias, TypeVar
 
+from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.chain import FORMAT
-from rangebound.ledger.record import Record
+from rangebound.ledger.chain import FORMAT, LedgerEntry
+from rangebound.ledger.key import VARIABLE, key_path, read_key
+from rangebound.ledger.names import file_path
+from rangebound.ledger.record import Account, Record, account_of, record_of
+from rangebound.ledger.replay import Replay
+from rangebound.ledger.verification import Progress, check_entries, parse_head, refuse
+from rangebound.values import arguments
 from rangebound.values.serial import plain_text, spreadsheet_cell
+
+PathLike: TypeAlias = str | os.PathLike[str]
+Form: TypeAlias = Callable[[list[Record]], str]
+T = TypeVar("T")
 
 COLUMNS = [
     *("seq", "time", "kind", "account", "request", "epsilon", "delta", "order", "divergence"),
@@ -28,7 +43,7 @@ _PERHAPS = frozenset({"account", "request", "first", "second", "ref", "digest"})
 
 
 def to_csv(records: list[Record]) -> str:
-    """The history as CSV, one line an entry, amounts as exact decimals.
+    """The history as CSV, one line per entry, amounts as exact decimals.
 
     `first` and `second` are the amounts in units of 1e-12, `microseconds` is the time since 1970, `ref` the entry that
     one is about, `head` the head of the ledger at it.
@@ -85,7 +100,7 @@ def plain_cell(name: str, cell: str | None) -> int | str | None:
 
 
 def to_lines(records: list[Record]) -> str:
-    """The history as JSON lines, one object an entry, with the fields of the CSV; amounts as exact decimals.
+    """The history as JSON lines, one object per entry, with the fields of the CSV; amounts as exact decimals.
 
     Guarantee: a line of the text is an entry, also for readers that take Unicode's separators for the end of a line.
 
@@ -119,3 +134,143 @@ def to_json(ledger: Ledger) -> str:
         "entries": [record.to_dict() for record in ledger.history()],
     }
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportReport:
+    """What a successful check of an export saw: how many entries, where they end, and the accounts as they stood."""
+
+    entries: int
+    head: str
+    clock_set_back: tuple[int, ...]
+    accounts: tuple[Account, ...]
+
+
+def verify_export(path: PathLike, *, key: PathLike | None = None, head: str | None = None) -> ExportReport:
+    """Check an export, CSV or JSON lines, with the key alone: no ledger is needed.
+
+    Guarantee: every entry is under its seal, in its place, and keeps the rules of a ledger: no account was overspent,
+    no spend lacks its approval. What a line shows beside that (times, costs, heads) is what its entry says, to the last
+    character. With `head`, as `Ledger.head` or a certificate says it, the export holds that entry.
+    Raises: `LedgerTampered` with all findings.
+    Edge cases: entries cut off at the end leave an export of an earlier day, which only a later `head` finds. Published
+    bytes are not in an export, only their digests. Of accounts with periods, the balance is that of the last entry.
+
+    >>> import tempfile, rangebound as rb
+    >>> from rangebound.ledger import to_lines
+    >>> with tempfile.TemporaryDirectory() as folder, rb.Ledger.create(folder + "/census.ledger") as ledger:
+    ...     _ = ledger.open_account("residents", epsilon=1)
+    ...     with open(folder + "/history.jsonl", "w") as file:
+    ...         _ = file.write(to_lines(ledger.history()))
+    ...     report = verify_export(folder + "/history.jsonl", key=folder + "/census.ledger.key")
+    >>> report.entries
+    2
+    """
+    place, said = key_path(file_path("path", path), key)
+    if not said:
+        raise ArgumentError(f"key: missing; give the ledger's key file, by --key, key= or {VARIABLE}")
+    known = None if head is None else parse_head(head)
+    secret = read_key(place)
+    try:
+        text = Path(path).read_bytes().decode()
+    except OSError as error:
+        raise LedgerUnavailable(f"export={arguments.shown(str(path))}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise LedgerTampered("export: is not text in UTF-8") from None
+    lines = text.startswith("{")
+    entries = list(_lines(text) if lines else _rows(text))
+    state, seen = Replay(key=secret), Progress()
+    findings = list(check_entries(iter(entries), state, seen))
+    if not findings:
+        records = [record_of(each, state.rules) for each in entries]
+        findings += _differences(text, records, (to_lines, to_lines_before) if lines else (to_csv, to_csv_before))
+    if known is not None and not any((each.seq, each.seal) == known for each in entries):
+        findings.append(f"head: the export has no entry {known.seq} of which this head is known; it is of another day")
+    refuse(findings)
+    return ExportReport(
+        entries=seen.last,
+        head=f"{seen.last}:{seen.seal.hex()}",
+        clock_set_back=tuple(seen.set_back),
+        accounts=tuple(account_of(name, each, state.latest) for name, each in state.accounts.items()),
+    )
+
+
+def _rows(text: str) -> Iterator[LedgerEntry]:
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    number = 1
+    try:
+        if reader.fieldnames != COLUMNS:
+            raise LedgerTampered(
+                "export: its columns are not those of an export; give the CSV or the JSON lines of one"
+            )
+        for number, row in enumerate(reader, start=2):
+            yield _entry(number, {name: plain_cell(name, each) for name, each in row.items() if name is not None})
+    except LedgerTampered:
+        raise
+    except (csv.Error, ValueError):
+        raise LedgerTampered(f"line {number}: not valid CSV, or a cell that is not a number") from None
+
+
+def _lines(text: str) -> Iterator[LedgerEntry]:
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
+        try:
+            data = json.loads(line)
+        except (ValueError, RecursionError):
+            raise LedgerTampered(f"line {number}: not valid JSON") from None
+        if not isinstance(data, dict):
+            raise LedgerTampered(f"line {number}: must be an object, with the fields of an entry")
+        yield _entry(number, data)
+
+
+def _entry(line: int, cells: dict[str, object]) -> LedgerEntry:
+    """The entry of a line: the fields under its seal, of the types that a ledger has."""
+    try:
+        return LedgerEntry(
+            seq=_whole(cells["seq"]),
+            time=_whole(cells["microseconds"]),
+            kind=_text(cells["kind"]),
+            account=_perhaps(_text, cells["account"]),
+            request=_perhaps(_text, cells["request"]),
+            first=_perhaps(_whole, cells["first"]),
+            second=_perhaps(_whole, cells["second"]),
+            ref=_perhaps(_whole, cells["ref"]),
+            digest=_perhaps(_bytes, cells["digest"]),
+            who=_text(cells["who"]),
+            what=_text(cells["what"]),
+            note=_text(cells["note"]),
+            seal=_bytes(cells["seal"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        raise LedgerTampered(f"line {line}: a field is missing or has another type") from None
+
+
+def _perhaps(read: Callable[[object], T], value: object) -> T | None:
+    return None if value is None else read(value)
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError
+    return value
+
+
+def _text(value: object) -> str:
+    if type(value) is not str:
+        raise TypeError
+    value.encode()  # half of a surrogate pair is not text: a `ValueError`
+    return value
+
+
+def _bytes(value: object) -> bytes:
+    return bytes.fromhex(_text(value))
+
+
+def _differences(text: str, records: list[Record], forms: tuple[Form, ...]) -> Iterator[str]:
+    """Where an export shows something else than the entries under its seals, in all forms that it may have."""
+    if any(written(records) == text for written in forms):
+        return
+    for record in records:
+        if all(written([record]).removeprefix(written([])) not in text for written in forms):
+            yield f"entry {record.seq}: its line shows something else than what is under its seal"
+            return
+    yield "export: is not in the form in which it was written"

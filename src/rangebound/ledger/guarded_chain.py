@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TypeVar
 
 from rangebound.errors import LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import BEARERS, EntryKind, LedgerEntry, holds, sealed
-from rangebound.ledger.client_head import ClientHead, LaterHead
 from rangebound.ledger.head import Head, HeadFile, HeldHead, head_of
 from rangebound.ledger.key import Key
 from rangebound.ledger.names import person
 from rangebound.ledger.record import Record, record_of
 from rangebound.ledger.replay import Replay, trial
 from rangebound.ledger.store import ConnectionLost, Store, Transaction
-from rangebound.ledger.verification import missing, strays
+from rangebound.ledger.verification import missing, refuse, strays
 from rangebound.values import arguments
-
-T = TypeVar("T")
 
 _LATEST = 2**63 // 1000  # microseconds since 1970: the last moment that a count of nanoseconds can hold
 _UNKNOWN = object()
@@ -38,7 +34,8 @@ class GuardedChain:
     def __init__(self, store: Store, key: bytes) -> None:
         self.store = store
         self.state = Replay(key=Key(key))
-        self.head: HeadFile | ClientHead | None = None
+        self.head: HeadFile | None = None
+        self.lost: set[int] = set()  # spends whose bytes could not be stored, where not even that could be
         self._version: object = _UNKNOWN  # of the store, as far as the state is known to be its own
         self._sure: Head | None = None  # of which the store has said that it is durable
         self._recent: list[Head | None] = [None] * _RECENT
@@ -49,13 +46,14 @@ class GuardedChain:
             self._begin(transaction)
         self._refuse_moved()
 
-    def guard(self, head: HeadFile | ClientHead) -> None:
+    def guard(self, head: HeadFile) -> None:
         """Compare the chain with its head, and keep doing so."""
         assert self._sure is not None
         self.head = head
         head.begin(self._sure)
         last = head.read()
-        self.read(lambda transaction: refuse(missing(transaction, last)))
+        with self.reading() as transaction:
+            refuse(missing(transaction, last))
         head.follow(self._sure)
 
     def close(self) -> None:
@@ -64,11 +62,12 @@ class GuardedChain:
             self.head.follow(self._sure)
         self.store.close()
 
-    def read(self, take: Callable[[Transaction], T]) -> T:
-        """What `take` finds in a transaction that begins with the state brought up to date."""
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """A transaction that begins with the state brought up to date."""
         with self._within(self.store.reading()) as transaction:
             self._advance(transaction)
-            return take(transaction)
+            yield transaction
 
     @contextmanager
     def writing(self, request: str | None = None) -> Iterator[Transaction]:
@@ -159,7 +158,7 @@ class GuardedChain:
 
     def records(self, transaction: Transaction, account: str | None) -> list[Record]:
         """The history of an account, or of all."""
-        rules = {name: each.rule for name, each in self.state.accounts.items()}
+        rules = self.state.rules
         return [record_of(e, rules) for e in transaction.entries(1) if account is None or e.account == account]
 
     def _begin(self, transaction: Transaction) -> None:
@@ -208,7 +207,7 @@ class GuardedChain:
         return entry
 
     @contextmanager
-    def _holding(self, transaction: Transaction) -> Iterator[HeldHead | LaterHead | None]:
+    def _holding(self, transaction: Transaction) -> Iterator[HeldHead | None]:
         """The head, locked and known to be an entry of this ledger."""
         if self.head is None:
             yield None
@@ -236,10 +235,3 @@ def now() -> int:
         return time.time_ns() // 1000
     except OverflowError:  # a clock beyond the year 2262; times are for people, the order is by number
         return _LATEST
-
-
-def refuse(findings: Iterator[str]) -> None:
-    """Raise `LedgerTampered` if there are findings."""
-    found = tuple(findings)
-    if found:
-        raise LedgerTampered(found[0], findings=found)

@@ -3,6 +3,12 @@
 The file holds one line, which is overwritten in place: the format, the ledger's id, the number and the seal of its last
 entry, and an HMAC-SHA256 of all that with the ledger's key. It has one length, so that it is never half of one and half
 of another.
+
+The head of a ledger in a file is the ledger's own: it is made with it, locked for every entry, and synced. That of a
+ledger in a database is what one user of one machine has seen last. Who opens a ledger for the first time has none, and
+trusts what is found; from then on a rollback is noticed. It is written when an entry was added, and when the ledger is
+opened and closed; it is not synced. A process that is killed loses nothing of it; a loss of power may put it back by
+some seconds, and the ledger itself, on the server, by nothing.
 """
 
 from __future__ import annotations
@@ -11,14 +17,14 @@ import hmac
 import os
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import LedgerEntry
-from rangebound.ledger.key import sync_folder
+from rangebound.ledger.key import made_folder, sync_folder
 from rangebound.values import arguments
 
 try:
@@ -70,28 +76,42 @@ def head_path(ledger: Path, name: str) -> Path:
     return ledger.with_name(ledger.name + ENDING) if folder is None else folder / f"{name}{ENDING}"
 
 
-class HeadFile:
-    """The file with the head of one ledger.
+class HeldHead(NamedTuple):
+    """The head as it was when it was taken, and how to move it to an entry that is durable; it never goes back."""
 
-    Guarantee: it never goes back: the head that is read is the last one that was written, by whichever process. A line
-    that was not written with the key, or for another ledger, is refused.
+    head: Head
+    advance: Callable[[Head], None]
+
+
+class HeadFile:
+    """The file with the head of one ledger: the ledger's own, or, `of_user`, what a user of a database has seen.
+
+    Guarantee: it never goes back: the head that is read is the last one that was written, by whichever process (of a
+    user's head: of that user). A line that was not written with the key, or for another ledger, is refused.
     """
 
-    def __init__(self, path: Path, name: str, key: bytes, *, patience: float, synced: bool = True) -> None:
+    def __init__(self, path: Path, name: str, key: bytes, *, patience: float, of_user: bool = False) -> None:
         self.path = path
+        self.of_user = of_user
         self._name = name
         self._key = key
         self._patience = patience
-        self._synced = synced
 
     def begin(self, head: Head) -> None:
-        """Nothing: a file without its head is refused."""
+        """Trust a head where a user knows none; a file without its head is refused."""
+        if self.of_user and not self.path.exists():
+            with suppress(ArgumentError):  # another process was first
+                self.create(head)
 
     def follow(self, head: Head) -> None:
-        """Nothing: the head is moved by those who add an entry."""
+        """Move a user's head to an entry that is durable; that of a file is moved by those who add an entry."""
+        if self.of_user:
+            self._move(head)
 
     def create(self, head: Head) -> None:
-        """Make the file, which must not be there; it is durable when this returns."""
+        """Make the file, which must not be there; it is durable when this returns, unless it is a user's."""
+        if self.of_user:
+            made_folder(self.path.parent)
         try:
             handle = os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
             try:
@@ -123,24 +143,38 @@ class HeadFile:
 
     @contextmanager
     def held(self) -> Iterator[HeldHead]:
-        """The head while no other process can move it; `advance` moves it."""
+        """The head while no other process can move it; that of a user is taken from others only to be moved."""
+        if self.of_user:
+            yield HeldHead(self.read(), self._move)
+            return
+        with self._locked() as held:
+            yield held
+
+    def _move(self, head: Head) -> None:
+        with self._locked() as held:
+            held.advance(head)
+
+    @contextmanager
+    def _locked(self) -> Iterator[HeldHead]:
         try:
             handle = os.open(self.path, os.O_RDWR)
         except OSError as error:
             raise self._unavailable(error) from None
+
+        def advance(head: Head) -> None:
+            if head.seq > found.seq:
+                try:
+                    self._overwrite(handle, head)
+                except OSError as error:
+                    raise self._unavailable(error) from None
+
         try:
             self._lock(handle)
             self._in_place(handle)
-            yield HeldHead(self, handle, self._parsed(os.read(handle, _LONG)))
+            found = self._parsed(os.read(handle, _LONG))
+            yield HeldHead(found, advance)
         finally:
             os.close(handle)
-
-    def write(self, handle: int, head: Head) -> None:
-        """Overwrite the line in the file that is held as `handle`; it is durable when this returns."""
-        try:
-            self._overwrite(handle, head)
-        except OSError as error:
-            raise self._unavailable(error) from None
 
     def _overwrite(self, handle: int, head: Head) -> None:
         line = f"{_FORMAT} {self._name} {head.seq:019d} {head.seal.hex()}"
@@ -148,7 +182,7 @@ class HeadFile:
         os.lseek(handle, 0, os.SEEK_SET)
         if os.write(handle, data) != len(data):
             raise OSError(None, "the disk is full")
-        if self._synced:
+        if not self.of_user:
             getattr(os, "fdatasync", os.fsync)(handle)
 
     def _parsed(self, data: bytes) -> Head:
@@ -194,17 +228,3 @@ class HeadFile:
     @property
     def _shown(self) -> str:
         return f"head={arguments.shown(str(self.path))}"
-
-
-class HeldHead:
-    """The head of a ledger, held by one process: `head` is what it was when it was taken."""
-
-    def __init__(self, file: HeadFile, handle: int, head: Head) -> None:
-        self._file = file
-        self._handle = handle
-        self.head = head
-
-    def advance(self, head: Head) -> None:
-        """Move the head to an entry that is on the disk; it never goes back."""
-        if head.seq > self.head.seq:
-            self._file.write(self._handle, head)

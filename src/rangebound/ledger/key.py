@@ -1,4 +1,4 @@
-"""The key under the seals: 32 random bytes in a file of their own, outside the database."""
+"""The key under the seals, 32 random bytes in a file of their own; and the folders for the keys and heads of a user."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from rangebound.values import arguments
 
 VARIABLE = "RANGEBOUND_LEDGER_KEY"
 """Environment variable with the path of the key file, where none is given."""
+
+_PLACES = {"key": ("XDG_DATA_HOME", ".local/share"), "head": ("XDG_STATE_HOME", ".local/state")}
+"""By the XDG Base Directory Specification: what must not be lost is data, what only this machine knows is state."""
 
 _TEXT = re.compile(rb"[0-9a-f]{64}\n")
 
@@ -72,12 +75,7 @@ def make_key(path: Path) -> Key:
     """A new key in a new file (mode 0600); if another process was first, its key. Durable when this returns."""
     draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
     try:
-        handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        try:
-            os.write(handle, os.urandom(32).hex().encode() + b"\n")
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        _write(draft, os.urandom(32))
         # A link appears whole or not at all, and never replaces a key that is there.
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)
@@ -95,15 +93,19 @@ def keep_key(path: Path, key: Key) -> None:
             raise ArgumentError(f"key={arguments.shown(str(path))}: is the key of another ledger")
         return
     try:
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        try:
-            os.write(handle, key.hex().encode() + b"\n")
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        _write(path, key)
         sync_folder(path.parent)
     except OSError as error:
         raise LedgerUnavailable(f"key={arguments.shown(str(path))}: cannot be made ({error.strerror})") from None
+
+
+def _write(path: Path, key: bytes) -> None:
+    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        os.write(handle, key.hex().encode() + b"\n")
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def sync_folder(folder: Path) -> None:
@@ -114,3 +116,25 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def user_folder(what: str) -> Path:
+    """The folder for a user's keys (`what="key"`) or heads (`what="head"`) of ledgers in databases, whether or not it
+    exists: there is no file for them to lie beside.
+
+    >>> user_folder("key").name
+    'rangebound'
+    """
+    variable, default = _PLACES[what]
+    base = os.environ.get(variable, "") if os.name == "posix" else os.environ.get("LOCALAPPDATA", "")
+    home = Path(base) if os.path.isabs(base) else Path.home() / default
+    return home / "rangebound"
+
+
+def made_folder(path: Path) -> Path:
+    """The folder, made if it is not there, for its owner alone."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise LedgerUnavailable(f"folder={arguments.shown(str(path))}: cannot be made ({error.strerror})") from None
+    return path

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 from rangebound.errors import ArgumentError, LedgerUnavailable
-from rangebound.ledger.client_head import ClientHead
 from rangebound.ledger.head import ENDING, Head, HeadFile, head_folder, head_path
-from rangebound.ledger.key import VARIABLE, Key, key_path, read_key
+from rangebound.ledger.key import VARIABLE, Key, key_path, made_folder, read_key, user_folder
 from rangebound.ledger.names import file_path
 from rangebound.ledger.postgres_place import postgres_place
 from rangebound.ledger.postgres_store import PostgresStore
 from rangebound.ledger.sqlite import FILES, PATIENCE, SQLiteStore, may_be_database
-from rangebound.ledger.user_folder import made_folder, user_folder
 from rangebound.ledger.verification import Report, examine
 from rangebound.values import arguments
 from rangebound.values.postgres_address import is_address
@@ -88,10 +86,10 @@ def vacant(
     return store, place
 
 
-def head_file(store: AnyStore, name: str, key: bytes, *, patience: float) -> HeadFile | ClientHead:
+def head_file(store: AnyStore, name: str, key: bytes, *, patience: float) -> HeadFile:
     """The file with the head of the ledger with the id `name` in this store."""
     if isinstance(store, PostgresStore):
-        return ClientHead(head_path(user_folder("head") / name, name), name, key, patience=patience)
+        return HeadFile(head_path(user_folder("head") / name, name), name, key, patience=patience, of_user=True)
     return HeadFile(head_path(store.path, name), name, key, patience=patience)
 
 
@@ -113,7 +111,7 @@ def verify(path: PathLike, *, key: PathLike | None = None, head: str | None = No
 
     def kept(name: str) -> Head | None:
         found = head_file(store, name, secret, patience=PATIENCE)
-        return None if isinstance(found, ClientHead) and not found.path.exists() else found.read()
+        return None if found.of_user and not found.path.exists() else found.read()
 
     try:
         return examine(store, secret, head=head, kept=kept)

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from rangebound.errors import ArgumentError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind, LedgerEntry
-from rangebound.ledger.charge_checks import drafted
-from rangebound.ledger.head import HeadFile, head_of
+from rangebound.ledger.head import head_of
 from rangebound.ledger.key import VARIABLE, Key, keep_key, read_key
 from rangebound.ledger.location import AnyStore, PathLike, head_file, located, vacant, verify
 from rangebound.ledger.postgres_store import PostgresStore
+from rangebound.ledger.requests import drafted
 from rangebound.ledger.sqlite import PATIENCE
 from rangebound.values import arguments
 from rangebound.values.postgres_address import is_address
@@ -84,15 +83,12 @@ def _copy(store: AnyStore, target: PathLike, key: PathLike | None, secret: Key, 
                 assert entry is not None
                 yield entry, transaction.payload(seq) if entry.digest is not None else None
 
-    if isinstance(new, PostgresStore):
-        new.create(rows, roles=roles)
-    else:
-        new.create(rows)
+    new.create(rows, roles=roles)
 
 
 def _keep_head(new: AnyStore, name: str, key: Key, last: LedgerEntry) -> None:
     head = head_file(new, name, key, patience=PATIENCE)
-    if isinstance(head, HeadFile) and not Path(head.path).exists():
+    if not head.of_user and not head.path.exists():
         head.create(head_of(last))
     head.begin(head_of(last))
 

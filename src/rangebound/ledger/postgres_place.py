@@ -1,16 +1,31 @@
-"""Which ledger of which database an address names."""
+"""Which ledger of which database an address names, and how a connection to it is made."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from rangebound.errors import ArgumentError, LedgerUnavailable
+from rangebound.values import arguments
 from rangebound.values.extras import need
 from rangebound.values.postgres_address import NO_PASSWORD, checked_address
 
+if TYPE_CHECKING:
+    import psycopg
+
 DEFAULT_SCHEMA = "rangebound"
 CONNECTING = 10  # seconds for a server to answer
+_IDLE = 60_000  # milliseconds after which the server ends a transaction that asks for nothing more
+_SETTINGS = {
+    "search_path": "pg_catalog",
+    "standard_conforming_strings": "on",
+    "row_security": "on",
+    "jit": "off",
+    "client_connection_check_interval": "10s",
+    "idle_in_transaction_session_timeout": f"{_IDLE}ms",
+    "statement_timeout": "0",
+}
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,40}", re.ASCII)  # room for the names of roles, and no need for quotes
 
 
@@ -48,6 +63,45 @@ class PostgresPlace:
             return make_conninfo(self.address, **{"connect_timeout": CONNECTING, **parts, **fixed})
         except psycopg.Error:
             raise LedgerUnavailable("ledger: the address cannot be read") from None
+
+    @property
+    def shown(self) -> str:
+        """The place in an error message."""
+        return f"ledger={arguments.shown(str(self))}"
+
+    def connect(self, patience: float) -> psycopg.Connection[Any]:
+        """A connection, in which every statement is a transaction of its own until one begins; a lock is waited for as
+        long as `patience`, in seconds."""
+        import psycopg
+
+        try:
+            # With values written into the words, several statements are one message.
+            connection = psycopg.connect(self.conninfo(), autocommit=True, cursor_factory=psycopg.ClientCursor)
+        except (psycopg.Error, UnicodeError):
+            rule = "no connection; see that the server answers, and that the password is in PGPASSFILE, PGPASSWORD or "
+            raise LedgerUnavailable(f"{self.shown}: {rule}a service (pg_service.conf)") from None
+        try:
+            settings = {**_SETTINGS, "lock_timeout": f"{max(1, round(patience * 1000))}ms"}
+            for name, value in settings.items():
+                connection.execute("SELECT pg_catalog.set_config(%s, %s, false)", (name, value))
+            connection.execute(
+                "SELECT set_config('synchronous_commit', 'on', false) "
+                "WHERE current_setting('synchronous_commit') IN ('off', 'local')"
+            )
+            self.check_server(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def check_server(self, connection: psycopg.Connection[Any]) -> None:
+        """Refuse a server that would lose what is written, or change it."""
+        row = connection.execute("SELECT current_setting('fsync'), current_setting('server_encoding')").fetchone()
+        assert row is not None
+        if row[0] != "on":
+            raise LedgerUnavailable(f"{self.shown}: the server has fsync = off, and would lose charges in a crash")
+        if row[1] != "UTF8":
+            raise LedgerUnavailable(f"{self.shown}: the encoding of the database is {row[1]}; it must be UTF8")
 
 
 def postgres_place(text: str) -> PostgresPlace:

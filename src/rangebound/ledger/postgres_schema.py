@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 
 from rangebound.ledger.chain import EntryKind, LedgerEntry
 
-COLUMNS = ", ".join(LedgerEntry._fields)
 _TYPES = {
     **dict.fromkeys(("seq", "time"), "bigint NOT NULL"),
     **dict.fromkeys(("first", "second", "ref"), "bigint"),

@@ -21,33 +21,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger import postgres_schema
 from rangebound.ledger.chain import EntryKind, LedgerEntry
-from rangebound.ledger.forks import OneConnection
 from rangebound.ledger.postgres_place import PostgresPlace
-from rangebound.ledger.postgres_schema import COLUMNS
-from rangebound.ledger.postgres_transaction import AT_ONCE, Begun, PostgresTransaction
-from rangebound.ledger.store import ConnectionLost, NoRoom
+from rangebound.ledger.store import COLUMNS, AnyFault, ConnectionLost, NoRoom, OneConnection, OneTransaction
 from rangebound.values import arguments
 
 if TYPE_CHECKING:
     import psycopg
 
 _MARK = 0x52424C47 << 32  # of the lock, with the number of the schema in its lower half
-_IDLE = 60_000  # milliseconds after which the server ends a transaction that asks for nothing more
-_SETTINGS = {
-    "search_path": "pg_catalog",
-    "standard_conforming_strings": "on",
-    "row_security": "on",
-    "jit": "off",
-    "client_connection_check_interval": "10s",
-    "idle_in_transaction_session_timeout": f"{_IDLE}ms",
-    "statement_timeout": "0",
-}
 _FLUSH = "pg_catalog.pg_logical_emit_message(true, 'rangebound', '')"
 _FLUSHED = f"SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN NULL ELSE {_FLUSH} END"
 _HELD = (
@@ -61,7 +47,7 @@ _READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
 _LONG = 2**16  # bytes of a value that is not written into the words of a statement
 _MANY = 0  # entries of others since the last transaction, from which on a commit does not wait for the disk
 
-_FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] = {
+_FAULTS: dict[str, tuple[type[AnyFault], str]] = {
     "55P03": (LedgerUnavailable, "is locked by another process; nothing was written, try again"),
     "42501": (LedgerUnavailable, "the role of this login does not allow that; nothing was written"),
     "25006": (LedgerUnavailable, "is read-only; nothing was written"),
@@ -87,8 +73,70 @@ _FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] =
     "3F": (LedgerTampered, "its tables are gone"),
 }
 
+AT_ONCE = 1000
+"""This many entries are read in one go, as every transaction does with those that are new."""
+
+_NAMES = itertools.count()  # of cursors, of which several may be open
+_PAGE = 2000  # rows that cross the wire together where many are read
 
 Statement: TypeAlias = tuple[str, Sequence[object]]
+
+
+class Begun(NamedTuple):
+    """A transaction that has begun: the connection, the entries from number `start` on if they are not many, and those
+    of the request that it is about."""
+
+    connection: Any
+    start: int | None
+    entries: Sequence[tuple[Any, ...]]
+    version: object
+    about: Sequence[tuple[Any, ...]] = ()
+
+
+class PostgresTransaction(OneTransaction):
+    """One transaction on the tables of a ledger in PostgreSQL; what it adds is sent when it is committed."""
+
+    _mark = "%s"
+
+    def __init__(self, store: PostgresStore, *, write: bool, request: str | None = None) -> None:
+        self._store = store
+        self._schema = f"{store.schema}."
+        self._write = write
+        self._request = request
+        self._row: tuple[LedgerEntry, bytes | None] | None = None
+
+    def __enter__(self) -> PostgresTransaction:
+        self._begun = self._store.begin(write=self._write, request=self._request)
+        self._connection, self.version = self._begun.connection, self._begun.version
+        self._about = {row[2]: LedgerEntry._make(row) for row in self._begun.about}  # by kind
+        return self
+
+    def entries(self, start: int) -> Iterator[LedgerEntry]:
+        return map(LedgerEntry._make, self._begun.entries) if start == self._begun.start else super().entries(start)
+
+    def find(self, kind: str, request: str) -> LedgerEntry | None:
+        return self._about.get(kind) if request == self._request else super().find(kind, request)
+
+    def append(self, entry: LedgerEntry, payload: bytes | None = None) -> bool:
+        if entry.request is not None and self.find(entry.kind, entry.request) is not None:
+            return False
+        assert self._row is None, "a transaction adds one entry"
+        self._row = entry, payload
+        return True
+
+    def commit(self) -> None:
+        """Send what was added, and make it durable."""
+        assert self._row is not None
+        self.version = self._store.commit(*self._row)
+
+    def _run(self, words: str, *values: object) -> Any:
+        return self._connection.execute(words.encode(), values)
+
+    def _many(self, words: str, *values: object) -> Iterator[tuple[Any, ...]]:
+        with self._connection.cursor(name=f"rangebound {next(_NAMES)}") as cursor:
+            cursor.itersize = _PAGE
+            cursor.execute(words.encode(), values)
+            yield from cursor
 
 
 class PostgresStore(OneConnection):
@@ -99,8 +147,8 @@ class PostgresStore(OneConnection):
     def __init__(self, place: PostgresPlace, *, patience: float) -> None:
         self.place = place
         self.schema = place.schema
-        self._conninfo = place.conninfo()
-        self.patience = arguments.positive("patience", patience)
+        place.conninfo()  # which is refused now, if it is not one
+        super().__init__(str(place), patience)
         self._connection: psycopg.Connection[Any] | None = None
         self._login: str | None = None
         self._key = 0
@@ -108,7 +156,6 @@ class PostgresStore(OneConnection):
         self._seen = self._durable = 0
         self._hurried = False  # whether a commit does not wait for the disk
         self._reread: LedgerEntry | None = None
-        super().__init__()
 
     @property
     def login(self) -> str | None:
@@ -121,7 +168,7 @@ class PostgresStore(OneConnection):
     def exists(self) -> bool:
         """Whether the schema has tables, of a ledger or others."""
         with self._held():
-            connection = self._connect()
+            connection = self.place.connect(self.patience)
             try:
                 return bool(self._tables(connection))
             finally:
@@ -136,12 +183,9 @@ class PostgresStore(OneConnection):
         return first.request
 
     def writing(self, request: str | None = None) -> PostgresTransaction:
-        """A transaction that no other writer overlaps; left without `commit`, it changes nothing. The entries of the
-        request are read when it begins."""
         return PostgresTransaction(self, write=True, request=request)
 
     def reading(self) -> PostgresTransaction:
-        """A transaction that sees one state of the store throughout."""
         return PostgresTransaction(self, write=False)
 
     def reread(self, seq: int) -> LedgerEntry | None:
@@ -157,18 +201,22 @@ class PostgresStore(OneConnection):
         import psycopg
 
         with self._held():
-            connection = self._connect()
+            connection = self.place.connect(self.patience)
             try:
                 connection.execute("BEGIN")
-                self._make_schema(connection)
-                for statement in postgres_schema.tables(self.schema):
-                    connection.execute(statement.encode())
-                for statement in postgres_schema.triggers(self.schema):
+                found = self._tables(connection)
+                if found:
+                    raise self.taken()
+                if found is None:
+                    connection.execute(f"CREATE SCHEMA {self.schema}".encode())
+                for statement in (*postgres_schema.tables(self.schema), *postgres_schema.triggers(self.schema)):
                     connection.execute(statement.encode())
                 for words, values in self._inserts(rows()):
                     _alone(connection, words, values)
                 if roles:
-                    self._make_roles(connection)
+                    row = connection.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").fetchone()
+                    for statement in postgres_schema.roles(self.schema, keeper=bool(row and row[0])):
+                        connection.execute(statement.encode())
                 connection.execute("COMMIT")
             except psycopg.errors.DuplicateObject:
                 raise ArgumentError(
@@ -179,18 +227,6 @@ class PostgresStore(OneConnection):
                 raise self.taken() from None
             finally:
                 connection.close()
-
-    def _make_roles(self, connection: psycopg.Connection[Any]) -> None:
-        row = connection.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").fetchone()
-        for statement in postgres_schema.roles(self.schema, keeper=bool(row and row[0])):
-            connection.execute(statement.encode())
-
-    def _make_schema(self, connection: psycopg.Connection[Any]) -> None:
-        found = self._tables(connection)
-        if found is None:
-            connection.execute(f"CREATE SCHEMA {self.schema}".encode())
-        elif found:
-            raise self.taken()
 
     def _tables(self, connection: psycopg.Connection[Any]) -> int | None:
         """How many tables and indexes the schema has; None where it does not exist."""
@@ -205,22 +241,20 @@ class PostgresStore(OneConnection):
             "opens a ledger, and ?schema= names another place for a new one"
         )
 
-    def close(self) -> None:
-        """Let go of the connection; the next transaction connects again."""
-        with self._held():
-            self._close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_connection", None) is not None:
-            self._close()
-
     def begin(self, *, write: bool, request: str | None) -> Begun:
         """The connection, ours alone and with a transaction begun as soon as the ledger is free, and the entries that
         are new; `end` gives it back."""
         import psycopg
 
         used = self._connection is not None
-        connection = self._begun()
+        self._take()
+        try:
+            connection = self._open()
+        except BaseException as error:
+            self._lock.release()
+            if isinstance(error, psycopg.Error):
+                raise self._ours(error) from error
+            raise
         try:
             try:
                 return self._first(connection, write=write, request=request)
@@ -259,19 +293,6 @@ class PostgresStore(OneConnection):
             self._known = self._seen = last[0]
         return Begun(connection, start, rows, None if last is None else (last[0], last[-1]), about)
 
-    def _begun(self) -> psycopg.Connection[Any]:
-        """The connection, ours alone until `end`."""
-        import psycopg
-
-        self._take()
-        try:
-            return self._open()
-        except BaseException as error:
-            self._lock.release()
-            if isinstance(error, psycopg.Error):
-                raise self._ours(error, lost=False) from error
-            raise
-
     def commit(self, entry: LedgerEntry, payload: bytes | None) -> object:
         """Add an entry with its bytes and commit, which frees the lock; then read it back, and have the server flush
         its log, unless the commit has. All of that is sent together."""
@@ -308,7 +329,6 @@ class PostgresStore(OneConnection):
         self, connection: psycopg.Connection[Any], statements: Sequence[Statement]
     ) -> list[tuple[str | None, list[Any]]]:
         """Run statements up to the first that fails, in one message unless that would be a long one."""
-
         if any(isinstance(each, bytes) and len(each) > _LONG for _, values in statements for each in values):
             return [result for each in statements for result in _results(_alone(connection, *each))]
         words = "; ".join(words for words, _ in statements)
@@ -361,7 +381,7 @@ class PostgresStore(OneConnection):
 
     def _open(self) -> psycopg.Connection[Any]:
         if self._connection is None:
-            connection = self._connect()
+            connection = self.place.connect(self.patience)
             try:
                 self._key, self._login = self._checked(connection)
             except BaseException:
@@ -369,38 +389,6 @@ class PostgresStore(OneConnection):
                 raise
             self._connection, self._known, self._seen, self._durable = connection, None, 0, 0
         return self._connection
-
-    def _connect(self) -> psycopg.Connection[Any]:
-        """A connection, in which every statement is a transaction of its own until one begins."""
-        import psycopg
-
-        try:
-            # With values written into the words, several statements are one message.
-            connection = psycopg.connect(self._conninfo, autocommit=True, cursor_factory=psycopg.ClientCursor)
-        except (psycopg.Error, UnicodeError):
-            rule = "no connection; see that the server answers, and that the password is in PGPASSFILE, PGPASSWORD or "
-            raise LedgerUnavailable(f"{self._name}: {rule}a service (pg_service.conf)") from None
-        try:
-            settings = {**_SETTINGS, "lock_timeout": f"{max(1, round(self.patience * 1000))}ms"}
-            for name, value in settings.items():
-                connection.execute("SELECT pg_catalog.set_config(%s, %s, false)", (name, value))
-            connection.execute(
-                "SELECT set_config('synchronous_commit', 'on', false) "
-                "WHERE current_setting('synchronous_commit') IN ('off', 'local')"
-            )
-            self._check_server(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _check_server(self, connection: psycopg.Connection[Any]) -> None:
-        row = connection.execute("SELECT current_setting('fsync'), current_setting('server_encoding')").fetchone()
-        assert row is not None
-        if row[0] != "on":
-            raise LedgerUnavailable(f"{self._name}: the server has fsync = off, and would lose charges in a crash")
-        if row[1] != "UTF8":
-            raise LedgerUnavailable(f"{self._name}: the encoding of the database is {row[1]}; it must be UTF8")
 
     def _checked(self, connection: psycopg.Connection[Any]) -> tuple[int, str]:
         """The lock and the login, once the tables are those of a ledger."""
@@ -418,30 +406,12 @@ class PostgresStore(OneConnection):
             raise LedgerTampered(f"{self._name}: has other tables, indexes or triggers than a ledger has")
         return _MARK | row[0], row[1]
 
-    def _close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with suppress(Exception):
-                connection.close()
-
-    @contextmanager
-    def _held(self) -> Iterator[None]:
-        """The connection is ours alone, and PostgreSQL's errors become ours."""
+    def _foreign(self) -> tuple[type[Exception], ...]:
         import psycopg
 
-        self._take()
-        try:
-            yield
-        except psycopg.Error as error:
-            raise self._ours(error, lost=False) from error
-        finally:
-            self._lock.release()
+        return (psycopg.Error,)
 
-    def _take(self) -> None:
-        if not self._lock.acquire(timeout=self.patience):
-            raise LedgerUnavailable(f"{self._name}: other threads kept it busy for {self.patience:g} s; try again")
-
-    def _ours(self, error: psycopg.Error, *, lost: bool) -> LedgerUnavailable | LedgerTampered:
+    def _ours(self, error: psycopg.Error, *, lost: bool = False) -> AnyFault:
         """The error in our words; the server's own may hold what was written."""
         state = error.sqlstate or ""
         found = next((fault for prefix, fault in _FAULTS.items() if state.startswith(prefix)), None)
@@ -449,10 +419,6 @@ class PostgresStore(OneConnection):
             return ConnectionLost(f"{self._name}: {_LOST}{f' ({state})' if state else ''}")
         kind, what = found or (LedgerUnavailable, "PostgreSQL does not run a statement; its log says why")
         return kind(f"{self._name}: {what} ({state})")
-
-    @property
-    def _name(self) -> str:
-        return f"ledger={arguments.shown(str(self.place))}"
 
 
 def _added(schema: str, entries: Sequence[LedgerEntry]) -> Statement:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from typing import Any
 
 from rangebound.ledger.amount import Amount
 from rangebound.ledger.approval import Approval, FiledRequest, RequestStatus
@@ -176,23 +177,15 @@ def account_of(name: str, balance: Balance, time: int = 0) -> Account:
 def record_of(entry: LedgerEntry, rules: dict[str, Rule]) -> Record:
     """The entry as a record of the history, by the rule of its account."""
     paid = entry.first is not None and entry.second is not None and entry.account is not None
-    return Record(
-        seq=entry.seq,
-        time=moment(entry.time),
-        kind=EntryKind(entry.kind),
-        account=entry.account,
-        request=entry.request,
-        cost=rules[entry.account or ""].cost((entry.first or 0, entry.second or 0)) if paid else None,
-        who=entry.who,
-        what=entry.what,
-        note=entry.note,
-        digest=None if entry.digest is None else entry.digest.hex(),
-        seal=entry.seal.hex(),
-        microseconds=entry.time,
-        first=entry.first,
-        second=entry.second,
-        ref=entry.ref,
-    )
+    shown: dict[str, Any] = {
+        "time": moment(entry.time),
+        "kind": EntryKind(entry.kind),
+        "cost": rules[entry.account or ""].cost((entry.first or 0, entry.second or 0)) if paid else None,
+        "digest": None if entry.digest is None else entry.digest.hex(),
+        "seal": entry.seal.hex(),
+        "microseconds": entry.time,
+    }
+    return Record(**(entry._asdict() | shown))
 
 
 def request_of(asked: FiledRequest, rule: Rule) -> ApprovalRequest:

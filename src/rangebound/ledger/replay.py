@@ -100,6 +100,11 @@ class Replay:
         """The seal that the entry to come is chained to."""
         return self.last.seal if self.last else NO_SEAL
 
+    @property
+    def rules(self) -> dict[str, Rule]:
+        """The rules of the accounts, by which amounts are shown."""
+        return {name: each.rule for name, each in self.accounts.items()}
+
     def advance(self, entries: Iterator[LedgerEntry]) -> None:
         """Check and add the entries that came since; they begin with the last one that is known, if there is one."""
         if self.last is not None and next(entries, None) != self.last:

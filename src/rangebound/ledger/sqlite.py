@@ -3,9 +3,8 @@
 The file alone is the ledger. SQLite's rollback journal lies beside it only during a commit, so there is no log that
 could be lost, doubled or put back between two (docs/decisions/0009).
 
-A store has one connection, which the threads of a process take in turn: SQLite admits one writer anyway. The connection
-is closed around a fork, because neither SQLite's locks nor its memory of them survive one. No code of ours opens the
-file by other means: closing it there would drop the locks that this process holds on it.
+A store has one connection: SQLite admits one writer anyway. No code of ours opens the file by other means: closing it
+there would drop the locks that this process holds on it.
 """
 
 from __future__ import annotations
@@ -14,16 +13,14 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import LedgerEntry
-from rangebound.ledger.forks import OneConnection
 from rangebound.ledger.key import sync_folder
-from rangebound.ledger.sqlite_transaction import INSERT, ONE, STORE, SQLiteTransaction
-from rangebound.ledger.store import NoRoom
+from rangebound.ledger.store import COLUMNS, AnyFault, NoRoom, OneConnection, OneTransaction
 from rangebound.values import arguments
 
 PATIENCE = 25.0
@@ -43,7 +40,13 @@ _SCHEMA = {
     "payloads": "CREATE TABLE payloads (seq INTEGER PRIMARY KEY, bytes BLOB NOT NULL)",
 }
 
-_FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] = {
+_INSERT = (
+    f"INSERT INTO entries ({COLUMNS}) VALUES ({', '.join('?' * len(LedgerEntry._fields))}) "
+    "ON CONFLICT (request, kind) WHERE request IS NOT NULL DO NOTHING"
+)
+_STORE = "INSERT INTO payloads (seq, bytes) VALUES (?, ?)"
+
+_FAULTS: dict[str, tuple[type[AnyFault], str]] = {
     "SQLITE_BUSY": (LedgerUnavailable, "is locked by another process; nothing was written, try again"),
     "SQLITE_LOCKED": (LedgerUnavailable, "is locked by another connection; nothing was written, try again"),
     "SQLITE_READONLY": (LedgerUnavailable, "is read-only; nothing was written"),
@@ -63,6 +66,31 @@ _FAULTS: dict[str, tuple[type[LedgerUnavailable] | type[LedgerTampered], str]] =
 _FOREIGN = (sqlite3.Error, UnicodeDecodeError)
 
 
+class SQLiteTransaction(OneTransaction):
+    """One transaction on the SQLite file of a ledger."""
+
+    _mark = "?"
+
+    def __init__(self, store: SQLiteStore, words: str) -> None:
+        self._store = store
+        self._words = words
+
+    def __enter__(self) -> SQLiteTransaction:
+        self._connection, self.version = self._store.begin(self._words)
+        return self
+
+    def append(self, entry: LedgerEntry, payload: bytes | None = None) -> bool:
+        if not self._run(_INSERT, *entry).rowcount:
+            return False
+        if payload is not None:
+            self._run(_STORE, entry.seq, payload)
+        return True
+
+    def commit(self) -> None:
+        """Make what was added durable, in the file that bears the ledger's name."""
+        self._store.commit(self._connection)
+
+
 class SQLiteStore(OneConnection):
     """The entries of a ledger in the SQLite file at `path`, which must exist (`create` makes one)."""
 
@@ -71,20 +99,17 @@ class SQLiteStore(OneConnection):
 
     def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
         self.path = Path(os.path.realpath(path))  # one name for the file, its log and its key, whatever links lead here
+        super().__init__(str(self.path), patience)
         self._place, self._address = str(self.path), self.path.as_uri()
-        self.patience = arguments.positive("patience", patience)
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._openings = self._schema = 0
         self._seen: int | None = None
-        super().__init__()
 
     def writing(self, request: str | None = None) -> SQLiteTransaction:
-        """A transaction that no other writer overlaps; left without `commit`, it changes nothing."""
         return SQLiteTransaction(self, "BEGIN IMMEDIATE")
 
     def reading(self) -> SQLiteTransaction:
-        """A transaction that sees one state of the store throughout."""
         return SQLiteTransaction(self, "BEGIN")
 
     def reread(self, seq: int) -> LedgerEntry | None:
@@ -93,7 +118,7 @@ class SQLiteStore(OneConnection):
         connection = sqlite3.connect(f"{self._address}?mode=rw", uri=True, isolation_level=None, timeout=self.patience)
         try:
             connection.text_factory = _text
-            row = connection.execute(ONE, (seq,)).fetchone()
+            row = connection.execute(f"SELECT {COLUMNS} FROM entries WHERE seq = ?", (seq,)).fetchone()
             return row and LedgerEntry._make(row)
         finally:
             connection.close()
@@ -105,8 +130,9 @@ class SQLiteStore(OneConnection):
             found = [row[0] for row in self._connection.execute("PRAGMA integrity_check")]
             return [] if found == ["ok"] else [line for text in found for line in str(text).splitlines()]
 
-    def create(self, rows: Callable[[], Iterable[tuple[LedgerEntry, bytes | None]]]) -> None:
-        """Make the file with its first entries and their bytes, which are asked for once the file is ours alone."""
+    def create(self, rows: Callable[[], Iterable[tuple[LedgerEntry, bytes | None]]], *, roles: bool = False) -> None:
+        """Make the file with its first entries and their bytes, which are asked for once the file is ours alone; a file
+        has no `roles`."""
         with self._held():
             if self._connection is None:
                 with suppress(OSError):  # one that is there stays as it is; where there are no rights, SQLite says so
@@ -121,22 +147,13 @@ class SQLiteStore(OneConnection):
                     self._connection.execute(statement)
                 self._connection.execute(f"PRAGMA application_id = {_MARK}")
                 for entry, payload in rows():
-                    self._connection.execute(INSERT, entry)
+                    self._connection.execute(_INSERT, entry)
                     if payload is not None:
-                        self._connection.execute(STORE, (entry.seq, payload))
+                        self._connection.execute(_STORE, (entry.seq, payload))
                 self._connection.execute("COMMIT")
                 sync_folder(self.path.parent)
             finally:
                 self._close()
-
-    def close(self) -> None:
-        """Let go of the file; the next transaction opens it again."""
-        with self._held():
-            self._close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_connection", None) is not None:
-            self._close()
 
     def begin(self, words: str) -> tuple[sqlite3.Connection, tuple[int, int]]:
         """The connection, ours alone and with a transaction begun as soon as the file is free, and the version that it
@@ -260,28 +277,10 @@ class SQLiteStore(OneConnection):
         if status.st_nlink != 1:
             raise LedgerUnavailable(f"{self._name}: has more than one name on the disk; remove the others")
 
-    def _close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with suppress(sqlite3.Error):
-                connection.close()
+    def _foreign(self) -> tuple[type[Exception], ...]:
+        return _FOREIGN
 
-    @contextmanager
-    def _held(self) -> Iterator[None]:
-        """The connection is ours alone, and SQLite's errors become ours."""
-        self._take()
-        try:
-            yield
-        except _FOREIGN as error:
-            raise self._ours(error) from error
-        finally:
-            self._lock.release()
-
-    def _take(self) -> None:
-        if not self._lock.acquire(timeout=self.patience):
-            raise LedgerUnavailable(f"{self._name}: other threads kept it busy for {self.patience:g} s; try again")
-
-    def _ours(self, error: sqlite3.Error | UnicodeDecodeError) -> LedgerUnavailable | LedgerTampered:
+    def _ours(self, error: sqlite3.Error | UnicodeDecodeError) -> AnyFault:
         if isinstance(error, UnicodeDecodeError):
             return LedgerTampered(f"{self._name}: is damaged")
         name = getattr(error, "sqlite_errorname", "")
@@ -290,10 +289,6 @@ class SQLiteStore(OneConnection):
             (LedgerTampered, "cannot be used as a ledger"),
         )
         return kind(f"{self._name}: {what} ({error})")
-
-    @property
-    def _name(self) -> str:
-        return f"ledger={arguments.shown(str(self.path))}"
 
 
 def may_be_database(path: Path) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 
 from rangebound.errors import ArgumentError, LedgerTampered
@@ -67,9 +67,7 @@ def examine(
             findings += [line for head in heads for line in missing(transaction, head)]
     except LedgerTampered as error:
         findings.append(str(error))
-    if findings:
-        more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-        raise LedgerTampered(findings[0] + more, findings=tuple(findings))
+    refuse(findings)
     return Report(
         entries=seen.last,
         head=f"{seen.last}:{seen.seal.hex()}",
@@ -186,6 +184,14 @@ def missing(transaction: Transaction, head: Head) -> Iterator[str]:
             f"head: the ledger does not go on from entry {head.seq}, of which this head is known; it was rolled back, "
             "another copy of it was spent from, or it is another ledger"
         )
+
+
+def refuse(findings: Iterable[str]) -> None:
+    """Raise `LedgerTampered` if there are findings: the first, and all of them in a field."""
+    found = tuple(findings)
+    if found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise LedgerTampered(found[0] + more, findings=found)
 
 
 def parse_head(head: str) -> Head:

@@ -4,33 +4,24 @@ from __future__ import annotations
 
 import html
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import singledispatch
 from typing import TypeAlias
 
 from rangebound.errors import (
     ArgumentError,
     ArgumentTypeError,
     CertificateInvalid,
-    ClaimFalse,
     RangeboundError,
-    Undecided,
 )
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
-from rangebound.mechanisms.finite import Table, table_proof
+from rangebound.mechanisms.finite import Table
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.mechanisms.remapping import Remapped
 from rangebound.mechanisms.staircase import Staircase
 from rangebound.privacy.claim import Claim, Notion
-from rangebound.privacy.counterexample import breaks, finite_pair, pair_delta, pair_numbers
-from rangebound.privacy.metric import steepest_pair, worst_score
-from rangebound.privacy.proof import WORK, Proof, Theorem, check, prove, steps_of_spans
-from rangebound.privacy.worst import worst_epsilon, worst_under
+from rangebound.privacy.proof import WORK, Proof, Theorem, steps_of_spans
 from rangebound.values import arguments
-from rangebound.values.ball import ball, down, refine, up
-from rangebound.values.numeric import rounded_down
 from rangebound.values.serial import number, parse_number, read_json, same_data
 
 FORMAT, METRIC_FORMAT = "rangebound certificate 1", "rangebound certificate 2"
@@ -42,7 +33,6 @@ REMAP_FORMAT = "rangebound certificate 4"
 LONGEST, LONGEST_TABLE = 1_000_000, 64_000_000
 """Characters of the longest certificate that is read, and of the longest one with weights, known by its format."""
 _FORMATS = (FORMAT, METRIC_FORMAT, TABLE_FORMAT, REMAP_FORMAT)
-_IN_TIME = f" (a proof counts only if its check takes at most {WORK} steps, about ten seconds)"
 
 
 Certified: TypeAlias = Mechanism | Table | DiscreteLaplace | Staircase | Remapped
@@ -55,9 +45,10 @@ _READERS: dict[str, Callable[[Mapping[str, object]], Certified]] = {
     "remapped": Remapped.from_dict,
 }
 """By a field that only this kind has."""
+_FORMAT_OF = {Table: (TABLE_FORMAT, METRIC_FORMAT), Remapped: (REMAP_FORMAT, REMAP_FORMAT)}
+"""The formats of an ordinary and of a metric claim, where they are not those of a mechanism without weights."""
 _KINDS = (Mechanism, Table, DiscreteLaplace, Staircase, Remapped)
 _KIND = "a mechanism: a Mechanism, Table, DiscreteLaplace, Staircase or Remapped"
-_ON_LATTICE = Proof(Theorem.LATTICE_PAIR, 128)
 _ARITHMETIC = {
     Theorem.DELTA_ON_WINDOWS: "doubles with bounds on their errors",
     Theorem.ALL_WEIGHTS: "whole numbers",
@@ -140,7 +131,7 @@ class Certificate:
     def _to_dict(self) -> dict[str, object]:
         metric = self.notion is Notion.METRIC
         return {
-            "format": _format(self.mechanism, metric=metric),
+            "format": _FORMAT_OF.get(type(self.mechanism), (FORMAT, METRIC_FORMAT))[metric],
             **({"notion": self.notion.value} if metric else {}),
             "mechanism": self.mechanism.with_claim(None).to_dict(),
             "epsilon": self.epsilon,
@@ -219,173 +210,10 @@ def certify(
     """
     arguments.instance("mechanism", mechanism, _KINDS, _KIND)
     claim = _claimed(mechanism, epsilon, delta, notion)
-    proof = _prove(mechanism, claim)
+    proof = mechanism._prove(claim)
     if proof is None:
-        raise _refutation(mechanism, claim)
+        raise mechanism._refutation(claim)
     return Certificate(mechanism=mechanism, claim=claim, proof=proof)
-
-
-@singledispatch
-def _format(mechanism: Certified, *, metric: bool) -> str:
-    """The format of a certificate, by the kind of mechanism that it is about and the notion of its claim."""
-    return METRIC_FORMAT if metric else FORMAT
-
-
-@_format.register
-def _(mechanism: Table, *, metric: bool) -> str:
-    return METRIC_FORMAT if metric else TABLE_FORMAT
-
-
-@_format.register
-def _(mechanism: Remapped, *, metric: bool) -> str:
-    return REMAP_FORMAT
-
-
-@singledispatch
-def _prove(mechanism: Certified, claim: Claim) -> Proof | None:
-    """A proof of a claim, or None where none was found."""
-    raise NotImplementedError(type(mechanism))
-
-
-@_prove.register
-def _(mechanism: Mechanism, claim: Claim) -> Proof | None:
-    return prove(mechanism.setting, claim)
-
-
-@_prove.register
-def _(mechanism: Table, claim: Claim) -> Proof | None:
-    return table_proof.prove(mechanism, claim)
-
-
-@_prove.register(DiscreteLaplace)
-@_prove.register(Staircase)
-def _(mechanism: DiscreteLaplace | Staircase, claim: Claim) -> Proof | None:
-    return _ON_LATTICE if _holds_on_lattice(mechanism, claim) else None
-
-
-@_prove.register
-def _(mechanism: Remapped, claim: Claim) -> Proof | None:
-    return _prove(mechanism.base, claim)
-
-
-def _holds_on_lattice(mechanism: DiscreteLaplace | Staircase, claim: Claim) -> bool:
-    """Whether a claim is proved by the closed form of the worst pair: in fractions if it is pure, else in balls."""
-    if claim.notion is Notion.METRIC:
-        return False
-    return mechanism.is_private(claim.epsilon) or 0.0 < claim.delta >= mechanism.delta(claim.epsilon)
-
-
-@singledispatch
-def _check(mechanism: Certified, claim: Claim, proof: Proof) -> None:
-    """Evaluate a proof again; raises CertificateInvalid where it does not prove the claim."""
-    raise NotImplementedError(type(mechanism))
-
-
-@_check.register
-def _(mechanism: Mechanism, claim: Claim, proof: Proof) -> None:
-    check(mechanism.setting, claim, proof)
-
-
-@_check.register
-def _(mechanism: Table, claim: Claim, proof: Proof) -> None:
-    table_proof.check(mechanism, claim, proof)
-
-
-@_check.register(DiscreteLaplace)
-@_check.register(Staircase)
-def _(mechanism: DiscreteLaplace | Staircase, claim: Claim, proof: Proof) -> None:
-    if proof != _ON_LATTICE:
-        raise CertificateInvalid(f"theorem={proof.theorem.name}: does not apply to this mechanism and claim")
-    if not _holds_on_lattice(mechanism, claim):
-        raise CertificateInvalid(f"{claim.terms}: not proved by this certificate")
-
-
-@_check.register
-def _(mechanism: Remapped, claim: Claim, proof: Proof) -> None:
-    _check(mechanism.base, claim, proof)
-
-
-@singledispatch
-def _refutation(mechanism: Certified, claim: Claim) -> ClaimFalse | Undecided:
-    """What to raise about a claim that was not proved."""
-    raise NotImplementedError(type(mechanism))
-
-
-@_refutation.register
-def _(mechanism: Table, claim: Claim) -> ClaimFalse | Undecided:
-    return table_proof.refutation(mechanism, claim)
-
-
-@_refutation.register
-def _(mechanism: Mechanism, claim: Claim) -> ClaimFalse | Undecided:
-    if claim.notion is Notion.METRIC:
-        return _not_metric(mechanism, claim)
-    pair = finite_pair(mechanism.setting, worst_under(mechanism.setting, claim).pair, claim)
-    if breaks(mechanism.setting, pair, claim):  # a counterexample is checked before it is raised
-        needs = pair_numbers(mechanism.setting, pair, claim)
-        return ClaimFalse(
-            f"{claim.terms}: not true of this mechanism. The true answers {pair[0]} and {pair[1]} "
-            f"need epsilon >= {needs[0]} with that delta, or delta >= {needs[1]} with that epsilon",
-            pair=pair,
-            epsilon=needs[0],
-            delta=needs[1],
-        )
-    true_epsilon = worst_epsilon(mechanism.setting, claim.delta)
-    return Undecided(
-        f"{claim.terms}: neither proved nor refuted; the truth at this delta lies between epsilon "
-        f"{true_epsilon.lower} and {true_epsilon.upper}. Claim a little more, such as {_round_up(true_epsilon.upper)}"
-        f"{_IN_TIME}",
-        lower=true_epsilon.lower,
-        upper=true_epsilon.upper,
-    )
-
-
-@_refutation.register(DiscreteLaplace)
-@_refutation.register(Staircase)
-def _(mechanism: DiscreteLaplace | Staircase, claim: Claim) -> ClaimFalse | Undecided:
-    if claim.notion is Notion.METRIC:
-        raise ArgumentError(
-            f"{claim.terms}: not claimed of noise on a lattice, where answers are rounded: two that are as close as "
-            "you like may be a step apart"
-        )
-    pair, enough = mechanism.worst_pair(), mechanism.epsilon(claim.delta)
-    if pair is None:
-        return Undecided(
-            f"{claim.terms}: not proved; epsilon={_round_up(enough)} holds. The range has no two neighbouring answers "
-            "whose lattice points are farthest apart, so a smaller one may hold too",
-            lower=0.0,
-            upper=enough,
-        )
-    least = rounded_down(mechanism.exact_epsilon) if claim.pure else enough * (1.0 - 1e-12)
-    missing = max(down(refine(lambda: mechanism.profile(ball(claim.epsilon)))), 0.0)
-    if least > claim.epsilon and missing > claim.delta:
-        return ClaimFalse(
-            f"{claim.terms}: not true of this mechanism. The true answers {pair[0]} and {pair[1]} "
-            f"need epsilon >= {least} with that delta, or delta >= {missing} with that epsilon",
-            pair=pair,
-            epsilon=least,
-            delta=missing,
-        )
-    return Undecided(
-        f"{claim.terms}: neither proved nor refuted; the claim is the truth to the last digits. Claim a little more, "
-        f"such as {_round_up(enough)}",
-        lower=claim.epsilon,
-        upper=enough,
-    )
-
-
-@_refutation.register
-def _(mechanism: Remapped, claim: Claim) -> ClaimFalse | Undecided:
-    found = _refutation(mechanism.base, claim)
-    if isinstance(found, Undecided):
-        return found
-    needs = found.epsilon if claim.notion is Notion.METRIC else mechanism.epsilon(claim.delta)
-    return Undecided(
-        f"{claim.terms}: not proved. A remapped mechanism has the guarantee of its base, of which this is not true: it "
-        f"needs epsilon >= {needs}. That the remap leaks less is neither proved nor refuted",
-        lower=0.0,
-        upper=needs,
-    )
 
 
 def _read(data: Mapping[str, object]) -> Certified:
@@ -410,28 +238,6 @@ def _claimed(mechanism: Certified, epsilon: float | None, delta: float | None, n
     return mechanism.claim
 
 
-def _not_metric(mechanism: Mechanism, claim: Claim) -> ClaimFalse | Undecided:
-    """What to say of a metric claim that was not proved: a pair that refutes it, or between what the truth lies."""
-    setting = mechanism.setting
-    (a, b), needs = steepest_pair(setting)
-    if breaks(setting, (a, b), claim):
-        allowed = claim.epsilon * abs(a - b) / setting.sensitivity * (1.0 + 1e-12)
-        return ClaimFalse(
-            f"{claim.terms}: not true of this mechanism. The true answers {a} and {b} need "
-            f"epsilon >= {needs} for each sensitivity of their distance",
-            pair=(a, b),
-            epsilon=needs,
-            delta=max(down(pair_delta(setting, (a, b), allowed)), 0.0),
-        )
-    upper = up(ball(worst_score(setting)) * ball(setting.sensitivity))
-    return Undecided(
-        f"{claim.terms}: neither proved nor refuted; the truth lies between {needs} and {upper}. "
-        f"Claim a little more, such as {_round_up(upper)}{_IN_TIME}",
-        lower=needs,
-        upper=upper,
-    )
-
-
 def verify(text: str) -> Certificate:
     """Prove a certificate again from its JSON text alone, and return it.
 
@@ -448,7 +254,7 @@ def verify(text: str) -> Certificate:
     """
     arguments.instance("text", text, str, "the JSON text of a certificate, as Certificate.to_json writes it")
     certificate = Certificate.from_json(text)
-    _check(certificate.mechanism, certificate.claim, certificate.proof)
+    certificate.mechanism._check_proof(certificate.claim, certificate.proof)
     return certificate
 
 
@@ -474,11 +280,3 @@ def _whole(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise CertificateInvalid(f"number={arguments.shown(value)}: must be a whole number")
     return value
-
-
-def _round_up(x: float) -> float:
-    """Nine digits, rounded up."""
-    if x <= 0.0 or math.isinf(x):
-        return x
-    unit = 10.0 ** (math.floor(math.log10(x)) - 8)
-    return math.nextafter(math.ceil(x / unit) * unit, math.inf)

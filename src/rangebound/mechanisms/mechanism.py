@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound import sampling
-from rangebound.errors import ArgumentError, Undecided
+from rangebound.errors import ArgumentError, ClaimFalse, Undecided
 from rangebound.laws import boundings as bounding
 from rangebound.laws.boundings import TRUNCATE, UNBOUNDED, Bounding
 from rangebound.laws.confidence import confidence_interval
@@ -22,12 +22,24 @@ from rangebound.laws.error import Error, average_error, error_at, worst_error
 from rangebound.laws.families import FAMILIES
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
+from rangebound.mechanisms.refutation import refutation
 from rangebound.privacy.claim import Claim
-from rangebound.privacy.pair_profile import pair_profile, worst_pair_at
+from rangebound.privacy.counterexample import finite_pair
 from rangebound.privacy.pairs.divergences import fisher
+from rangebound.privacy.proof import Proof, check, prove
 from rangebound.privacy.risk import MechanismRisk, PairProfile
 from rangebound.privacy.setting import Setting
-from rangebound.privacy.worst import WIDTH, Worst, worst_delta, worst_epsilon, worst_loss, worst_renyi
+from rangebound.privacy.worst import (
+    WIDTH,
+    Worst,
+    pair_profile,
+    worst_delta,
+    worst_epsilon,
+    worst_loss,
+    worst_pair_at,
+    worst_renyi,
+    worst_under,
+)
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Many, One
 from rangebound.values.ball import ball, up
@@ -164,6 +176,26 @@ class Mechanism(MechanismRisk):
 
     def _attack_pure_below(self) -> float:
         return worst_loss(self.setting).lower
+
+    def _worst_answers(self, claim: Claim) -> tuple[float, float]:
+        """The neighbouring answers with the largest privacy loss at a claim."""
+        return finite_pair(self.setting, worst_under(self.setting, claim).pair, claim)
+
+    def _words(self) -> str:
+        """The mechanism in a few words."""
+        return describe(self)
+
+    def _prove(self, claim: Claim) -> Proof | None:
+        """A proof of a claim, or None where none was found."""
+        return prove(self.setting, claim)
+
+    def _check_proof(self, claim: Claim, proof: Proof) -> None:
+        """Evaluate a proof again; raises CertificateInvalid where it does not prove the claim."""
+        check(self.setting, claim, proof)
+
+    def _refutation(self, claim: Claim) -> ClaimFalse | Undecided:
+        """What to raise about a claim that was not proved."""
+        return refutation(self.setting, claim)
 
     @overload
     def rdp(self, alpha: float) -> float: ...

@@ -16,7 +16,7 @@ from typing import TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.errors import ArgumentError, Unsatisfiable
+from rangebound.errors import ArgumentError, ClaimFalse, Undecided, Unsatisfiable
 from rangebound.laws.error import Error
 from rangebound.laws.lattice_law import LatticeLaw
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
@@ -24,7 +24,8 @@ from rangebound.mechanisms.finite import TOTAL, Table
 from rangebound.mechanisms.finite.weights import from_text, rounded, to_text, whole_weights
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.mechanisms.staircase import Staircase
-from rangebound.privacy.claim import Claim
+from rangebound.privacy.claim import Claim, Notion
+from rangebound.privacy.proof import Proof
 from rangebound.privacy.risk import MechanismRisk
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values import arguments
@@ -128,6 +129,30 @@ class Remapped(MechanismRisk):
 
     def _attack_mu(self) -> float:
         return self.base._attack_mu()
+
+    def _worst_answers(self, claim: Claim) -> tuple[float, float]:
+        return self.base._worst_answers(claim)
+
+    def _words(self) -> str:
+        return f"{self.base._words()}, remapped"
+
+    def _prove(self, claim: Claim) -> Proof | None:
+        return self.base._prove(claim)
+
+    def _check_proof(self, claim: Claim, proof: Proof) -> None:
+        self.base._check_proof(claim, proof)
+
+    def _refutation(self, claim: Claim) -> ClaimFalse | Undecided:
+        found = self.base._refutation(claim)
+        if isinstance(found, Undecided):
+            return found
+        needs = found.epsilon if claim.notion is Notion.METRIC else self.epsilon(claim.delta)
+        return Undecided(
+            f"{claim.terms}: not proved. A remapped mechanism has the guarantee of its base, of which this is not "
+            f"true: it needs epsilon >= {needs}. That the remap leaks less is neither proved nor refuted",
+            lower=0.0,
+            upper=needs,
+        )
 
     @overload
     def rdp(self, alpha: float) -> float: ...

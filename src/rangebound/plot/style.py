@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from functools import singledispatch
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rangebound.accounting.event import A_MECHANISM, PRIVATE, Private
 from rangebound.errors import ArgumentError
-from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
-from rangebound.mechanisms.finite import Table
-from rangebound.mechanisms.mechanism import Mechanism, describe
-from rangebound.mechanisms.remapping import Remapped
-from rangebound.mechanisms.staircase import Staircase
 from rangebound.values import arguments
 from rangebound.values.extras import need
 
@@ -94,34 +88,7 @@ def labelled(
         raise ArgumentError("mechanisms=(): give at least one mechanism")
     for each in mechanisms:
         arguments.instance("mechanism", each, PRIVATE, A_MECHANISM)
-    return list(zip(mechanisms, named(labels, [words(each) for each in mechanisms]), strict=True))
-
-
-@singledispatch
-def words(mechanism: Private) -> str:
-    """A mechanism in a few words."""
-    raise NotImplementedError(type(mechanism))
-
-
-@words.register
-def _(mechanism: Mechanism) -> str:
-    return describe(mechanism)
-
-
-@words.register(DiscreteLaplace)
-@words.register(Staircase)
-def _(mechanism: DiscreteLaplace | Staircase) -> str:
-    return f"{type(mechanism).__name__}, scale {mechanism.scale:.4g}"
-
-
-@words.register
-def _(mechanism: Table) -> str:
-    return f"table, {len(mechanism.inputs)} inputs, {len(mechanism.outputs)} outputs"
-
-
-@words.register
-def _(mechanism: Remapped) -> str:
-    return f"{words(mechanism.base)}, remapped"
+    return list(zip(mechanisms, named(labels, [each._words() for each in mechanisms]), strict=True))
 
 
 def named(labels: Sequence[str] | None, default: list[str]) -> list[str]:

@@ -43,9 +43,7 @@ def tradeoff(
         raise ArgumentError("risks=(): give at least one mechanism")
     for each in risks:
         arguments.instance("risk", each, AttackRisk, _A_RISK)
-    names = [
-        style.words(each) if isinstance(each, PRIVATE) else f"composition {at}" for at, each in enumerate(risks, 1)
-    ]
+    names = [each._words() if isinstance(each, PRIVATE) else f"composition {at}" for at, each in enumerate(risks, 1)]
     given = _RATES if false_positive_rates is None else arguments.reals("false_positive_rates", false_positive_rates)
     ax = style.axes(ax, title="What an attacker can reach", x="false positive rate", y="miss rate")
     for each, name, look in zip(risks, style.named(labels, names), style.lines(), strict=False):

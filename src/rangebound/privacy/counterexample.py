@@ -12,16 +12,13 @@ from flint import ctx
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
 from rangebound.privacy.claim import Claim, Notion
-from rangebound.privacy.closed_forms import delta_on, loss_on
-from rangebound.privacy.neighbours import neighbours, pair_at
 from rangebound.privacy.pairs.exact import family, stick
 from rangebound.privacy.search.branch_and_bound import climb, probe
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.search.positions import SearchLine
-from rangebound.privacy.setting import Setting, mirrored
-from rangebound.privacy.supremum import by_windows, enclosed, tasks
+from rangebound.privacy.setting import SearchLine, Setting, mirrored, neighbours, pair_at
+from rangebound.privacy.supremum import by_windows, delta_on, enclosed, loss_on, tasks
 from rangebound.privacy.windows.gaussian_hockey_stick import stick_of_pair
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up

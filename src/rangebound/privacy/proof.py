@@ -15,15 +15,13 @@ from dataclasses import dataclass
 from rangebound.errors import CertificateInvalid
 from rangebound.laws.shape import UNBOUNDED_SHAPE
 from rangebound.privacy.claim import Claim, Notion
-from rangebound.privacy.closed_forms import loss_is_pinned, loss_values
 from rangebound.privacy.counterexample import excess
 from rangebound.privacy.metric import side_score
 from rangebound.privacy.pairs.exact import Mapped, mapped
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import HIGH, LOW, SearchObjective, Task, bound
-from rangebound.privacy.search.positions import SearchLine
-from rangebound.privacy.setting import Setting
-from rangebound.privacy.supremum import tasks
+from rangebound.privacy.setting import SearchLine, Setting
+from rangebound.privacy.supremum import loss_is_pinned, loss_values, tasks
 from rangebound.privacy.windows import gaussian_worst, laplace_windows
 from rangebound.values.ball import PRECISIONS, Ball, ball, precision
 

@@ -1,7 +1,13 @@
-"""All that the privacy of a mechanism depends on, its mirror image, and the pairs of answers that matter."""
+"""All that the privacy of a mechanism depends on, its mirror image, and the pairs of answers that matter.
+
+Those are for each position the farthest neighbour to its right: by the monotonicity theorem a pair inside another pair
+leaks no more. In an interval they are (p, p + D) for one line of positions p. In a union, p + D may fall into a gap,
+and then the widest such pair is a single one.
+"""
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -9,7 +15,8 @@ from functools import lru_cache
 
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
-from rangebound.privacy.search.positions import SearchLine, lines
+from rangebound.values.ball import Ball, ball
+from rangebound.values.numeric import rounded_down, rounded_up
 from rangebound.values.support import Interval, Union
 
 
@@ -78,3 +85,121 @@ def _symmetric(setting: Setting) -> bool:
     )
     flat = all(same(a, c) and same(b, d) for (a, b), (c, d) in pairs)
     return flat and all(same(a, b) for a, b in zip(shape.points, mirror.points, strict=True))
+
+
+@dataclass(frozen=True)
+class SearchLine:
+    """The pairs (p, p + d) for all p in [start, end]; `d` is the exact difference of two doubles."""
+
+    start: float
+    end: float
+    far: float
+    near: float = 0.0
+
+    @property
+    def d(self) -> Ball:
+        """The distance of every pair on the line, exactly."""
+        return ball(self.far) - ball(self.near)
+
+    def clipped(self, low: float, high: float) -> list[SearchLine]:
+        """The pairs as they are after clipping both answers to [low, high], of those that collapse only the widest."""
+        d = self.far - self.near
+        if self.start == self.end:  # one pair: clip it, exactly where it is given by its ends
+            other = self.far if self.near == self.start else _sum(self.start, d, +1)
+            a, b = min(max(self.start, low), high), min(max(other, low), high)
+            return [SearchLine(a, a, b, a)] if a < b else []
+        found = []
+        start, end = max(self.start, low), min(self.end, _sum(high, -d, +1))
+        if start <= end:
+            found.append(SearchLine(start, end, self.far, self.near))
+        if self.start < low:
+            reach = min(_sum(min(self.end, low), d, +1), high)
+            found += [SearchLine(low, low, reach, low)] if low < reach else []
+        if self.end > high - d:
+            first = max(self.start, _sum(high, -d, -1), low)
+            found += [SearchLine(first, first, high, first)] if first < high else []
+        return found
+
+
+def lines(answers: Interval | Union, sensitivity: float) -> list[SearchLine]:
+    """Lines of pairs that dominate every pair of `answers` at most `sensitivity` apart.
+
+    Guarantee: complete. Ends that are not doubles are rounded outward, so a line may reach over by one ulp.
+    """
+    spans = answers.spans
+    ends = [end for _, end in spans]
+    found: list[SearchLine] = []
+    for lower, upper in spans:
+        nearest, farthest = _sum(lower, sensitivity, -1), _sum(upper, sensitivity, +1)
+        for i in range(bisect.bisect_left(ends, nearest), len(spans)):
+            start, end = spans[i]
+            if start > farthest:
+                break
+            low, high = max(lower, _sum(start, -sensitivity, -1)), min(upper, _sum(end, -sensitivity, +1))
+            if low <= high:
+                found.append(SearchLine(low, high, sensitivity))
+        stop = _stop(lower, spans, ends, sensitivity)
+        if stop is not None:
+            found.append(SearchLine(lower, lower, stop, lower))
+    return found
+
+
+def _stop(lower: float, spans: tuple[tuple[float, float], ...], ends: list[float], sensitivity: float) -> float | None:
+    """The farthest answer from `lower` if lower + sensitivity falls into a gap or beyond the last span."""
+    if math.isinf(lower):
+        return None
+    reach = Fraction(lower) + Fraction(sensitivity)
+    behind = bisect.bisect_right(ends, _sum(lower, sensitivity, +1))
+    while behind and Fraction(ends[behind - 1]) > reach:
+        behind -= 1
+    if not behind or not ends[behind - 1] > lower:
+        return None
+    following = spans[behind][0] if behind < len(spans) else math.inf
+    return ends[behind - 1] if math.isinf(following) or Fraction(following) > reach else None
+
+
+def _sum(x: float, y: float, direction: int) -> float:
+    """x + y rounded to a double in the given direction."""
+    total = x + y
+    if math.isinf(total):
+        return total
+    exact = Fraction(x) + Fraction(y)
+    return rounded_up(exact) if direction > 0 else rounded_down(exact)
+
+
+def pair_at(side: Setting, setting: Setting, line: SearchLine, position: float) -> tuple[float, float]:
+    sign = 1.0 if side is setting or side == setting else -1.0
+    if math.isinf(position):
+        return sign * position, sign * position
+    other = line.far if line.near == position else position + line.far - line.near
+    position, other = neighbours(side, position, other)
+    return sign * position + 0.0, sign * other + 0.0
+
+
+def neighbours(setting: Setting, first: float, second: float) -> tuple[float, float]:
+    """The answers nearest to two places that may have been rounded out of the range, or too far apart, by an ulp."""
+    first, second = _inside(setting.answers, first), _inside(setting.answers, second)
+    nearer = _inside(setting.answers, _within(first, second, setting.sensitivity))
+    if abs(Fraction(nearer) - Fraction(first)) <= Fraction(setting.sensitivity):
+        return first, nearer
+    return _inside(setting.answers, _within(second, first, setting.sensitivity)), second
+
+
+def _within(start: float, end: float, limit: float) -> float:
+    """`end`, or the farthest double towards it that is at most `limit` from `start`."""
+    apart = Fraction(end) - Fraction(start)
+    if abs(apart) <= Fraction(limit):
+        return end
+    exact = Fraction(start) + (Fraction(limit) if apart > 0 else -Fraction(limit))
+    return rounded_down(exact) if apart > 0 else rounded_up(exact)
+
+
+def _inside(answers: Interval | Union, x: float) -> float:
+    """The answer nearest to x: a line may reach over the end of a span by one ulp."""
+    return min((min(max(x, lower), upper) for lower, upper in answers.spans), key=lambda y: abs(y - x))
+
+
+def some_pair(setting: Setting) -> tuple[float, float]:
+    hull = setting.answers.hull
+    start = min(max(0.0, hull.lower), hull.upper)
+    return start, min(start + setting.sensitivity, hull.upper)

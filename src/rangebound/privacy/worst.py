@@ -9,37 +9,40 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from rangebound.laws.shape import UNBOUNDED_SHAPE
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
 from rangebound.privacy.claim import Claim
-from rangebound.privacy.closed_forms import delta_on, loss_is_pinned, loss_on, loss_values, lossy_pairs
-from rangebound.privacy.counterexample import find_counterexample, pair_epsilon, pair_loss
-from rangebound.privacy.neighbours import neighbours, pair_at, some_pair
-from rangebound.privacy.pairs.exact import Mapped
+from rangebound.privacy.counterexample import find_counterexample, finite_pair, pair_epsilon, pair_loss
+from rangebound.privacy.pairs.exact import Mapped, family, stick
 from rangebound.privacy.pairs.laplace_pair import top_loss
 from rangebound.privacy.search.branch_and_bound import FLOOR, probe
 from rangebound.privacy.search.delta_objective import Delta
+from rangebound.privacy.search.endless_lattice import rounded_top
 from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.search.renyi_objective import Renyi
-from rangebound.privacy.search.rounded_lattice import rounded_top
-from rangebound.privacy.setting import Setting
-from rangebound.privacy.supremum import Make, by_windows, enclosed, tasks
+from rangebound.privacy.setting import SearchLine, Setting, neighbours, pair_at, some_pair
+from rangebound.privacy.supremum import (
+    Make,
+    by_windows,
+    delta_on,
+    enclosed,
+    loss_is_pinned,
+    loss_on,
+    loss_values,
+    lossy_pairs,
+    tasks,
+)
 from rangebound.privacy.unions import laplace_union
 from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 
 # Beyond these the answer of the limit is given, which is on the safe side.
 _LARGEST_EPSILON, _LARGEST_ORDER = 1e6, 1e8
-
-
 _LONG, _FEW = 12, 8  # cells of a grid that may hide its ends, and lines that are compared one by one
-
-
 _HIGH_ORDER = 1e5  # from which on a divergence may be as good as its limit
-
-
 WIDTH = 1e-6  # relative: the widest enclosure that is published as a number
 
 
@@ -257,3 +260,33 @@ def _searched(setting: Setting, make: Make) -> Worst:
 def _renyi_on(side: Setting, line: SearchLine, order: float) -> tuple[Ball, float]:
     value = refine(lambda: Renyi(side.noise, side.shape, order).value(ball(0.0), line.d))
     return value, min(max(0.0, line.start), line.end)
+
+
+_NEAR = 1e-9  # relative: how far below the supremum a pair at finite answers may be, where only a limit attains it
+
+
+def pair_profile(noise: Noise, shape: Shape, pair: tuple[float, float]) -> Callable[[float], Ball]:
+    """The delta of two answers, in the order in which they are given, at every epsilon; a ball.
+
+    At a negative epsilon it is 1 - e^epsilon (1 - delta of the pair in the other order at -epsilon).
+    """
+    return partial(_at, noise, shape, pair)
+
+
+def _at(noise: Noise, shape: Shape, pair: tuple[float, float], epsilon: float) -> Ball:
+    if epsilon < 0.0:  # the formulas are for thresholds between the two answers: ask the pair in the other order
+        return 1 - ball(epsilon).exp() * (1 - _at(noise, shape, pair[::-1], -epsilon))
+    a, b = pair
+    if shape.normalised and noise.laplace:  # this law does not change beyond its support
+        low, high = shape.ends
+        a, b = min(max(a, low), high), min(max(b, low), high)
+    if a > b:
+        a, b, shape = -a, -b, shape.mirrored()
+    return refine(lambda: stick(family(noise, shape), ball(a), ball(b) - ball(a), ball(epsilon)), bits=100)
+
+
+def worst_pair_at(setting: Setting, epsilon: float) -> tuple[float, float]:
+    """A pair of finite answers whose delta at epsilon is the largest of all, or as good as that."""
+    worst = worst_delta(setting, epsilon)
+    delta = min(worst.lower * (1.0 - _NEAR), 1.0 - _NEAR)
+    return finite_pair(setting, worst.pair, Claim(epsilon=epsilon, delta=max(delta, 0.0)))

@@ -8,17 +8,14 @@ from rangebound.values.extras import need
 
 need("clarabel", "duckdb", "pydantic", "sqlglot")
 
-from rangebound.release.asked_in_sql import ask
-from rangebound.release.output.answer import Answer
-from rangebound.release.output.conversion import Conversions
+from rangebound.release.asked_in_sql import Answer, ask
 from rangebound.release.output.deployment_record import record, record_text
 from rangebound.release.output.explain import explain
 from rangebound.release.output.fact_sheet import Requirement, fact_sheet, fact_sheet_text
 from rangebound.release.output.forecast import Outlook, forecast
 from rangebound.release.output.hazards import hazards
-from rangebound.release.output.plan_risk import plan_risk
+from rangebound.release.output.plan_risk import Conversions, plan_risk
 from rangebound.release.output.solution import MarginMet, Solution, solve
-from rangebound.release.output.suggestion import Suggestion
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Checked, check_certificate, check_entry
 from rangebound.release.plan.asking import Translated, translate
@@ -53,7 +50,7 @@ from rangebound.release.plan.model import Budget, Plan, Source, plan_schema
 from rangebound.release.plan.toml import make_plan, parse_plan, read_plan
 from rangebound.release.plan.unit import Unit
 from rangebound.release.run import release
-from rangebound.release.suggest import suggest
+from rangebound.release.suggest import Suggestion, suggest
 
 __all__ = [
     "Answer",

@@ -7,8 +7,8 @@ import json
 from rangebound.errors import BudgetExceeded
 from rangebound.ledger.approval import RequestStatus
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.charge_checks import approval_needed
-from rangebound.release.output.dry_run import dry_run
+from rangebound.ledger.requests import approval_needed
+from rangebound.release.output.explain import dry_run
 from rangebound.release.output.ledger_entry import agreed_charges, charge_text, check_rule, check_unit, without_delta
 from rangebound.release.output.size import check_size
 from rangebound.release.plan.model import Plan

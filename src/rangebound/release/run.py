@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rangebound.errors import ArgumentError, ArgumentTypeError, BudgetExceeded, EngineError, PlanError
@@ -13,7 +13,13 @@ from rangebound.ledger.rule import AnyCost
 from rangebound.release.engine import Engine
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.output.consistency import consistent
-from rangebound.release.output.ledger_entry import agreed_charges, charge_text, check_rule, check_unit, without_delta
+from rangebound.release.output.ledger_entry import (
+    agreed_charges,
+    charge_text,
+    check_rule,
+    check_unit,
+    without_delta,
+)
 from rangebound.release.output.size import check_size, fitting
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Entry, write_certificate
@@ -66,13 +72,7 @@ def release(
     True
     """
     plan = as_plan(plan)
-    if ledger is not None and not isinstance(ledger, Ledger):
-        raise ArgumentTypeError(
-            f"ledger of type {type(ledger).__name__}: must be a Ledger, such as rb.Ledger.open(path); "
-            "or None, which charges nothing, for trials"
-        )
-    if ledger is None and request is not None:
-        raise ArgumentError(f"request={arguments.shown(request)}: needs a ledger; a request is the id of a charge")
+    check_payer(ledger, request)
     if ledger is not None and request is not None:
         demand_plan_approval(plan, ledger=ledger, request=request, who=who)  # before the data are opened
     engine = engine_of(data)
@@ -101,6 +101,71 @@ def release(
         cells = consistent(plan, cells) if plan.consistent else cells
         return replace(blank, cells=tuple(cells)).to_bytes()
 
+    entry: Entry | None = None
+    costs: tuple[AnyCost, ...] = ()
+    payer = paying(plan, ledger, request, "release")
+    if payer is not None:
+        check_rule(ready, payer.ledger.account(payer.account))
+        costs = agreed_charges(ready, payer.ledger, payer.account, payer.request)
+    published = charged(plan, compute, payer, cost=costs, what=charge_text(plan), who=who)
+    if payer is not None:
+        promise = payer.ledger.account(payer.account).weaker_promise
+        entry = Entry(account=payer.account, request=payer.request, head=payer.ledger.head, promise=promise)
+    made = Release.from_bytes(published)
+    if made.tables:  # a request that was published before keeps the tables that it was drawn from
+        ready = prepared(plan, ready.allocation, made.tables)
+    return replace(made, certificate=write_certificate(made, ready, entry))
+
+
+def check_payer(ledger: object, request: object) -> None:
+    """Refuse what is not a ledger, and an id of a charge without one."""
+    if ledger is not None and not isinstance(ledger, Ledger):
+        raise ArgumentTypeError(
+            f"ledger of type {type(ledger).__name__}: must be a Ledger, such as rb.Ledger.open(path); "
+            "or None, which charges nothing, for trials"
+        )
+    if ledger is None and request is not None:
+        raise ArgumentError(f"request={arguments.shown(request)}: needs a ledger; a request is the id of a charge")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Payer:
+    """What pays: an account of a ledger, under the id of a request."""
+
+    ledger: Ledger
+    account: str
+    request: str
+
+
+def paying(plan: Plan, ledger: Ledger | None, request: str | None, what: str) -> Payer | None:
+    """The account of a plan that pays for `what`, under an id that must be given; None without a ledger."""
+    if ledger is None:
+        return None
+    if plan.budget.account is None:
+        rule = 'is missing; name the account of the ledger that pays, such as account = "people"'
+        raise PlanError(f"budget.account: {rule}", field="budget.account")
+    if request is None:
+        raise ArgumentError(f"request=None: must be an id of this {what}; the same id is charged once")
+    return Payer(ledger=ledger, account=plan.budget.account, request=request)
+
+
+def charged(
+    plan: Plan,
+    compute: Callable[[], bytes],
+    payer: Payer | None,
+    *,
+    cost: AnyCost | tuple[AnyCost, ...],
+    what: str,
+    who: str | None = None,
+) -> bytes:
+    """What `compute` gives, charged before it is called, and kept by the ledger under the payer's request.
+
+    Guarantee: the same request again gives the same bytes, and costs nothing more. An account that has paid for another
+    unit is refused. Without a payer nothing is charged.
+    """
+    if payer is None:
+        return compute()
+
     def paid(_: AnyCost) -> bytes:
         try:
             return compute()
@@ -108,35 +173,18 @@ def release(
             words = f"{reason}; the charge stands, and the same request again is free"
             raise EngineError(words, away=reason.away) from None
 
-    entry = None
-    if ledger is None:
-        published = compute()
-    else:
-        account, name = plan.budget.account, request
-        if account is None:
-            rule = 'is missing; name the account of the ledger that pays, such as account = "people"'
-            raise PlanError(f"budget.account: {rule}", field="budget.account")
-        if name is None:
-            raise ArgumentError("request=None: must be an id of this release; the same id is charged once")
-        check_rule(ready, ledger.account(account))
-        try:
-            published = ledger.release(
-                account=account,
-                request=name,
-                cost=agreed_charges(ready, ledger, account, name),
-                compute=paid,
-                what=charge_text(plan),
-                who=who,
-                check=lambda history: check_unit(plan, history),
-            )
-        except BudgetExceeded as reason:
-            raise without_delta(reason, ledger.account(account)) from None
-        promise = ledger.account(account).weaker_promise
-        entry = Entry(account=account, request=name, head=ledger.head, promise=promise)
-    made = Release.from_bytes(published)
-    if made.tables:  # a request that was published before keeps the tables that it was drawn from
-        ready = prepared(plan, ready.allocation, made.tables)
-    return replace(made, certificate=write_certificate(made, ready, entry))
+    try:
+        return payer.ledger.release(
+            account=payer.account,
+            request=payer.request,
+            cost=cost,
+            compute=paid,
+            what=what,
+            who=who,
+            check=lambda history: check_unit(plan, history),
+        )
+    except BudgetExceeded as reason:
+        raise without_delta(reason, payer.ledger.account(payer.account)) from None
 
 
 def _quiet(_: str) -> None:

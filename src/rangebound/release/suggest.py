@@ -16,22 +16,21 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError, plain
+from rangebound.errors import ArgumentError, ArgumentTypeError, PlanError, plain
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.record import Record
-from rangebound.ledger.rule import AnyCost, Cost
+from rangebound.ledger.rule import Cost
 from rangebound.release.engine import Engine
-from rangebound.release.engine.dialect import Dialect
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.range_ends import COVER, DAYS, SIZES, VALUES, draw_ends, draw_place
 from rangebound.release.output.ledger_entry import check_unit, suggestion_text
-from rangebound.release.output.suggestion import FORMAT, Suggestion, read_suggestion
-from rangebound.release.plan.fields import Ends
+from rangebound.release.plan.fields import Ends, date
 from rangebound.release.plan.kinds.kind import KINDS, Kind
 from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import TO_FILL_IN, Family, Schema, check_schema
 from rangebound.release.plan.toml import make_plan
+from rangebound.release.plan.toml_text import quoted
+from rangebound.release.run import charged, check_payer, engine_of, paying
 from rangebound.release.sql.gate import not_too_deep, try_statements
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.owners import Conditions, owners_by_size, owners_by_value
@@ -39,6 +38,7 @@ from rangebound.release.sql.view import view
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values import arguments
 
+FORMAT = "rangebound suggestion 1"
 REACH = Fraction(19, 20)
 """What part of the owners is to keep all rows, or all groups."""
 COUNTS = (*range(1, 21), *(int(each) for each in SIZES if 20 < each <= 1_000_000))
@@ -74,8 +74,9 @@ class Gaps:
     @property
     def counting(self) -> tuple[Kind, ...]:
         """The questions that the unit's `rows` bound: that count rows at all, and have no such bound of their own."""
-        asked = [each for each in self.plan.query if each.rows is None]
-        return tuple(each for each in asked if not _counts_owners(each)) or tuple(asked)
+        asked = [(each, each.truncated(choosing=True)) for each in self.plan.query if each.rows is None]
+        counted = tuple(each for each, bounded in asked if bounded is None or not bounded.owners)
+        return counted or tuple(each for each, _ in asked)
 
     @property
     def grouping(self) -> tuple[Kind, ...]:
@@ -103,6 +104,60 @@ class Gaps:
         some = any(all(self.wheres(column)) for column in self.columns) or (self.rows and all(self.wheres()))
         of = " over the rows that meet `where`" if some else ""
         return plain(f"Would estimate {', '.join(asked)}{of} for {cost}, epsilon {each} a draw, {beside}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suggestion:
+    """What was found: ranges by column, rows and groups, and what it has cost.
+
+    A column whose two ends do not enclose anything has no range: there were too few owners for the share.
+    `print` shows lines to paste into the plan.
+    """
+
+    ranges: Mapping[str, Ends | None]
+    rows: int | None
+    groups: int | None
+    cost: Cost
+
+    def to_dict(self) -> dict[str, Any]:
+        """The suggestion as plain data, dates as text."""
+        ranges = {
+            column: None if ends is None else [str(each) if isinstance(each, datetime.date) else each for each in ends]
+            for column, ends in self.ranges.items()
+        }
+        return {"ranges": ranges, "rows": self.rows, "groups": self.groups, "cost": self.cost.to_dict()}
+
+    def __str__(self) -> str:
+        lines = [f"# estimated privately for {self.cost}; correct them by what is publicly known"]
+        unit = {"rows": self.rows, "groups": self.groups}
+        found = [f"{name} = {value}" for name, value in unit.items() if value is not None]
+        lines += ["[unit]", *found] if found else []
+        for column, ends in self.ranges.items():
+            if ends is None:
+                lines.append(f"# column {quoted(column)}: no range found; give a larger --share, or state it yourself")
+            else:
+                lines.append(f"range = [{', '.join(map(_written, ends))}]     # column = {quoted(column)}")
+        return "\n".join(map(plain, lines))
+
+
+def _written(end: float | datetime.date) -> str:
+    return end.isoformat() if isinstance(end, datetime.date) else repr(float(end)).removesuffix(".0")
+
+
+def read_suggestion(published: bytes, cost: Cost) -> Suggestion:
+    """The suggestion that was published in some bytes."""
+    try:
+        found = json.loads(published)
+        if found["format"] != FORMAT:
+            raise KeyError("format")
+    except (ValueError, KeyError, TypeError):
+        raise ArgumentError("request: was published for something else; take another id") from None
+    days = set(found["days"])
+    ranges: dict[str, Any] = {
+        column: None if ends is None else tuple(date(end) if column in days else end for end in ends)
+        for column, ends in found["ranges"].items()
+    }
+    return Suggestion(ranges=ranges, rows=found["rows"], groups=found["groups"], cost=cost)
 
 
 @arguments.guided
@@ -145,48 +200,33 @@ def suggest(
     >>> lower <= 25 and 60 <= upper <= 80
     True
     """
-    if ledger is not None and not isinstance(ledger, Ledger):
-        raise ArgumentTypeError(
-            f"ledger={arguments.shown(ledger)}: must be a Ledger, such as rb.Ledger.open(path); "
-            "or None, which charges nothing, for trials"
-        )
-    if ledger is None and request is not None:
-        raise ArgumentError(f"request={arguments.shown(request)}: needs a ledger; a request is the id of a charge")
-    engine = data if isinstance(getattr(data, "dialect", None), Dialect) else _duckdb(data)
+    check_payer(ledger, request)
+    engine = engine_of(data)
     engine.give(tables or {})
     gaps = gaps_of(plan, engine, folder)
     schema = view(gaps.plan, engine).schema
     check_schema(gaps.plan, schema)
     cost = gaps.cost(share)
     values, sizes = _statements(gaps, engine, schema)
+    what = suggestion_text(gaps.plan, (*gaps.ranges, gaps.rows, gaps.groups))
 
-    def compute(_: AnyCost) -> bytes:
-        try:
-            return json.dumps(_found(gaps, engine, schema, cost, values, sizes), sort_keys=True).encode()
-        except EngineError as reason:
-            after = "" if ledger is None else "; the charge stands, and the same request again is free"
-            raise EngineError(f"{reason}{after}", away=reason.away) from None
+    def compute() -> bytes:
+        return json.dumps(_found(gaps, engine, schema, cost, values, sizes), sort_keys=True).encode()
 
-    if ledger is None:
-        published = compute(cost)
-    else:
-        account = gaps.plan.budget.account
-        if account is None:
-            rule = 'is missing; name the account of the ledger that pays, such as account = "people"'
-            raise PlanError(f"budget.account: {rule}", field="budget.account")
-        if request is None:
-            raise ArgumentError("request=None: must be an id of this suggestion; the same id is charged once")
-        what = suggestion_text(gaps.plan, (*gaps.ranges, gaps.rows, gaps.groups))
-
-        def check(history: list[Record]) -> None:
-            check_unit(gaps.plan, history)
-
-        if ledger.account(account).approval is not None:  # as far as here, the names of the columns were read
-            shown = gaps.words(share).encode()
-            ledger.file_request(account=account, request=request, cost=cost, what=what, dry_run=shown, check=check)
-        if ledger.published(request) is None:
+    payer = paying(gaps.plan, ledger, request, "suggestion")
+    if payer is not None:
+        if payer.ledger.account(payer.account).approval is not None:  # as far as here, the names of columns were read
+            payer.ledger.file_request(
+                account=payer.account,
+                request=payer.request,
+                cost=cost,
+                what=what,
+                dry_run=gaps.words(share).encode(),
+                check=lambda history: check_unit(gaps.plan, history),
+            )
+        if payer.ledger.published(payer.request) is None:
             try_statements(engine, [("plan", name, text) for name, text in (*values.items(), *sizes.items())])
-        published = ledger.release(account=account, request=request, cost=cost, compute=compute, what=what, check=check)
+    published = charged(gaps.plan, compute, payer, cost=cost, what=what)
     return read_suggestion(published, cost)
 
 
@@ -227,7 +267,9 @@ def left_out(plan: Mapping[str, Any], schema: Schema, folder: str | Path = ".") 
     if isinstance(queries, (list, tuple)):
         filled["query"] = [dict(each) if isinstance(each, Mapping) else each for each in queries]
         for index, each in enumerate(filled["query"]):
-            if isinstance(each, dict) and _ranged(each.get("kind")) and "range" not in each and not _in(each, known):
+            if not isinstance(each, dict) or not _ranged(each.get("kind")) or "range" in each:
+                continue
+            if str(each.get("column")) not in known:
                 if {"support", "step", "missing"} & each.keys():
                     raise PlanError(
                         f"query[{index}].range: is missing, and support, step and missing depend on it; "
@@ -266,22 +308,10 @@ def _known_ranges(plan: Mapping[str, Any], folder: str | Path) -> Mapping[str, E
     return make_plan({**stub, **stated}, folder=folder).column_ranges
 
 
-def _in(question: Mapping[str, Any], ranges: Mapping[str, Ends]) -> bool:
-    """Whether the public range of a question's column is known."""
-    column = question.get("column")
-    return isinstance(column, str) and column in ranges
-
-
 def _ranged(kind: object) -> bool:
     """Whether questions of a kind need a range."""
     fields = KINDS[kind].model_fields if isinstance(kind, str) and kind in KINDS else {}
     return "range" in fields and fields["range"].default is not None
-
-
-def _counts_owners(question: Kind) -> bool:
-    """Whether it does not matter how many rows of a unit count in a group."""
-    bounded = question.truncated(choosing=True)
-    return bounded is not None and bounded.owners
 
 
 def _statements(gaps: Gaps, engine: Engine, schema: Schema) -> tuple[dict[str, str], dict[str, str]]:
@@ -308,14 +338,18 @@ def _found(
     gaps: Gaps, engine: Engine, schema: Schema, cost: Cost, values: Mapping[str, str], sizes: Mapping[str, str]
 ) -> dict[str, Any]:
     """All that is published: drawn once, from exact counts that stay here."""
-    epsilon = cost.epsilon.fraction / gaps.draws
-    days, ranges = [column for column in values if schema[column] in _DATED], {}
+    epsilon, moved = cost.epsilon.fraction / gaps.draws, Fraction(2 if gaps.plan.unit.replaced else 1)
+    days, ranges = [column for column in values if schema[column] in _DATED], dict[str, Any]()
     for column, text in values.items():
         edges = DAYS if column in days else VALUES
-        ranges[column] = _range(_counts(engine.run(text), edges), edges, gaps.plan, epsilon)
+        rate = exponential.rate(float(COVER), moved, epsilon)
+        low, high = draw_ends(_counts(engine.run(text), edges), len(edges), rate, secure_bits)
+        ranges[column] = (edges[low], edges[high]) if low < high else None  # else these do not enclose anything
     bounds: dict[str, int | None] = {"rows": None, "groups": None}
     for what, text in sizes.items():
-        bounds[what] = _bound(_counts(engine.run(text), COUNTS), gaps.plan, epsilon)
+        rate = exponential.rate(float(REACH), moved, epsilon)
+        place = draw_place(_counts(engine.run(text), COUNTS), REACH, rate, secure_bits)
+        bounds[what] = int(COUNTS[min((place or 0) // 2, len(COUNTS) - 1)])  # the edge at or above the place
     return {"format": FORMAT, "epsilon": str(cost.epsilon), "ranges": ranges, "days": days, **bounds}
 
 
@@ -325,26 +359,3 @@ def _counts(rows: Sequence[tuple[Any, ...]], edges: Sequence[float]) -> list[Fra
     for at, count in rows:
         found[int(at)] += Fraction(int(count), ONE)
     return found
-
-
-def _range(counts: list[Fraction], edges: Sequence[float], plan: Plan, epsilon: Fraction) -> tuple[float, float] | None:
-    """The edges around what lies between the two places drawn; None where these do not enclose anything."""
-    low, high = draw_ends(counts, len(edges), _rate(COVER, plan, epsilon), secure_bits)
-    return (edges[low], edges[high]) if low < high else None
-
-
-def _bound(counts: list[Fraction], plan: Plan, epsilon: Fraction) -> int:
-    """The edge at or above the place drawn; the least one where the aim lies below all owners."""
-    found = draw_place(counts, REACH, _rate(REACH, plan, epsilon), secure_bits)
-    return int(COUNTS[min((found or 0) // 2, len(COUNTS) - 1)])
-
-
-def _rate(level: Fraction, plan: Plan, epsilon: Fraction) -> Fraction:
-    """The rate of a draw, where every owner adds one."""
-    return exponential.rate(float(level), Fraction(2 if plan.unit.replaced else 1), epsilon)
-
-
-def _duckdb(data: Any) -> Engine:
-    from rangebound.release.engine.duckdb import DuckDB
-
-    return DuckDB(data)

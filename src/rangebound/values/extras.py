@@ -20,6 +20,7 @@ EXTRAS = {
     "grpc": "spark",
     "grpc_status": "spark",
     "psycopg": "postgres",
+    "httpx": "serve",
     "starlette": "serve",
     "uvicorn": "serve",
     "torch": "torch",

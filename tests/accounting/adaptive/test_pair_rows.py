@@ -12,7 +12,7 @@ from rangebound.accounting.adaptive.curve_rows import SampledRows
 from rangebound.accounting.adaptive.kernel_cover import Kernels, cover
 from rangebound.accounting.adaptive.pair_rows import pair_rows
 from rangebound.accounting.pld import step_profile
-from rangebound.privacy.pair_profile import pair_profile
+from rangebound.privacy.worst import pair_profile
 from rangebound.values.ball import ball, precision
 from tests.accounting.mechanisms import short
 from tests.privacy.risk.closed_forms import table

@@ -16,7 +16,7 @@ from rangebound.accounting.adaptive.pair_rows import pair_rows
 from rangebound.accounting.adaptive.recursion import Adversary, AdversaryValues, make_step
 from rangebound.mechanisms.finite import TOTAL
 from rangebound.mechanisms.finite.pair_numbers import InputPairs, neighbours
-from rangebound.privacy.pair_profile import pair_profile
+from rangebound.privacy.worst import pair_profile
 from rangebound.values.ball import precision
 from tests.mechanisms.finite.random_tables import random_table
 

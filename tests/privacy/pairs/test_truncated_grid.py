@@ -13,7 +13,7 @@ from flint import arb
 
 import rangebound as rb
 from rangebound.privacy.pairs.lattice_sums import Theta
-from rangebound.privacy.search.endless_lattice import Threshold, renyi_ceiling, stick_ceiling
+from rangebound.privacy.search.endless_lattice import Threshold, stick_ceiling
 from rangebound.privacy.worst import worst_delta, worst_loss, worst_renyi
 from rangebound.values.ball import ball, down, precision, span, taylor, up
 from tests.matrix.deadline import deadline
@@ -186,17 +186,12 @@ def test_the_scan_notices_a_number_that_is_too_small():
     assert worst_delta(gaussian(10.0, 500, step=25.0).setting, 0.5).upper > 1.001 * truth
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
-    ("scale", "order", "d"), [(0.2, 1.5, 1.0), (0.4, 3.0, 0.7), (1.3, 2.5, 0.3), (0.3, 16.0, 0.45)]
-)
-def test_the_endless_lattice_is_the_limit_of_long_grids(scale, order, d):
+@pytest.mark.parametrize(("scale", "d"), [(0.2, 1.0), (0.4, 0.7), (1.3, 0.3), (0.3, 0.45)])
+def test_the_endless_lattice_is_the_limit_of_long_grids(scale, d):
     with precision(128):
-        top = renyi_ceiling(ball(1.0), ball(scale), ball(order), ball(d)).value
-        sticks = stick_ceiling(ball(1.0), ball(scale), ball(0.4), ball(d)).value
-    for number, found in ((divergence(order), top), (stick(0.4), sticks)):
-        truth = brute(gaussian(scale, 80, d), number, 40.0, 42.0 + d)
-        assert truth * (1.0 - 1e-11) <= up(found) <= truth * (1.0 + 1e-6)
+        found = stick_ceiling(ball(1.0), ball(scale), ball(0.4), ball(d)).value
+    truth = brute(gaussian(scale, 80, d), stick(0.4), 40.0, 42.0 + d)
+    assert truth * (1.0 - 1e-11) <= up(found) <= truth * (1.0 + 1e-6)
 
 
 @pytest.mark.few(40)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 import rangebound as rb
 from rangebound.accounting import SampledEvent
-from rangebound.privacy.risk.pair_curve import attained_miss_rate, mirrored, turned
-from rangebound.privacy.risk.tradeoff_curve import miss_rate
+from rangebound.privacy.risk.tradeoff_curve import attained_miss_rate, mirrored, miss_rate, turned
 from rangebound.values.ball import ball
 from tests.privacy.risk.closed_forms import FAMILIES, RATES, ROWS, best_miss, free, laplace_curve, table
 

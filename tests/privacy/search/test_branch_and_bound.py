@@ -14,8 +14,8 @@ from rangebound.privacy.search.branch_and_bound import Found, climb, enclose
 from rangebound.privacy.search.cell_bound import Task, bound
 from rangebound.privacy.search.delta_objective import Delta
 from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.search.positions import SearchLine, lines
 from rangebound.privacy.search.renyi_objective import Renyi
+from rangebound.privacy.setting import SearchLine, lines
 from rangebound.values.ball import PRECISIONS, ball, down, precision, up
 from tests.matrix.cells import ALLOWED, Cell
 

@@ -10,8 +10,7 @@ from scipy.special import ndtri
 
 from rangebound.privacy.gdp import mu_of_parts, mu_of_pure
 from rangebound.release.noise.joint_loss import JointLoss, added_up
-from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
-from rangebound.release.noise.strategies.layer_loss import HALF_PI, layer_loss
+from rangebound.release.noise.strategies.contributions import HALF_PI, Contributions, NoiseAccount, layer_loss
 from rangebound.release.noise.strategies.tree import Tree
 from rangebound.release.noise.strategies.tree_strategy import TreeStrategy
 from rangebound.values.numeric import rounded_up

@@ -390,7 +390,7 @@ def test_the_intervals_of_a_workload_have_the_proved_reach_of_rounded_noise(leve
 @pytest.mark.parametrize("listed", [False, True])
 def test_a_negative_zero_is_no_answer_of_measurements(listed):
     first = prepare(plan_of(MANY, delta=0.01, only_listed=listed)).publishers[0]
-    draws = [draw for each in first._draws([0.0] * first.size) for draw in each]
+    draws = [draw for each in first._draws([0.0] * first.strategy.size) for draw in each]
     assert first.can_draw(*draws)
     for at in (0, len(draws) - 1):
         for place in range(len(draws[at])):

@@ -142,19 +142,20 @@ def test_the_mean_of_what_is_published_is_within_the_bound(name, account):
 
 
 def sums_of(measured, counts):
-    sums = measured.sums
+    sums = measured.workload.sums
     parts = [sums.parts[first:stop].tolist() for first, stop in itertools.pairwise(sums.starts)]
     return leaves_of(len(measured.variances), list(zip(sums.totals.tolist(), parts, strict=True))) @ counts
 
 
 def test_numbers_that_were_clamped_are_projected_though_they_add_up_when_rounded():
     """Rounded and clamped answers that happen to add up need not be near the projection: the bound is about that."""
-    sums = Identities.of([(12, list(range(12)))])
+    copies = [(12 * copy + at, [at]) for copy in range(1, 100) for at in range(12)]  # of leaves, which then weigh more
+    sums = Identities.of([(1200, list(range(12))), *copies])
     answers = np.array([-4.6, *[10.42] * 11, -4.6 + 11 * 10.42])
     clamped = np.maximum(np.rint(answers), 0.0)
     assert clamped[:12].sum() == clamped[12]
     matrix = np.array([*np.eye(12).tolist(), [1.0] * 12])
-    found = project(answers, np.array([*[1.0] * 12, 100.0]), sums).numbers
+    found = project([*answers[:12].tolist() * 100, answers[12]], sums).numbers[[*range(12), 1200]]
     exact = matrix @ nearest(matrix, np.array([*[1.0] * 12, 0.01]), answers)
     assert (np.abs(found - exact) < 1.0).all()
     assert abs(clamped[12] - exact[12]) > 3.0

@@ -1,11 +1,14 @@
-"""What each question will look like, and what another epsilon would change."""
+"""What each question will look like, at other epsilons, and in a table of about this many rows."""
+
+import math
 
 import pytest
 
+from rangebound.errors import RangeboundError
 from rangebound.release import forecast
-from rangebound.release.output.forecast import outlook_cells
+from rangebound.release.output.forecast import expected_widths, outlook_cells
 from rangebound.release.prepare import prepare
-from tests.release.output.asked import asked
+from tests.release.output.asked import asked, released
 from tests.thinning import crossed
 
 X = {"column": "x", "range": [0, 10]}
@@ -65,3 +68,63 @@ def test_half_an_epsilon_that_does_not_meet_the_margins_is_said_to_be_refused():
     assert found.at_half_epsilon is None
     assert found.cells()[5] == "refused"
     assert found.cells()[6] == "5"
+
+
+KINDS = {
+    "count": {"kind": "count"},
+    "sum": {"kind": "sum", **X},
+    "histogram": {"kind": "histogram", **X, "bins": 5},
+    "mean": {"kind": "mean", **X},
+    "share": {"kind": "share", "of": [{"column": "x", "is": ">", "value": 5}]},
+}
+
+
+@pytest.mark.parametrize("kind", ["mean", "share"])
+def test_a_release_has_intervals_of_that_width(kind):
+    rows = 400
+    plan = asked(KINDS[kind], epsilon=8.0)
+    (made,) = released(plan, {"x": [1.0, 8.0, 5.5, 3.0] * (rows // 4)}).rows()
+    published = (made["upper"] - made["lower"]) / 2
+    (found,) = expected_widths(plan, rows)
+    assert published == pytest.approx(found.half_width, rel=0.05)  # its noise moves the number of rows by a few of 400
+    assert published != pytest.approx(expected_widths(plan, rows / 2)[0].half_width, rel=0.05)  # the control
+
+
+def test_a_mean_has_the_closed_form_of_two_clamped_laplace_numbers():
+    """Two coordinates with Laplace noise of scale 1 / epsilon hold together with 95 % within ln(40) / epsilon."""
+    (found,) = expected_widths(asked(KINDS["mean"], epsilon=0.5), 1000)
+    assert found.half_width == pytest.approx(10 * math.log(40) / 0.5 / 1000, rel=1e-5)
+
+
+def test_other_widths_are_those_of_the_forecast():
+    plan = asked(*KINDS.values())
+    for one, wide in zip(forecast(plan), expected_widths(plan, 10_000), strict=True):
+        assert one.half_width in (wide.half_width, None)
+    weighted = asked(KINDS["mean"] | {"weighted_by": {"column": "w", "range": [0, 5]}})
+    assert expected_widths(weighted, 100)[0].half_width is None
+    assert expected_widths(asked({"kind": "median", **X}), 100)[0].half_width is None
+
+
+def test_a_median_that_may_be_half_the_rows_away_is_hopeless():
+    plan = asked({"kind": "median", **X, "step": 0.1}, epsilon=0.1)
+    off = prepare(plan).publishers[0].rank_error
+    few, many = expected_widths(plan, 1.9 * off)[0], expected_widths(plan, 2.1 * off)[0]
+    assert few.hopeless == f"may be {off:.4g} rows off, and a group has about {1.9 * off:.4g} rows"
+    assert (few.half_width, many.hopeless) == (None, "")
+    assert f"at most {off:.4g} rows" in forecast(plan)[0].error
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_hopeless_question_says_so_and_others_do_not(kind):
+    plan = asked({**KINDS[kind], "by": ["town"]}, keys={"town": ["a", "b", "c", "d"]})
+    few, many = expected_widths(plan, 8)[0], expected_widths(plan, 12_000)[0]
+    assert few.hopeless.startswith(f"half-width {few.half_width:.4g}, and ")
+    assert (few.rows, many.rows, many.hopeless) == (2.0, 3000.0, "")
+    private = asked({**KINDS[kind], "by": ["town"]}, delta=1e-6)
+    assert expected_widths(private, 500)[0].rows == 500.0  # groups that are selected privately may have all rows
+
+
+@pytest.mark.parametrize("rows", [0, -3, math.nan, math.inf, 0.5, "many", 1e16])
+def test_rows_that_are_none_are_refused(rows):
+    with pytest.raises(RangeboundError, match="rows"):
+        expected_widths(asked({"kind": "count"}), rows)

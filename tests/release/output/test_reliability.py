@@ -196,7 +196,7 @@ def test_numbers_that_are_fitted_to_others_have_no_known_bias():
         plan = asked({"kind": "count"}, BY, keys={"k": ["a", "b"]}, consistent=fitted)
         found = released(plan, {"k": ["a"]})
         assert [row["bias"] is None for row in found.rows()] == [fitted] * 3
-        assert (None in biases(plan, found.cells)) == fitted
+        assert (None in biases(found.facts, found.cells)) == fitted
 
 
 @pytest.mark.slow

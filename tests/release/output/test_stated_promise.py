@@ -1,6 +1,7 @@
 """The weaker promise of an account with periods: in certificate, report, explanation and dry run, and checked."""
 
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -9,8 +10,9 @@ import rangebound as rb
 from rangebound.errors import CertificateInvalid
 from rangebound.ledger.book import Ledger
 from rangebound.release import check_certificate, check_entry, explain, parse_plan
-from rangebound.release.output.dry_run import dry_run
-from rangebound.release.output.stated_promise import stated_promise
+from rangebound.release.output.explain import dry_run
+from rangebound.release.output.facts import table_facts
+from tests.release.output.asked import asked, released
 
 PLAN = 'budget = {epsilon = 0.5, account = "people"}\nquery = [{name = "visits", kind = "count"}]'
 TABLE = pa.table({"age": [41, 27]})
@@ -32,7 +34,7 @@ def book(tmp_path):
 
 def test_certificate_and_report_state_it(book, tmp_path):
     made = rb.release_table(parse_plan(PLAN), TABLE, ledger=book, request="1")
-    assert json.loads(made.certificate)["ledger"]["promise"] == stated_promise(made.certificate) == WORDS
+    assert json.loads(made.certificate)["ledger"]["promise"] == table_facts(made).promise == WORDS
     made.write(tmp_path / "report.html")
     assert WORDS.replace("'", "&#x27;") in (tmp_path / "report.html").read_text()
     checked = check_certificate(made.certificate, made.to_bytes())
@@ -43,7 +45,7 @@ def test_certificate_and_report_state_it(book, tmp_path):
 def test_control_a_budget_for_good_says_nothing_of_it(book, tmp_path):
     made = rb.release_table(parse_plan(PLAN.replace("people", "once")), TABLE, ledger=book, request="1")
     assert set(json.loads(made.certificate)["ledger"]) == {"account", "request", "head"}
-    assert stated_promise(made.certificate) is None
+    assert table_facts(made).promise is None
     made.write(tmp_path / "report.html")
     assert "times that" not in (tmp_path / "report.html").read_text()
     check_entry(check_certificate(made.certificate, made.to_bytes()), made.to_bytes(), book)
@@ -74,10 +76,11 @@ def test_explanation_and_dry_run_state_it_where_the_account_is_at_hand(book):
     assert WORDS in dry_run(plan, account=people)["explained"]
     for other in (None, book.account("once")):
         assert "times that" not in explain(plan, account=other)
-    asked = book.open_account("asked", epsilon=1, approval=True)
-    assert "A person must approve the request before anything is read." in explain(plan, account=asked)
+    approving = book.open_account("asked", epsilon=1, approval=True)
+    assert "A person must approve the request before anything is read." in explain(plan, account=approving)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"ledger": 3}', '{"ledger": {"promise": 3}}', "null", "[" * 9999])
 def test_what_is_no_certificate_states_nothing(text):
-    assert stated_promise(text) is None
+    facts = table_facts(replace(released(asked({"kind": "count"}), TABLE), certificate=text))
+    assert (facts.promise, facts.entry) == (None, None)

@@ -12,9 +12,8 @@ from rangebound.errors import CertificateInvalid, RequestConflict
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, PlainSum, RenyiFilter
 from rangebound.release import check_certificate, check_entry, release
-from rangebound.release.output.ledger_entry import charge_text, charges, least_due
+from rangebound.release.output.ledger_entry import charge_text, charges, least_due, undercharged
 from rangebound.release.output.table import sha256
-from rangebound.release.output.undercharged import undercharged
 from rangebound.release.prepare import prepare
 from tests.release.output.asked import asked
 

@@ -2,9 +2,6 @@
 
 import pytest
 
-pytest.importorskip("starlette")
-pytest.importorskip("uvicorn")
-
 from tests.web.explorer.browsing import browser_or_skip, running_explorer, written_demo
 
 

@@ -5,7 +5,7 @@ import pytest
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release import parse_plan
 from rangebound.release.prepare import prepare
-from rangebound.web.explorer.added_question import OF_ROWS, OF_VALUES, QuestionForm, with_question
+from rangebound.web.explorer.forms import OF_ROWS, OF_VALUES, QuestionForm, with_question
 
 PLAN = """unit = {column = "person"}
 budget = {epsilon = 1.0} # for a year

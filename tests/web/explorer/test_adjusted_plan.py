@@ -11,7 +11,7 @@ from rangebound.errors import ArgumentError, PlanError
 from rangebound.release import parse_plan
 from rangebound.release.output.forecast import part_of
 from rangebound.web.explorer.adjusted_plan import PlanChanges, adjusted, dragged, kept
-from rangebound.web.explorer.quick_shares import quick_way
+from rangebound.web.explorer.plan_view import quick_way
 
 PLAN = """
 unit = {column = "person", rows = 2}

@@ -8,7 +8,7 @@ from rangebound.cli.app import run
 from rangebound.errors import ArgumentError, BudgetExceeded
 from rangebound.ledger.book import Ledger
 from rangebound.release import check_certificate, parse_plan
-from rangebound.web.explorer.charged_release import account_words, charged_release, paying_account
+from rangebound.web.explorer.plan_tables import account_words, charged_release, paying_account
 
 PLAN = """
 source = {path = "visits.csv"}

@@ -5,19 +5,19 @@ import re
 
 import numpy
 
-from rangebound.web.explorer.deployments import deployments
+from rangebound.web.explorer.page_server import deployments
 
 
 def test_every_deployment_has_unit_and_source():
     found = deployments()
-    assert len({(each.who, each.what) for each in found}) == len(found) >= 8
+    assert len({(each["who"], each["what"]) for each in found}) == len(found) >= 8
     for each in found:
-        assert each.unit
-        assert each.source
-        assert each.link.startswith("https://")
-        assert 0.0 < each.epsilon < 100.0
-        assert 0.0 <= each.delta < 1e-4
-    assert [each.epsilon for each in found] == sorted(each.epsilon for each in found)
+        assert each["unit"]
+        assert each["source"]
+        assert each["link"].startswith("https://")
+        assert 0.0 < each["epsilon"] < 100.0
+        assert 0.0 <= each["delta"] < 1e-4
+    assert [each["epsilon"] for each in found] == sorted(each["epsilon"] for each in found)
 
 
 def converted(rho, delta):
@@ -33,8 +33,8 @@ def agrees(epsilon, rho, delta):
 
 
 def test_a_rho_that_is_named_gives_the_epsilon_beside_it():
-    named = [(each, re.search(r"rho = ([\d.]+)", each.note)) for each in deployments()]
-    found = [(each.epsilon, float(rho[1]), each.delta) for each, rho in named if rho]
+    named = [(each, re.search(r"rho = ([\d.]+)", each["note"])) for each in deployments()]
+    found = [(each["epsilon"], float(rho[1]), each["delta"]) for each, rho in named if rho]
     assert len(found) >= 3
     for epsilon, rho, delta in found:
         assert agrees(epsilon, rho, delta)

@@ -1,7 +1,7 @@
 """A trial is a release of the plan, on rows that nobody has."""
 
 from rangebound.release import parse_plan
-from rangebound.web.explorer.made_up_trial import made_up_trial
+from rangebound.web.explorer.plan_tables import made_up_trial
 
 PLAN = """
 source = {path = "missing.csv"}

@@ -7,7 +7,7 @@ import pytest
 from rangebound.errors import ArgumentError
 from rangebound.release import parse_plan
 from rangebound.release.prepare import prepare
-from rangebound.web.explorer.one_number import OneNumber
+from rangebound.web.explorer.forms import OneNumber
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The local server: behind its token, for this machine alone, and within its limits."""
 
+import asyncio
 import http.client
 import json
 import queue
@@ -14,10 +15,12 @@ from types import SimpleNamespace
 import pytest
 import uvicorn
 
-from rangebound.errors import ArgumentError, PlanError
-from rangebound.release import demo
+from rangebound.errors import ArgumentError
+from rangebound.release import demo, parse_plan
 from rangebound.web.explorer import page_server
-from rangebound.web.explorer.tasks import TASKS
+from rangebound.web.explorer.plan_view import plan_view
+from rangebound.web.explorer.tasks import answer
+from rangebound.web.processes import WorkerDied
 from tests.web.explorer.browsing import PATIENCE, posted
 
 pytestmark = pytest.mark.claim("page")  # the last one to run ends the process that proves, and is charged for it
@@ -47,7 +50,7 @@ def explorer():
             servers.append(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page_server.uvicorn, "Server", Kept)
+        patch.setattr(uvicorn, "Server", Kept)
         thread = threading.Thread(target=lambda: page_server.explore(None, ready=addresses.put))
         thread.start()
         yield addresses.get(timeout=PATIENCE)
@@ -66,6 +69,22 @@ def test_the_page_and_its_files_are_there(explorer):
     assert {"explorer.js", *wanted} == set(MODULES)  # all that is imported is there, and nothing else
     assert got(explorer, "page_server.py")[0] == 404
     assert got(explorer, "../page_server.py")[0] == 404
+
+
+def circle_among(imports):
+    """The scripts that import each other, by way of others too."""
+    left = dict(imports)
+    while free := [name for name, wanted in left.items() if not wanted & left.keys()]:
+        for name in free:
+            del left[name]
+    return set(left)
+
+
+def test_no_two_scripts_import_each_other():
+    folder = Path(page_server.__file__).parent
+    imports = {name: {*IMPORT.findall((folder / name).read_text(encoding="utf-8"))} for name in MODULES}
+    assert circle_among(imports) == set()
+    assert circle_among({**imports, "elements.js": {"proof.js"}}) >= {"elements.js", "proof.js"}  # the control
 
 
 def test_nothing_is_loaded_from_elsewhere(explorer):
@@ -107,24 +126,66 @@ def test_errors_are_said_in_a_line(explorer):
     assert posted(explorer, "odd", {})[0] == 404
 
 
+def here(folder, turn=None):
+    """A pool that answers in this process, once it is its turn."""
+
+    async def do(message, limit):
+        if turn is not None:
+            await turn.wait()
+        return json.loads(json.dumps(answer(folder, message)))
+
+    return SimpleNamespace(do=do)
+
+
+def test_of_many_proofs_that_wait_the_last_is_made(tmp_path):
+    async def asked_at_once():
+        turn, desk = asyncio.Event(), page_server.desk_of(None)
+        desk.pool = here(tmp_path, turn)
+        waiting = [asyncio.create_task(desk.prove("certified", {"plan": PLAN})) for _ in range(4)]
+        other = asyncio.create_task(desk.prove("number", {"number": {}}))
+        while desk.asked.total() < 5:
+            await asyncio.sleep(0)
+        turn.set()
+        return await asyncio.gather(*waiting), await other
+
+    answers, other = asyncio.run(asked_at_once())
+    proved = [each for each in answers if each != page_server.SUPERSEDED]
+    assert len(proved) == 2  # the first had begun
+    assert answers[-1] in proved
+    assert proved[-1]["certified"]
+    assert "One number" in other["plan"]
+
+
+def test_a_bug_shows_no_message_and_a_process_that_has_ended_is_said(tmp_path):
+    desk = page_server.desk_of(None)
+    desk.pool = here(tmp_path)
+    found = asyncio.run(desk.prove("no such task", {"plan": PLAN}))
+    assert found == {"error": "unexpected KeyError; this is a bug, please report it"}
+
+    async def dies(message, limit):
+        raise WorkerDied
+
+    desk.pool = SimpleNamespace(do=dies)
+    assert "try again" in asyncio.run(desk.prove("number", {"number": {}}))["error"]
+
+
 def test_the_page_saves_its_own_file_and_no_other(tmp_path):
     file, other = tmp_path / "ours.toml", tmp_path / "plan.toml"
     text = "# ours\n[budget]\nepsilon = 1.0 # a year\n[[query]]\nname = 'visits'\nkind = 'count'\n"
     file.write_text(text)
     desk = page_server.desk_of(file)
-    desk.prover = SimpleNamespace(ask=lambda task, asked: TASKS[task](asked, tmp_path))  # here, and not in a process
+    desk.pool = here(tmp_path)
     assert (desk.start()["plan"], desk.start()["file"]) == (text, "ours.toml")
     asked = {"plan": text, "changes": {"epsilon": 2.0}, "opened": text, "path": str(other), "file": str(other)}
-    found = desk.save(asked)
+    found = asyncio.run(desk.save(asked))
     assert (found["ready"], found["text"]) == (True, text.replace("1.0", "2.0"))
     assert file.read_text() == desk.start()["plan"] == found["text"]
     with pytest.raises(ArgumentError, match=r"ours\.toml: has changed since this page read it"):
-        desk.save(asked)
-    with pytest.raises(PlanError):
-        desk.save({**asked, "plan": "budget = 1"})
+        asyncio.run(desk.save(asked))
+    assert "budget" in asyncio.run(desk.save({**asked, "plan": "budget = 1"}))["error"]
     for page in (desk, page_server.desk_of(None)):  # of one number there is no file
         with pytest.raises(ArgumentError, match="opened with a plan file"):
-            page.save({**asked, "opened": text if page is not desk else None})
+            asyncio.run(page.save({**asked, "opened": text if page is not desk else None}))
     assert page_server.desk_of(None).start()["file"] is None
     assert file.read_text() == found["text"]
     assert [each.name for each in tmp_path.iterdir()] == ["ours.toml"]
@@ -138,6 +199,8 @@ def test_a_quick_answer_is_scaled_from_the_last_proof(explorer):
     assert quick["changed"]["weights"] == {"visits": 1.0}
     assert quick["queries"][0]["half_width"] == 2.0 * proved["queries"][0]["half_width"]
     assert not quick["certified"]
+    wanted, _ = plan_view(parse_plan(PLAN))
+    assert proved == json.loads(json.dumps({**wanted, "text": PLAN}))
 
 
 @pytest.mark.slow

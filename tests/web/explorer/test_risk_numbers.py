@@ -8,13 +8,11 @@ import pytest
 from rangebound.privacy.risk.smallest_mu import smallest_mu
 from rangebound.privacy.risk.tradeoff_curve import TOLERANCE
 from rangebound.release import demo, parse_plan
-from rangebound.release.output.conversion import conversions
 from rangebound.release.output.ledger_entry import charges
-from rangebound.release.output.plan_risk import plan_risk
+from rangebound.release.output.plan_risk import conversions, plan_risk
 from rangebound.release.prepare import prepare
-from rangebound.web.explorer.one_number import OneNumber
-from rangebound.web.explorer.quick_shares import quick_view, quick_way
-from rangebound.web.explorer.risk_numbers import bare_risk, percent_up, risk_numbers
+from rangebound.web.explorer.forms import OneNumber
+from rangebound.web.explorer.plan_view import bare_risk, percent_up, quick_view, quick_way, risk_numbers
 
 PLANS = {"demo": parse_plan(demo.plan()), "one number": OneNumber().plan()}
 BUDGETS = [(epsilon, delta) for epsilon in (0.1, 1.0, 4.0) for delta in (0.0, 1e-12, 1e-6, 3e-3)]

@@ -4,7 +4,7 @@ import pytest
 
 from rangebound.errors import PlanError
 from rangebound.release import parse_plan
-from rangebound.web.explorer.source_columns import check_columns, column_names
+from rangebound.web.explorer.plan_tables import check_columns, column_names
 
 PLAN = """source = {path = "visits.csv"}
 unit = {column = "who"}

@@ -8,7 +8,7 @@ import yaml
 from rangebound.cli.app import run
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release import demo, parse_plan, solve
-from rangebound.release.output.expected_width import expected_widths
+from rangebound.release.output.forecast import expected_widths
 from rangebound.web.explorer import tasks
 
 PLAN = 'budget = {epsilon = 1.0}\nquery = [{name = "visits", kind = "count"}]'

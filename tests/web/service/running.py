@@ -15,7 +15,7 @@ from typing import Any
 
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
-from rangebound.web.service.client import Client
+from rangebound.web.client import Client
 from rangebound.web.service.job_store import database
 from rangebound.web.service.token_store import TokenRole, TokenStore
 

@@ -14,7 +14,7 @@ from rangebound.errors import CertificateInvalid
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
 from rangebound.release import check_certificate, check_entry
-from rangebound.web.service.client import Client, ServerRefusal
+from rangebound.web.client import Client, ServerRefusal
 from tests.ledger.processes import together
 from tests.web.service.running import PLAN, RunningServer
 

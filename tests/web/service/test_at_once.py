@@ -10,16 +10,16 @@ from rangebound.errors import EngineError, LedgerUnavailable, PlanError, Request
 from rangebound.ledger import Cost
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.names import person
+from rangebound.web.processes import LedgerAway, TimeUp, WorkerDied
 from rangebound.web.service import office as room
-from rangebound.web.service import release_tasks, worker
+from rangebound.web.service import worker
 from rangebound.web.service.demo_folder import demo_plan, make_demo
 from rangebound.web.service.job_store import Job, JobState
 from rangebound.web.service.office import Office, Refusal
-from rangebound.web.service.pool import LedgerAway, TimeUp, WorkerDied
-from rangebound.web.service.release_tasks import FailedAfterCharge
 from rangebound.web.service.settings import read_settings
 from rangebound.web.service.submission import canonical_plan
 from rangebound.web.service.token_store import Token, TokenRole
+from rangebound.web.service.worker import FailedAfterCharge
 
 AWAY, LOST, DONE = {"ok": False, "away": True}, {"ok": False, "lost": True}, {"ok": True, "published": True}
 
@@ -110,7 +110,7 @@ def ended(office, *answers, last=None, most=40):
     office.workers = Workers(*answers, last=last)
 
     async def go():
-        await office.open()
+        await office.__aenter__()
         job = await office.submit(token("anna"), "clinics", "one", "p", None)
         limit = time.monotonic() + 20
         while office.jobs.find("clinics", "one").state is JobState.QUEUED and time.monotonic() < limit:
@@ -180,7 +180,7 @@ def raised(error, cause=None):
 def test_a_plan_that_is_refused_though_an_earlier_attempt_was_charged_has_failed(office, monkeypatch, charged, end):
     if charged:
         office.ledger.reserve(account="clinics", request="one", cost=Cost(epsilon=0.1))
-    monkeypatch.setattr(release_tasks, "release", raised(PlanError("no: x", field="no")))
+    monkeypatch.setattr(worker, "release", raised(PlanError("no: x", field="no")))
     assert ran(office, "clinics", "anna") == {"ok": False, **end}
 
 
@@ -213,7 +213,7 @@ def test_an_approved_request_is_for_whoever_asked(office):
 @pytest.mark.claim("charge")
 def test_an_approved_request_is_for_whoever_asked_by_the_login_of_a_server(office, monkeypatch, who, same, others):
     store = type(office.ledger._chain.store)
-    monkeypatch.setattr(release_tasks, "demand_plan_approval", lambda *_, **__: None)
+    monkeypatch.setattr(worker, "demand_plan_approval", lambda *_, **__: None)
     monkeypatch.setattr(store, "login", "service")
     office.ledger.file_request(account="reviewed", request="one", cost=Cost(epsilon=0.1), dry_run=b"", who=who)
     with monkeypatch.context() as patch:
@@ -222,8 +222,8 @@ def test_an_approved_request_is_for_whoever_asked_by_the_login_of_a_server(offic
     asked = {"account": "reviewed", "request": "one"}
     for other in others:
         with pytest.raises(RequestConflict, match="for whom alone it is approved"):
-            release_tasks._waits(office.ledger, None, {**asked, "who": other})
-    assert not release_tasks._waits(office.ledger, None, {**asked, "who": same})
+            worker._waits(office.ledger, None, {**asked, "who": other})
+    assert not worker._waits(office.ledger, None, {**asked, "who": same})
 
 
 def test_the_user_under_whom_a_server_runs_asks_and_approves_as_others_do(office, monkeypatch):
@@ -236,7 +236,7 @@ def test_the_user_under_whom_a_server_runs_asks_and_approves_as_others_do(office
             request=request,
             cost=Cost(epsilon=0.1),
             dry_run=b"",
-            who=release_tasks.named(office.ledger, who),
+            who=worker.named(office.ledger, who),
         )
         office.jobs.change(office.jobs.add(job), JobState.WAITING, done=0.0)
         with pytest.raises(Refusal, match="must not approve"):

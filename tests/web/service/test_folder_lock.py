@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from rangebound.errors import ArgumentError
-from rangebound.web.service.folder_lock import sole_server
+from rangebound.web.service.job_store import sole_server
 from tests.web.service.running import PATIENCE
 
-HOLD = "import sys, pathlib\nfrom rangebound.web.service.folder_lock import sole_server\n"
+HOLD = "import sys, pathlib\nfrom rangebound.web.service.job_store import sole_server\n"
 HOLD += "with sole_server(pathlib.Path(sys.argv[1])):\n"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
-from rangebound.web.service.client import ServerRefusal
+from rangebound.web.client import ServerRefusal
 from tests.web.service.running import running, until
 
 ME = "/v1/accounts/people/releases"

@@ -11,7 +11,7 @@ import pytest
 from rangebound.errors import ArgumentError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
-from rangebound.web.service.client import ServerRefusal
+from rangebound.web.client import ServerRefusal
 from tests.ledger.postgres import fresh_address, schema_of
 from tests.web.service.running import PLAN, running, until
 

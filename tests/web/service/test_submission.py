@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rangebound.errors import ArgumentError, PlanError
-from rangebound.web.service.submission import canonical_plan, plain_data, source_of
+from rangebound.web.gate import plain_data
+from rangebound.web.service.submission import canonical_plan, source_of
 
 
 @given(st.binary(max_size=200))

@@ -20,8 +20,7 @@ from rangebound.accounting.adaptive.table_rows import rows_of_grid, rows_of_tabl
 from rangebound.accounting.event import Private
 from rangebound.mechanisms.finite import Table
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.privacy.search.positions import SearchLine
-from rangebound.privacy.setting import Setting
+from rangebound.privacy.setting import SearchLine, Setting
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Grid
 

@@ -27,9 +27,8 @@ from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.mechanisms.staircase import Staircase
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.counterexample import finite_pair
-from rangebound.privacy.pair_profile import pair_profile
 from rangebound.privacy.risk import mirrored
-from rangebound.privacy.worst import Worst, worst_delta, worst_epsilon, worst_loss
+from rangebound.privacy.worst import Worst, pair_profile, worst_delta, worst_epsilon, worst_loss
 from rangebound.values.ball import Ball, ball, down, hull, precision, up
 from rangebound.values.support import Interval
 

@@ -16,10 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound import sampling
-from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.errors import ArgumentError, ArgumentTypeError, ClaimFalse, Undecided
 from rangebound.laws.error import Error
 from rangebound.laws.finite_law import FiniteLaw
-from rangebound.mechanisms.finite import compatible_inputs, input_cells, pair_numbers, table_errors, table_files
+from rangebound.mechanisms.finite import (
+    compatible_inputs,
+    input_cells,
+    pair_numbers,
+    table_errors,
+    table_files,
+    table_proof,
+)
 from rangebound.mechanisms.finite.weights import (
     MOST,
     TOTAL,
@@ -32,6 +39,7 @@ from rangebound.mechanisms.finite.weights import (
     whole_weights,
 )
 from rangebound.privacy.claim import Claim, Notion
+from rangebound.privacy.proof import Proof
 from rangebound.privacy.risk import MechanismRisk, PairProfile
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers, Many, One
@@ -325,9 +333,12 @@ class Table(MechanismRisk):
         """The number of the input that each answer goes to."""
         return np.searchsorted(self._thresholds, answers, side="right")
 
+    def _worst_stick(self, epsilon: float) -> pair_numbers.Stick:
+        """The pair of neighbouring inputs that leaks most at an epsilon."""
+        return pair_numbers.stick_at(self.weights, pair_numbers.neighbours(self.reach), exponential(Fraction(epsilon)))
+
     def _attack_pairs(self, epsilon: float) -> tuple[PairProfile, ...]:
-        here = pair_numbers.stick_at(self.weights, pair_numbers.neighbours(self.reach), exponential(Fraction(epsilon)))
-        pairs = {here.pair, pair_numbers.worst_pair(self.weights, self.reach)}
+        pairs = {self._worst_stick(epsilon).pair, pair_numbers.worst_pair(self.weights, self.reach)}
         return tuple(pair_numbers.input_profile(self.weights, each) for each in sorted(pairs) if each[0] != each[1])
 
     def _attack_pure_below(self) -> float:
@@ -365,6 +376,23 @@ class Table(MechanismRisk):
         (0.5, 0.5)
         """
         return pair_numbers.delta_at(self.weights, self.reach, Fraction(arguments.nonnegative("epsilon", epsilon)))
+
+    def _worst_answers(self, claim: Claim) -> tuple[float, float]:
+        if claim.pure:
+            return self.neighbouring_answers(*pair_numbers.worst_pair(self.weights, self.reach))
+        return self.neighbouring_answers(*self._worst_stick(claim.epsilon).pair)
+
+    def _words(self) -> str:
+        return f"table, {len(self.inputs)} inputs, {len(self.outputs)} outputs"
+
+    def _prove(self, claim: Claim) -> Proof | None:
+        return table_proof.prove(self, claim)
+
+    def _check_proof(self, claim: Claim, proof: Proof) -> None:
+        table_proof.check(self, claim, proof)
+
+    def _refutation(self, claim: Claim) -> ClaimFalse | Undecided:
+        return table_proof.refutation(self, claim)
 
     @overload
     def rdp(self, alpha: float) -> float: ...

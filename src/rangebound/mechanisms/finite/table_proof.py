@@ -4,25 +4,44 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Protocol
 
 from rangebound.errors import ArgumentError, CertificateInvalid, ClaimFalse, Undecided
-from rangebound.mechanisms.finite.finite_mechanism import Table
 from rangebound.mechanisms.finite.pair_numbers import delta_at, neighbours, stick_at, worst_pair
 from rangebound.mechanisms.finite.weights import BINARY_PLACES, TOTAL, epsilon_private, exponential
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.proof import Proof, Theorem
+from rangebound.values.array_types import Integers
 from rangebound.values.numeric import rounded_down
 
 WORK = 400_000_000
 """Comparisons of two weights that the check of a claim with a delta may take: about ten seconds."""
 
 
-def prove(table: Table, claim: Claim) -> Proof | None:
+class Weighted(Protocol):
+    """What a proof needs of a table."""
+
+    @property
+    def inputs(self) -> tuple[float, ...]: ...
+
+    @property
+    def outputs(self) -> tuple[float, ...]: ...
+
+    @property
+    def weights(self) -> Integers: ...
+
+    @property
+    def reach(self) -> Integers: ...
+
+    def epsilon(self, delta: float = 0.0) -> float: ...
+
+
+def prove(table: Weighted, claim: Claim) -> Proof | None:
     """A proof of the claim, or None where it is not true (or closer to the truth than 160 binary places)."""
     return Proof(Theorem.ALL_WEIGHTS, BINARY_PLACES) if _holds(table, claim.ordinary()) else None
 
 
-def check(table: Table, claim: Claim, proof: Proof) -> None:
+def check(table: Weighted, claim: Claim, proof: Proof) -> None:
     """Compare all weights again; raises CertificateInvalid where that does not prove the claim."""
     if proof.theorem is not Theorem.ALL_WEIGHTS:
         raise CertificateInvalid(f"theorem={proof.theorem.name}: does not apply to a table")
@@ -32,7 +51,7 @@ def check(table: Table, claim: Claim, proof: Proof) -> None:
         raise CertificateInvalid(f"{claim.terms}: not true of this table")
 
 
-def refutation(table: Table, claim: Claim) -> ClaimFalse | Undecided:
+def refutation(table: Weighted, claim: Claim) -> ClaimFalse | Undecided:
     """What to raise about a claim that was not proved: a pair of inputs that refutes it.
 
     The pair is one of inputs, not of true answers: some neighbouring true answers go to them.
@@ -60,7 +79,7 @@ def refutation(table: Table, claim: Claim) -> ClaimFalse | Undecided:
     )
 
 
-def _holds(table: Table, claim: Claim) -> bool:
+def _holds(table: Weighted, claim: Claim) -> bool:
     epsilon = Fraction(claim.epsilon)
     if epsilon_private(table.weights, table.reach, epsilon):
         return True

@@ -10,8 +10,7 @@ from flint import arb
 
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
-from rangebound.privacy.pairs.integrals import Integrals, LawView, Plain, Span
-from rangebound.privacy.pairs.span_ends import finite_end, near_pair, shifted, up_to
+from rangebound.privacy.pairs.integrals import Integrals, LawView, Plain, Span, finite_end, near_pair, shifted, up_to
 from rangebound.values.ball import ZERO, Ball, End, ball, expm1, is_taylor, largest, smallest, tightened, value_of
 
 _FEW = 4  # spans of which a series is cheap

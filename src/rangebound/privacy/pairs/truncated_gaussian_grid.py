@@ -14,8 +14,8 @@ from flint import arb, fmpq
 
 from rangebound.laws.family import BallNoise, Noise
 from rangebound.laws.shape import Shape
+from rangebound.privacy.pairs.integrals import near_pair, up_to
 from rangebound.privacy.pairs.lattice_sums import Theta
-from rangebound.privacy.pairs.span_ends import near_pair, up_to
 from rangebound.privacy.pairs.truncated_grid import TruncatedGrid
 from rangebound.values.ball import INFINITY, ZERO, Ball, ball, down, expm1, is_taylor, taylor, tightened, up, value_of
 

@@ -12,10 +12,16 @@ from typing import overload
 import numpy as np
 
 from rangebound.privacy.risk.enclosed_risk import EnclosedRisk, certainty
-from rangebound.privacy.risk.pair_curve import PairProfile, mirrored
-from rangebound.privacy.risk.shares import share
 from rangebound.privacy.risk.smallest_mu import smallest_mu
-from rangebound.privacy.risk.tradeoff_curve import TOLERANCE, Profile, best_line, miss_rate
+from rangebound.privacy.risk.tradeoff_curve import (
+    TOLERANCE,
+    PairProfile,
+    Profile,
+    best_line,
+    mirrored,
+    miss_rate,
+    share,
+)
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats
 from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from rangebound.privacy.risk.pair_curve import PairProfile, attained_miss_rate, turned
-from rangebound.privacy.risk.shares import share
 from rangebound.privacy.risk.smallest_mu import CLOSE, attained_mu
-from rangebound.privacy.risk.tradeoff_curve import TOLERANCE
+from rangebound.privacy.risk.tradeoff_curve import TOLERANCE, PairProfile, attained_miss_rate, share, turned
 from rangebound.values import arguments
 from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 from rangebound.values.enclosure import Enclosure

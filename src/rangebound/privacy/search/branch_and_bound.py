@@ -22,24 +22,12 @@ from rangebound.privacy.search.cell_bound import EASY, HIGH, LOW, Task, bound, m
 from rangebound.values.ball import Ball, ball, down, is_taylor, taylor, up
 
 CELLS, DECIDING = 8_000, 1_000
-
-
 CLIMBS = 16  # lines up to which a maximum is looked for on each of them
-
-
 KINKS, SEEDS = 32, 2  # that are looked at before the search, and climbed from on an endless line
-
-
 TOLERANCE = 2e-10
-
-
 # Where many maxima are nearly as high as the highest (ripples of a grid) the last digits would cost minutes.
 PATIENCE, LOOSE = 400, 1e-7
-
-
 PEAK = 0.125  # steps: as much to either side of the best place is a cell of its own
-
-
 FLOOR = 1e-300  # a supremum that is proved to be below this is as good as zero
 
 

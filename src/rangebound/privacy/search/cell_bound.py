@@ -15,14 +15,12 @@ from collections.abc import Callable, Collection
 from functools import cache, lru_cache
 from typing import NamedTuple, Protocol
 
-from rangebound.privacy.search.positions import SearchLine
+from rangebound.privacy.setting import SearchLine
 from rangebound.values.ball import Ball, ball, down, inside, is_taylor, largest, span, taylor, up, value_of
 
 # Orders of the Taylor series: most problems are easy; where the two laws nearly agree, terms cancel that only a high
 # order can see.
 LOW, HIGH, EASY = 5, 16, 150
-
-
 # Spans of which a series is costly, and steps times the eighth root of what is enough: wider cells gain little.
 MANY, WIDE = 4, 1.3
 

@@ -9,17 +9,13 @@ from collections.abc import Collection
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.divergences import stick_formula
-from rangebound.privacy.pairs.exact import (
-    Pair,
-    Truncated,
-    stick,
-)
+from rangebound.privacy.pairs.exact import Pair, Truncated, stick
 from rangebound.privacy.pairs.laplace_pair import top_odds, top_stick
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.endless_lattice import Ceiling, stick_ceiling
 from rangebound.privacy.search.objective import GAPS, PairObjective
-from rangebound.privacy.search.positions import SearchLine
+from rangebound.privacy.setting import SearchLine
 from rangebound.values.array_types import Floats
 from rangebound.values.ball import Ball, ball, down, smallest, up
 from rangebound.values.roots import falling_root

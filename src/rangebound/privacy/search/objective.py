@@ -13,39 +13,21 @@ import numpy as np
 
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
-from rangebound.privacy.pairs.exact import (
-    Mapped,
-    Pair,
-    TruncatedGaussian,
-    TruncatedGaussianGrid,
-    family,
-)
+from rangebound.privacy.pairs.exact import Mapped, Pair, TruncatedGaussian, TruncatedGaussianGrid, family
 from rangebound.privacy.pairs.truncated_gaussian_grid import ROUNDED, LongLattice, spacing
 from rangebound.privacy.pairs.truncated_laplace_grid import TruncatedLaplaceGrid
 from rangebound.privacy.search.cell_bound import MANY
 from rangebound.privacy.search.endless_lattice import Ceiling
-from rangebound.privacy.search.positions import SearchLine
+from rangebound.privacy.setting import SearchLine
 from rangebound.values.array_types import Floats
 from rangebound.values.ball import INFINITY, Ball, ball, down, up
 
 GAPS = 64  # that are looked into first
-
-
 _REACH = 7.0  # scales: from farther away nothing of importance is seen of an end or a point
-
-
 LONG = 12  # cells from which a grid is worth comparing with an endless one
-
-
 _FADED = 26.0  # scales: what Laplace noise has farther out is less than the tolerance of a search
-
-
 _WIDE = 6.0  # scales: a grid wider than this is compared with the endless lattice
-
-
 _MARGIN = 64.0  # scales: so far outside a grid its points need not be told from their places on the lattice
-
-
 _SCAN, _DENSE, _PLACES = 8.0, 10.0, 2000  # scales around a union that are scanned, places in a scale, and in all
 
 

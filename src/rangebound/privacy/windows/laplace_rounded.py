@@ -23,8 +23,8 @@ from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.truncated_gaussian_grid import spacing
 from rangebound.privacy.search.branch_and_bound import Found
 from rangebound.privacy.search.cell_bound import Task
-from rangebound.privacy.search.positions import SearchLine
 from rangebound.privacy.search.renyi_objective import Renyi
+from rangebound.privacy.setting import SearchLine
 from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly
 from rangebound.privacy.windows.laplace_windows import RADII, Problem, search
 from rangebound.privacy.windows.segments import Ends, LaplaceWindows, joined, rate_of, running, where, windows_of

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rangebound.laws.shape import Shape
-from rangebound.privacy.search.positions import SearchLine
+from rangebound.privacy.setting import SearchLine
 from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly
 from rangebound.values.array_types import Bools, Floats, Indices
 

@@ -1,4 +1,4 @@
-"""Made-up tables for a plan: values in its ranges, its keys, several rows a unit, some missing; no data are read."""
+"""Made-up tables for a plan: values in its ranges, its keys, several rows per unit, some missing; no data are read."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 
+from rangebound.errors import CertificateInvalid
 from rangebound.ledger.amount import promised
 from rangebound.privacy.gdp import (
     bounded_range_epsilon,
@@ -130,6 +131,12 @@ class BudgetShare:
             delta=Fraction(self.delta) * numbers,
             epsilon=Fraction(self.epsilon) * numbers,
         )
+
+
+def demand(holds: bool, otherwise: str) -> None:
+    """Refuse a claim of a certificate, in these words, unless it holds."""
+    if not holds:
+        raise CertificateInvalid(otherwise)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,33 +4,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.errors import Unsatisfiable
-from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import JointLoss, added_up
-from rangebound.release.noise.laplace_tail import excess_of_continuous, laplace_radius, measured_radius
 from rangebound.release.noise.projection import DIVIDED, Identities
 from rangebound.release.noise.projection_bias import Drift, energy_drift, free_drift
-from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
-from rangebound.release.noise.strategies.exact_answers import ExactAnswers
-from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, Wholes, admits, published, wholes
-from rangebound.release.noise.strategies.layer_loss import layer_loss
+from rangebound.release.noise.strategies.contributions import (
+    LARGER,
+    Contributions,
+    NoiseAccount,
+    layer_loss,
+    within_budget,
+)
+from rangebound.release.noise.strategies.laplace_tail import excess_of_continuous, laplace_radius, measured_radius
+from rangebound.release.noise.strategies.lattice_noise import (
+    Bits,
+    ExactAnswers,
+    LatticeNoise,
+    Wholes,
+    published,
+    wholes,
+)
 from rangebound.release.noise.strategies.marginal_design import design_marginals
-from rangebound.release.noise.strategies.marginal_strategy import Attributes, MarginalStrategy
-from rangebound.release.noise.workload_publisher import Measurements, listed
+from rangebound.release.noise.strategies.marginal_strategy import (
+    Attributes,
+    cell_count,
+    shaped,
+    spread_over,
+    summed,
+)
+from rangebound.release.noise.strategies.strategy import Strategy, listed
+from rangebound.release.noise.workload_publisher import Level, Measurements
+from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up
 
 Names = tuple[str, ...]
-_LARGER = 1.0 + 2.0**-51
-_ROUNDS = 100
 _ONE = 1 << 60
 _GRID = 1024  # shares are multiples of 2^-10, so that the last bits of an optimum do not decide
 
@@ -43,34 +58,37 @@ class Margins:
     wanted: tuple[Attributes, ...]
     names: Names
 
-    def cells(self, attributes: Attributes) -> int:
-        """How many cells a marginal has."""
-        return math.prod(self.sizes[i] for i in attributes)
+    order = slice(None)
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
         """The number of cells of each wanted marginal."""
-        return np.array([self.cells(each) for each in self.wanted], dtype=np.int64)
+        return np.array([cell_count(self.sizes, each) for each in self.wanted], dtype=np.int64)
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where the numbers of each wanted marginal begin, and where the last ones end."""
+        return [0, *np.cumsum(self.counts).tolist()]
 
     def tables(self, finest: Wholes) -> list[Wholes]:
         """All wanted marginals of the finest cells, in whole numbers."""
-        table, every = finest.reshape(self.sizes), range(len(self.sizes))
-        summed = [tuple(i for i in every if i not in each) for each in self.wanted]
-        return [np.asarray(table.sum(axis=axes) if axes else table, dtype=object) for axes in summed]
+        table, every = finest.reshape(self.sizes), tuple(range(len(self.sizes)))
+        return [summed(table, every, each) for each in self.wanted]
 
     @cached_property
     def sums(self) -> Identities:
         """Every number of a margin is the sum of those of the smallest marginal with one more attribute."""
-        starts = dict(zip(self.wanted, np.cumsum([0, *self.counts.tolist()]).tolist(), strict=False))
+        starts = dict(zip(self.wanted, self.starts, strict=False))
         totals, parts, lengths = [], [], []
         for attributes in self.wanted[1:]:
             added = [i for i in range(len(self.sizes)) if i not in attributes]
-            finer = min((tuple(sorted((*attributes, i))) for i in added), key=self.cells)
+            finer = min((tuple(sorted((*attributes, i))) for i in added), key=partial(cell_count, self.sizes))
             (axis,) = (at for at, i in enumerate(finer) if i not in attributes)
-            places = starts[finer] + np.arange(self.cells(finer)).reshape([self.sizes[i] for i in finer])
+            count = cell_count(self.sizes, attributes)
+            places = starts[finer] + np.arange(cell_count(self.sizes, finer)).reshape([self.sizes[i] for i in finer])
             parts.append(np.moveaxis(places, axis, -1).ravel())
-            totals.append(starts[attributes] + np.arange(self.cells(attributes)))
-            lengths.append(np.full(self.cells(attributes), places.shape[axis]))
+            totals.append(starts[attributes] + np.arange(count))
+            lengths.append(np.full(count, places.shape[axis]))
         if not totals:
             return Identities.of([])
         return Identities(
@@ -79,25 +97,26 @@ class Margins:
             starts=np.concatenate([[0], np.cumsum(np.concatenate(lengths))]),
         )
 
-    def drift(self, variances: Floats) -> Drift | None:
+    def drift(self, strategy: Strategy) -> Drift | None:
         """By clamping alone without margins, by the energy of the noise with those of two columns.
 
         With three columns or more, whole numbers that add up may not be near: no bound is known. Nor is one where so
         many numbers are rounded part by part.
         """
+        variances = strategy.variances
         if len(self.wanted) == 1:
             return free_drift(variances)
         known = len(self.sizes) == 2 and len(variances) <= DIVIDED
         return energy_drift(variances, self.sums) if known else None
 
-    def levels(self, variances: Sequence[float]) -> list[tuple[str, float]]:
-        """The variance of the cells of every marginal, by the names of its columns."""
+    @property
+    def levels(self) -> list[Level]:
+        """The marginals, by the names of their columns."""
         said = ["by " + ", ".join(self.names[i] for i in each) if each else "total" for each in self.wanted]
-        return list(zip(said, variances, strict=True))
+        return [(name, slice(at, at + 1)) for name, at in zip(said, self.starts, strict=False)]  # all cells are alike
 
-    def repeated(self, values: Sequence[float]) -> Floats:
-        """One number for each marginal as one for each of its cells."""
-        return np.repeat(np.array(values, dtype=np.float64), self.counts)
+    def to_dict(self) -> dict[str, object]:
+        return {"sizes": list(self.sizes), "wanted": [list(each) for each in self.wanted]}
 
 
 def margins(names: Names, sizes: Sequence[int], *, every: bool) -> Margins:
@@ -113,102 +132,11 @@ def margins(names: Names, sizes: Sequence[int], *, every: bool) -> Margins:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResidualMeasurements:
-    """A crosstab by the residuals of its margins, in a Gaussian account; see `MarginalStrategy`."""
-
-    margins: Margins
-    strategy: MarginalStrategy
-
-    @property
-    def account(self) -> NoiseAccount:
-        """Gaussian."""
-        return NoiseAccount.GAUSSIAN
-
-    @property
-    def contributions(self) -> Contributions:
-        """Those of the strategy."""
-        return self.strategy.contributions
-
-    @property
-    def cost(self) -> Fraction:
-        """mu^2."""
-        return self.strategy.cost
-
-    @property
-    def loss(self) -> JointLoss:
-        """There is no Laplace noise."""
-        raise AssertionError("the noise of residuals is Gaussian")
-
-    @cached_property
-    def _shapes(self) -> list[tuple[int, ...]]:
-        return [tuple(self.margins.sizes[i] - 1 for i in each) for each in self.strategy.residuals]
-
-    @cached_property
-    def size(self) -> int:
-        """One measurement for every cell of a residual."""
-        return sum(math.prod(each) for each in self._shapes)
-
-    def _arrays(self, drawn: Sequence[float]) -> list[Floats]:
-        cuts = np.cumsum([math.prod(each) for each in self._shapes])[:-1]
-        parts = np.split(np.array(drawn, dtype=np.float64), cuts)
-        return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
-
-    def draw(self, counts: Sequence[int], bits: Bits) -> list[float]:
-        """The noisy residuals, one after the other."""
-        found = self.strategy.draw(self.margins.tables(wholes(counts)), bits)
-        return [number for each in found for number in each.ravel().tolist()]
-
-    def admits(self, drawn: Sequence[float]) -> bool:
-        """Whether every number is on its lattice."""
-        return len(drawn) == self.size and self.strategy.admits(self._arrays(drawn))
-
-    def answers(self, drawn: Sequence[float]) -> Floats:
-        """The least-squares answers."""
-        return np.concatenate([each.values.ravel() for each in self.strategy.answers(self._arrays(drawn))])
-
-    @cached_property
-    def variances(self) -> Floats:
-        """The same for all cells of a margin."""
-        return self.margins.repeated(self.strategy.variances())
-
-    def laplace_radii(self, level: float) -> Floats:
-        """There is no Laplace noise."""
-        raise AssertionError("the noise of residuals is Gaussian")
-
-    @cached_property
-    def drift(self) -> Drift | None:
-        """That of the margins."""
-        return self.margins.drift(self.variances)
-
-    @property
-    def sums(self) -> Identities:
-        """Margins are sums of finer ones."""
-        return self.margins.sums
-
-    @property
-    def levels(self) -> list[tuple[str, float]]:
-        """By margin."""
-        return self.margins.levels(self.strategy.variances())
-
-    def words(self) -> str:
-        """Residuals and their number."""
-        return f"Gaussian noise on {len(self.strategy.residuals)} residuals of margins"
-
-    def to_dict(self) -> dict[str, object]:
-        """Sizes, margins and scales."""
-        return {
-            "strategy": "residuals",
-            "sizes": list(self.margins.sizes),
-            "wanted": [list(each) for each in self.margins.wanted],
-            "scales": listed(self.strategy.scales),
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class LaplaceMeasurements:
+class LaplaceStrategy(Strategy):
     """A crosstab by discrete Laplace noise on some of its margins, answered by least squares; in a pure account.
 
-    `scales` has one for each wanted marginal, 0 for one that is not measured; the finest one is. A row is in one cell
+    `scales` has one for each wanted marginal, 0 for one that is not measured; the finest one is. Published are all
+    cells of one measured marginal after those of the other, and so are the answers. A row is in one cell
     of each marginal, so a unit of r rows in each of g cells moves a marginal by at most r g in L1, and by twice that
     where it is replaced: the cost is that times the sum of 1 / scale.
 
@@ -218,22 +146,16 @@ class LaplaceMeasurements:
     of different B are uncorrelated, so least squares averages each by the reciprocals of these.
     """
 
+    account: NoiseAccount = field(default=NoiseAccount.PURE, init=False)
     margins: Margins
-    contributions: Contributions
     scales: tuple[float, ...]
 
-    @property
-    def account(self) -> NoiseAccount:
-        """Pure."""
-        return NoiseAccount.PURE
-
-    @property
+    @cached_property
     def cost(self) -> Fraction:
-        """epsilon."""
-        return _moved(self.contributions) * sum((1 / Fraction(each) for each in self.scales if each), Fraction(0))
+        return self.contributions.reach * sum((1 / Fraction(each) for each in self.scales if each), Fraction(0))
 
     @cached_property
-    def noises(self) -> dict[Attributes, LatticeNoise]:
+    def measured(self) -> dict[Attributes, LatticeNoise]:
         """The noise of each measured marginal."""
         return {
             attributes: LatticeNoise(account=NoiseAccount.PURE, scale=each)
@@ -241,33 +163,28 @@ class LaplaceMeasurements:
             if each
         }
 
+    @property
+    def noises(self) -> tuple[LatticeNoise, ...]:
+        return tuple(self.measured.values())
+
     @cached_property
     def loss(self) -> JointLoss:
         """The sum of what a unit can lose by each measured marginal: a layer of sums of finest cells."""
-        every = self.margins.cells(self.margins.wanted[0])
-        counts = {each: self.margins.cells(each) for each in self.noises}
+        every = math.prod(self.margins.sizes)
+        counts = {each: cell_count(self.margins.sizes, each) for each in self.measured}
         return added_up(
             layer_loss(noise.scale, capacity=every // counts[each], nodes=counts[each], bounds=self.contributions)
-            for each, noise in self.noises.items()
+            for each, noise in self.measured.items()
         )
 
     @cached_property
-    def size(self) -> int:
-        """The cells of the measured marginals."""
-        return sum(self.margins.cells(each) for each in self.noises)
+    def steps(self) -> Floats:
+        return np.ones(sum(cell_count(self.margins.sizes, each) for each in self.measured))
 
-    def draw(self, counts: Sequence[int], bits: Bits) -> list[float]:
-        """The noisy cells of the measured marginals, one after the other."""
-        found: list[float] = []
-        for attributes, table in zip(self.margins.wanted, self.margins.tables(wholes(counts)), strict=True):
-            if attributes in self.noises:
-                noisy = table.ravel() + self.noises[attributes].draw(table.size, bits)
-                found += published(noisy, 1.0).tolist()
-        return found
-
-    def admits(self, drawn: Sequence[float]) -> bool:
-        """Whether all are whole numbers."""
-        return len(drawn) == self.size and admits(np.array(drawn, dtype=np.float64), 1.0)
+    def draw(self, counts: Sequence[npt.ArrayLike], bits: Bits = secure_bits) -> Floats:
+        tables = dict(zip(self.margins.wanted, counts, strict=True))
+        noisy = [noise.measured(wholes(tables[each]).ravel(), bits) for each, noise in self.measured.items()]
+        return published(np.concatenate(noisy), 1.0)
 
     @cached_property
     def _shares(self) -> dict[Attributes, dict[Attributes, int]]:
@@ -275,8 +192,8 @@ class LaplaceMeasurements:
         found = {}
         for residual in self.margins.wanted:
             rates = {
-                each: 1 / (Fraction(noise.variance) * self._others(each, residual))
-                for each, noise in self.noises.items()
+                each: 1 / (Fraction(noise.variance) * self._apart(each, residual))
+                for each, noise in self.measured.items()
                 if set(residual) <= set(each)
             }
             total = sum(rates.values())
@@ -285,68 +202,58 @@ class LaplaceMeasurements:
             found[residual] = {**parts, first: parts[first] + _ONE - sum(parts.values())}
         return found
 
-    def _others(self, attributes: Attributes, residual: Attributes) -> int:
+    def _apart(self, attributes: Attributes, residual: Attributes) -> int:
         """The product of the sizes of the attributes outside a residual."""
         return math.prod(self.margins.sizes[i] for i in attributes if i not in residual)
 
-    def answers(self, drawn: Sequence[float]) -> Floats:
+    def answers(self, drawn: npt.ArrayLike) -> ExactAnswers:
         """The least-squares answers, in whole numbers over one denominator for each marginal."""
-        if len(self.margins.wanted) == 1:
-            return np.array(drawn, dtype=np.float64)
-        sizes, tables, start = self.margins.sizes, {}, 0
-        for each in self.noises:
-            stop = start + self.margins.cells(each)
-            tables[each] = wholes(drawn[start:stop]).reshape([sizes[i] for i in each])
-            start = stop
+        sizes, wanted = self.margins.sizes, self.margins.wanted
+        measured = shaped(self.in_steps(drawn), [tuple(sizes[i] for i in each) for each in self.measured])
+        if len(wanted) == 1:
+            return ExactAnswers(numerators=measured[0].ravel(), denominator=1)
+        tables = dict(zip(self.measured, measured, strict=True))
         residuals = {}
         for residual, parts in self._shares.items():
-            summed = (_summed(tables[each], each, residual) * part for each, part in parts.items())
-            table = np.asarray(sum(summed, wholes(0)), dtype=object)
+            weighed = (summed(tables[each], each, residual) * part for each, part in parts.items())
+            table = np.asarray(sum(weighed, wholes(0)), dtype=object)
             for axis, i in enumerate(residual):
                 table = np.asarray(table * sizes[i] - table.sum(axis=axis, keepdims=True), dtype=object)
             residuals[residual] = table
-        found = []
-        for attributes in self.margins.wanted:
-            numerators = wholes(np.zeros([sizes[i] for i in attributes]))
+        numerators, denominators = [], []
+        for attributes in wanted:
+            total = wholes(np.zeros([sizes[i] for i in attributes]))
             for residual, table in residuals.items():
                 if set(residual) <= set(attributes):
-                    shape = [sizes[i] if i in residual else 1 for i in attributes]
-                    numerators = np.asarray(numerators + table.reshape(shape), dtype=object)
-            exact = ExactAnswers(numerators=numerators, denominator=_ONE * self.margins.cells(attributes))
-            found.append(exact.values.ravel())
-        return np.concatenate(found)
+                    total = np.asarray(total + spread_over(table, sizes, residual, attributes), dtype=object)
+            numerators.append(total.ravel())
+            denominators += [_ONE * total.size] * total.size
+        return ExactAnswers(numerators=np.concatenate(numerators), denominator=np.array(denominators, dtype=object))
 
     @cached_property
-    def _variances(self) -> list[float]:
-        if len(self.margins.wanted) == 1:
-            return [self.noises[self.margins.wanted[0]].variance]
-        sizes, spread = self.margins.sizes, {}
+    def _cell_variances(self) -> list[float]:
+        """The variance of every cell of each wanted marginal; all cells of one have the same."""
+        sizes, wanted, spread = self.margins.sizes, self.margins.wanted, {}
+        if len(wanted) == 1:
+            return [self.noises[0].variance]
         for residual, parts in self._shares.items():
             noise = sum(
-                Fraction(part, _ONE) ** 2 * Fraction(self.noises[each].variance) * self._others(each, residual)
+                Fraction(part, _ONE) ** 2 * Fraction(self.measured[each].variance) * self._apart(each, residual)
                 for each, part in parts.items()
             )
             spread[residual] = noise * math.prod((1 - Fraction(1, sizes[i]) for i in residual), start=Fraction(1))
-        return [
-            rounded_up(
-                sum(
-                    (
-                        each / self._others(attributes, residual) ** 2
-                        for residual, each in spread.items()
-                        if set(residual) <= set(attributes)
-                    ),
-                    Fraction(0),
-                )
-            )
-            for attributes in self.margins.wanted
-        ]
+        found = []
+        for attributes in wanted:
+            inside = (each for each in spread if set(each) <= set(attributes))
+            parts_of_it = (spread[each] / self._apart(attributes, each) ** 2 for each in inside)
+            found.append(rounded_up(sum(parts_of_it, Fraction(0))))
+        return found
 
     @cached_property
     def variances(self) -> Floats:
-        """The same for all cells of a margin."""
-        return self.margins.repeated(self._variances)
+        return np.repeat(self._cell_variances, self.margins.counts)
 
-    def laplace_radii(self, level: float) -> Floats:
+    def radii(self, level: float) -> Floats:
         """Exact for cells that were measured alone; else by moments, with a bound of the part of any measurement.
 
         A cell of A has the weight sum over B of share(A, B) prod over B of (d_i - 1 / n_i) / prod over the others of
@@ -354,53 +261,25 @@ class LaplaceMeasurements:
         """
         sizes, largest = self.margins.sizes, []
         for attributes in self.margins.wanted:
-            parts = dict.fromkeys(self.noises, 0.0)
+            parts = dict.fromkeys(self.measured, 0.0)
             for residual, shares in self._shares.items():
                 if set(residual) <= set(attributes):
                     agreeing = math.prod(max(1.0 - 1.0 / sizes[i], 1.0 / sizes[i]) for i in residual)
                     for each, share in shares.items():
-                        parts[each] += share / _ONE * agreeing / self._others(attributes, residual)
-            largest.append(max(self.noises[each].scale * part for each, part in parts.items()) * (1.0 + 1e-9))
-        excess = max(excess_of_continuous(each.scale, each.variance) for each in self.noises.values())
-        found = laplace_radius(np.array(self._variances) / 2.0 * excess, np.array(largest), level)
-        if len(self.noises) == 1:
+                        parts[each] += share / _ONE * agreeing / self._apart(attributes, residual)
+            largest.append(max(self.measured[each].scale * part for each, part in parts.items()) * (1.0 + 1e-9))
+        squares = np.array(self._cell_variances) / 2.0 * excess_of_continuous(self.noises)
+        found = laplace_radius(squares, np.array(largest), level)
+        if len(self.measured) == 1:
             found[0] = measured_radius(self.scales[0], level)
-        return self.margins.repeated(found.tolist())
-
-    @cached_property
-    def drift(self) -> Drift | None:
-        """That of the margins."""
-        return self.margins.drift(self.variances)
-
-    @property
-    def sums(self) -> Identities:
-        """Margins are sums of finer ones."""
-        return self.margins.sums
-
-    @property
-    def levels(self) -> list[tuple[str, float]]:
-        """By margin."""
-        return self.margins.levels(self._variances)
+        return np.repeat(found, self.margins.counts)
 
     def words(self) -> str:
-        """The noise, and on what it is."""
-        count = len(self.noises)
+        count = len(self.measured)
         return f"discrete Laplace noise on {'the cells' if count == 1 else f'{count} margins'}"
 
     def to_dict(self) -> dict[str, object]:
-        """Sizes, margins and scales."""
-        return {
-            "strategy": "margins",
-            "sizes": list(self.margins.sizes),
-            "wanted": [list(each) for each in self.margins.wanted],
-            "scales": listed(self.scales),
-        }
-
-
-def _summed(table: Wholes, attributes: Attributes, wanted: Attributes) -> Wholes:
-    """The sums of a marginal over all attributes but the wanted ones."""
-    axes = tuple(at for at, i in enumerate(attributes) if i not in wanted)
-    return np.asarray(table.sum(axis=axes) if axes else table, dtype=object)
+        return {"strategy": "margins", "scales": listed(self.scales)}
 
 
 @lru_cache(maxsize=256)
@@ -412,10 +291,19 @@ def crosstab_measurements(
     Guarantee: the cost is at most the budget, in exact arithmetic.
     """
     if account is NoiseAccount.GAUSSIAN:
-        strategy = design_marginals(found.sizes, found.wanted, budget=budget, contributions=contributions)
-        return ResidualMeasurements(margins=found, strategy=strategy)
-    ways = [_laplace(found, budget, contributions, shares) for shares in _laplace_shares(found)]
-    return min(ways, key=lambda each: float(each.variances.sum()))
+        residuals = design_marginals(found.sizes, found.wanted, budget=budget, contributions=contributions)
+        return Measurements(workload=found, strategy=residuals)
+    ways = []
+    for shares in _laplace_shares(found):
+        ways.append(
+            within_budget(
+                lambda scales: LaplaceStrategy(margins=found, contributions=contributions, scales=scales),
+                [float(contributions.reach / (budget * Fraction(each))) if each else 0.0 for each in shares],
+                budget,
+                lambda _: LARGER,
+            )
+        )
+    return Measurements(workload=found, strategy=min(ways, key=lambda each: float(each.variances.sum())))
 
 
 @lru_cache(maxsize=64)
@@ -458,20 +346,3 @@ def _laplace_shares(found: Margins) -> list[list[float]]:
     whole = np.floor(shares / shares.sum() * _GRID + 0.5) / _GRID
     whole[0] += 1.0 - whole.sum()
     return [alone, whole.tolist()] if whole[0] > 0.0 else [alone]
-
-
-def _moved(contributions: Contributions) -> int:
-    """By how much a unit moves a marginal, in L1."""
-    return contributions.rows * contributions.cells * (2 if contributions.replaced else 1)
-
-
-def _laplace(
-    found: Margins, budget: Fraction, contributions: Contributions, shares: Sequence[float]
-) -> LaplaceMeasurements:
-    scales = [float(_moved(contributions) / (budget * Fraction(each))) if each else 0.0 for each in shares]
-    for _ in range(_ROUNDS):
-        made = LaplaceMeasurements(margins=found, contributions=contributions, scales=tuple(scales))
-        if made.cost <= budget:
-            return made
-        scales = [each * _LARGER for each in scales]
-    raise Unsatisfiable(f"budget={float(budget)!r}: no scales were found that cost as much and not more")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -11,17 +11,16 @@ from itertools import chain, combinations
 
 import numpy as np
 
-from rangebound.errors import CertificateInvalid
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity, demand
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.joint_loss import JointLoss
-from rangebound.release.noise.marginal_projection import agreeing
 from rangebound.release.noise.noisy_coordinates import clamping_bias, gaussian_overshoot
+from rangebound.release.noise.projection import Identities, project
 from rangebound.release.noise.strategies.contributions import Contributions
 from rangebound.release.noise.strategies.lattice_noise import Wholes, gaussian_reach, wholes
 from rangebound.release.noise.strategies.marginal_design import design_marginals, rescaled
-from rangebound.release.noise.strategies.marginal_strategy import Attributes, MarginalStrategy
-from rangebound.release.noise.workload_publisher import listed
+from rangebound.release.noise.strategies.marginal_strategy import Attributes, MarginalStrategy, cell_count
+from rangebound.release.noise.strategies.strategy import listed
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 
@@ -59,7 +58,7 @@ class Marginals:
 
     def numbers(self, attributes: Attributes) -> int:
         """How many listed keys a count has."""
-        return math.prod(self.listed[i] for i in attributes)
+        return cell_count(self.listed, attributes)
 
     def tables(self, counts: Sequence[Sequence[int]]) -> list[Wholes]:
         """The marginals of all values, from the exact counts by listed keys: those asked for, then the hidden ones.
@@ -112,15 +111,6 @@ class MarginalPublisher:
     member: int
 
     @cached_property
-    def _shapes(self) -> list[tuple[int, ...]]:
-        return [tuple(self.strategy.sizes[i] - 1 for i in each) for each in self.strategy.residuals]
-
-    @cached_property
-    def size(self) -> int:
-        """How many measurements there are."""
-        return sum(math.prod(each) for each in self._shapes)
-
-    @cached_property
     def numbers(self) -> list[int]:
         """How many numbers each count has."""
         return [self.marginals.numbers(each) for each in self.marginals.asked]
@@ -128,13 +118,12 @@ class MarginalPublisher:
     @property
     def width(self) -> int:
         """The answer, and as many measurements as stand in a draw."""
-        return 1 + -(-self.size // sum(self.numbers))
+        return 1 + -(-self.strategy.size // sum(self.numbers))
 
     def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
         """The measurements of all counts, given the exact ones of the listed keys: those asked for, then the hidden."""
         counts = [[int(each) for each in truth] for truth in truths]
-        drawn = self.strategy.draw(self.marginals.tables(counts), bits)
-        return self._draws([number for each in drawn for number in each.ravel().tolist()])
+        return self._draws(self.strategy.draw(self.marginals.tables(counts), bits).tolist())
 
     def _draws(self, measured: Sequence[float]) -> list[list[Draw]]:
         """Measurements as draws of the numbers, in order, each behind the answer that all of them make."""
@@ -144,18 +133,13 @@ class MarginalPublisher:
 
     def _answers(self, measured: Sequence[float]) -> Iterator[Floats]:
         """The least-squares answers of the listed keys of every count, from the measurements."""
-        found = self.strategy.answers(self._arrays(measured))
-        return (self.marginals.published(at, each.values) for at, each in enumerate(found))
-
-    def _arrays(self, measured: Sequence[float]) -> list[Floats]:
-        cuts = np.cumsum([math.prod(each) for each in self._shapes])[:-1]
-        parts = np.split(np.array(measured, dtype=np.float64), cuts)
-        return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
+        found = self.strategy.by_marginal(self.strategy.answers(measured).values)
+        return (self.marginals.published(at, each) for at, each in enumerate(found))
 
     def can_draw(self, *draws: Draw) -> bool:
         """Whether all of these together are measurements of the strategy, each where it stands, and their answers."""
         measured = [each for draw in draws for each in draw[1:]]
-        if len(measured) != self.size or not self.strategy.admits(self._arrays(measured)):
+        if not self.strategy.admits(measured):
             return False
         again = [draw for each in self._draws(measured) for draw in each]
         return again == list(draws) and not any(each[0] == 0.0 and math.copysign(1.0, each[0]) < 0.0 for each in draws)
@@ -194,12 +178,12 @@ class MarginalPublisher:
 
     def _radius(self, at: int) -> float:
         """How far the answers of a count are from the truth with probability `level`."""
-        return gaussian_reach(self.level) * math.sqrt(self.strategy.variances()[at])
+        return gaussian_reach(self.level) * math.sqrt(self.strategy.cell_variances[at])
 
     @property
     def mse(self) -> float:
         """The variance of an answer of this count."""
-        return self.strategy.variances()[self.member]
+        return self.strategy.cell_variances[self.member]
 
     def bias(
         self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool
@@ -222,7 +206,6 @@ class MarginalPublisher:
         return clamping_bias(overshoot, lower, upper, support.hull)
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
-        """The error of an answer of this count."""
         return form.format(f"{math.sqrt(self.mse) * scale:.4g}")
 
     @property
@@ -231,7 +214,6 @@ class MarginalPublisher:
         return self._radius(self.member)
 
     def words(self) -> str:
-        """The strategy in a few words."""
         counts = len(self.marginals.asked)
         return f"Gaussian noise on {len(self.strategy.residuals)} residuals of a workload of {counts} counts"
 
@@ -258,12 +240,11 @@ class MarginalPublisher:
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a strategy for fewer contributions than a unit can make, or one that costs more than its share."""
         bounds = self.strategy.contributions
-        enough = bounds.rows**2 * bounds.cells * (2 if bounds.replaced else 1) >= found.square
-        _demand(enough, "has a sensitivity that is too small")
-        _demand(self.strategy.sizes == self.marginals.sizes, "has a strategy for other keys")
-        _demand(self.strategy.wanted == self.marginals.wanted, "has a strategy for other counts")
+        demand(bounds.rows * bounds.reach >= found.square, "has a sensitivity that is too small")
+        demand(self.strategy.sizes == self.marginals.sizes, "has a strategy for other keys")
+        demand(self.strategy.wanted == self.marginals.wanted, "has a strategy for other counts")
         private = bool(share.mu) and self.strategy.cost <= Fraction(share.mu) ** 2
-        _demand(private, "has a mechanism that is less private than it says")
+        demand(private, "has a mechanism that is less private than it says")
 
 
 @lru_cache(maxsize=64)
@@ -273,7 +254,7 @@ def unit_strategy(marginals: Marginals, importances: tuple[float, ...], *, repla
     Assumes: each unit is one row, which is added or removed, or `replaced`.
     """
     sizes = marginals.sizes
-    cells = (math.prod(sizes[i] for i in each) for each in marginals.wanted)
+    cells = (cell_count(sizes, each) for each in marginals.wanted)
     return design_marginals(
         sizes,
         marginals.wanted,
@@ -302,6 +283,52 @@ def marginal_publishers(
     return tuple(replace(first, member=at) for at in range(len(marginals.asked)))
 
 
-def _demand(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise CertificateInvalid(otherwise)
+def agreeing(answers: Mapping[Attributes, Floats], most: float) -> list[Floats]:
+    """Marginals in whole numbers, none negative, with the same total and the same sums by every single attribute.
+
+    The total is fixed first, at most `most`, then the counts by each attribute, then every table to these: two-way
+    tables then agree with each other and with the counts by one attribute. Tables by three or more attributes agree
+    with these sums, and not with each other in sums by two: whether such whole numbers exist is hard to decide.
+
+    Guarantee: post-processing of the answers. There is always a result.
+
+    >>> one, both = agreeing({(0,): np.array([3.2, -1.0]), (0, 1): np.array([[4.0, -0.8], [-1.5, 0.5]])}, np.inf)
+    >>> one.tolist(), both.tolist()
+    ([2.0, 0.0], [[2.0, 0.0], [0.0, 0.0]])
+    """
+    tables = sorted(answers.items(), key=lambda item: item[1].size)
+    total = float(np.clip(np.rint(tables[0][1].sum()), 0.0, most))
+    singles: dict[int, Floats] = {}
+    for attributes, table in tables:
+        for axis, attribute in enumerate(attributes):
+            if attribute not in singles:
+                others = tuple(at for at in range(table.ndim) if at != axis)
+                singles[attribute] = _fitted(table.sum(axis=others), [total], [])
+    return [
+        np.array(total)
+        if not attributes
+        else singles[attributes[0]]
+        if len(attributes) == 1
+        else _fitted(table, [total], [singles[each] for each in attributes])
+        for attributes, table in answers.items()
+    ]
+
+
+def _fitted(table: Floats, total: list[float], sums: list[Floats]) -> Floats:
+    """The whole numbers nearest to a table that are not negative and have its sums along each axis, or its total."""
+    cells = np.arange(table.size).reshape(table.shape)
+    fixed = np.concatenate(sums) if sums else np.array(total)
+    parts = (
+        [cells.take(at, axis=axis).ravel() for axis in range(table.ndim) for at in range(table.shape[axis])]
+        if sums
+        else [cells.ravel()]
+    )
+    identities = Identities.of([(table.size + at, each.tolist()) for at, each in enumerate(parts)])
+    values = np.concatenate([table.ravel(), fixed])
+    lower, upper = np.zeros(len(values)), np.full(len(values), np.inf)
+    lower[table.size :] = upper[table.size :] = fixed
+    found = project(values, identities, lower, upper)
+    if found is None:
+        assert sums, "a total that is not negative can be split"
+        return _fitted(table, total, [])
+    return found.numbers[: table.size].reshape(table.shape).astype(np.float64)

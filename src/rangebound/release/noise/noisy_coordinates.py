@@ -17,7 +17,8 @@ from rangebound.laws.boundings import Bounding
 from rangebound.laws.error import Error
 from rangebound.laws.family import Curve, Noise
 from rangebound.mechanisms.certificates import certify
-from rangebound.mechanisms.discrete_laplace import DiscreteLaplace, draw
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+from rangebound.mechanisms.lattice_mechanism import draw
 from rangebound.mechanisms.mechanism import Mechanism, describe
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.worst import worst_under

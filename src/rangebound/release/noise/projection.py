@@ -1,6 +1,6 @@
 """The whole numbers nearest to unbiased answers that are publicly true: in their bounds, and adding up.
 
-Numbers, variances, bounds and identities are all that is known here. A quadratic program finds the nearest real
+Numbers, bounds and identities are all that is known here. A quadratic program finds the nearest real
 numbers (Clarabel), and a linear program rounds them so that every identity holds (HiGHS, by SciPy).
 """
 
@@ -31,7 +31,6 @@ _REFINED = 4  # times that the quadratic program is solved again from where it e
 _NEAR = 2.0**10  # corrections below this are exact to far more than a whole number
 _SNAP = 1e-6  # nearer than this to a whole number is that number
 _GRID = 2.0**16  # fractions are compared on this grid, so that the last bits of a float do not decide
-_SPREAD = 1e6  # known variances count as different by this factor at most
 _SEARCHED = 2_000  # numbers of a problem that is given to branch and bound at most
 _NODES = 64
 _MODERATE = 2.0**30  # a problem of larger numbers, if it has no solution as it is, is solved in a larger unit
@@ -117,13 +116,12 @@ class _Facts:
 
 
 def project(
-    values: ArrayLike, variances: ArrayLike, sums: Identities, lower: ArrayLike = 0.0, upper: ArrayLike = np.inf
+    values: ArrayLike, sums: Identities, lower: ArrayLike = 0.0, upper: ArrayLike = np.inf
 ) -> Projection | None:
-    """The whole numbers in their bounds that add up and are nearest to unbiased answers, by weighted least squares.
+    """The whole numbers in their bounds that add up and are nearest to unbiased answers, by least squares.
 
-    The nearest real numbers minimise `sum (x - value)^2 / variance`; each is then rounded down or up so that all
-    identities hold, at the least cost by the same weights. A variance of 0 weighs as much as any can, an infinite one
-    next to nothing. A number that is publicly known has `lower == upper`, whatever its value.
+    The nearest real numbers minimise `sum (x - value)^2`; each is then rounded down or up so that all identities hold,
+    at the least cost. A number that is publicly known has `lower == upper`, whatever its value.
 
     Guarantee: the numbers are whole, in their bounds, at most 2^53 in size, and every identity holds exactly; this is
     checked in whole numbers. The effort is bounded. The same arguments have the same result, whatever the number of
@@ -138,21 +136,20 @@ def project(
     Fractions are compared on a grid of 2^-16 and ties broken by a rule of positions, so that another machine has the
     same result unless its last bits fall on an edge of that grid.
 
-    >>> project([7.2, 3.4, 4.4], [1.0, 1.0, 1.0], Identities.of([(0, [1, 2])])).numbers.tolist()
+    >>> project([7.2, 3.4, 4.4], Identities.of([(0, [1, 2])])).numbers.tolist()
     [7, 3, 4]
-    >>> project([1.9, -2.0, 4.1], [1.0, 1.0, 1.0], Identities.of([(0, [1, 2])])).numbers.tolist()
+    >>> project([1.9, -2.0, 4.1], Identities.of([(0, [1, 2])])).numbers.tolist()
     [3, 0, 3]
-    >>> project([0.4, 0.4, 0.3], [1.0, 1.0, 1.0], Identities.of([(0, [1, 2])]), [1, 0, 0], [1, 9, 9]).numbers.tolist()
+    >>> project([0.4, 0.4, 0.3], Identities.of([(0, [1, 2])]), [1, 0, 0], [1, 9, 9]).numbers.tolist()
     [1, 1, 0]
-    >>> project([0.0, 0.0], [1.0, 1.0], Identities.of([(0, [1])]), [1, 3], [2, 4]) is None
+    >>> project([0.0, 0.0], Identities.of([(0, [1])]), [1, 3], [2, 4]) is None
     True
     """
     wanted = np.atleast_1d(np.asarray(values, dtype=np.float64))
     facts = _facts(len(wanted), sums, lower, upper)
-    weights = projection_weights(np.broadcast_to(np.asarray(variances, dtype=np.float64), wanted.shape))
     if np.isnan(wanted).any():
         raise ValueError("values: must not contain NaN")
-    numbers = _projected(facts, wanted, weights)
+    numbers = _projected(facts, wanted)
     if numbers is not None:
         return Projection(numbers=numbers, near=True)
     anchor = _anchor(facts)
@@ -169,8 +166,7 @@ def whole_point(size: int, sums: Identities, lower: ArrayLike = 0.0, upper: Arra
 
 
 def _anchor(facts: _Facts) -> Integers | None:
-    size = len(facts.lower)
-    return _projected(facts, np.zeros(size), np.ones(size))
+    return _projected(facts, np.zeros(len(facts.lower)))
 
 
 def _facts(size: int, sums: Identities, lower: ArrayLike, upper: ArrayLike) -> _Facts:
@@ -181,39 +177,23 @@ def _facts(size: int, sums: Identities, lower: ArrayLike, upper: ArrayLike) -> _
     return _Facts(matrix=sums.matrix(size), lower=whole[0], upper=whole[1])
 
 
-def projection_weights(variances: Floats) -> Floats:
-    """Weights from 1 down, for variances from the smallest up; they differ by a factor that doubles can bear.
-
-    >>> projection_weights(np.array([0.0, 0.5, 2.0, np.inf])).tolist()
-    [1.0, 0.01, 0.0025, 1e-08]
-    """
-    if not (variances >= 0.0).all():
-        raise ValueError("variances: must not be negative, and must not contain NaN")
-    known = variances[(variances > 0.0) & np.isfinite(variances)]
-    smallest = known.min() if known.size else 1.0
-    with np.errstate(over="ignore"):
-        ratios = variances / smallest
-    weights = np.where(variances > 0.0, 1.0 / np.clip(ratios, 1.0, _SPREAD), 100.0)
-    return np.asarray(weights / weights.max(initial=1.0))
-
-
-def _projected(facts: _Facts, values: Floats, weights: Floats) -> Integers | None:
+def _projected(facts: _Facts, values: Floats) -> Integers | None:
     if (facts.lower > facts.upper).any():
         return None
     whole = _in_bounds(facts, np.rint(np.clip(values, -LARGEST, LARGEST)))
     nearest = not facts.matrix.shape[0] or bool(((facts.lower <= values) & (values <= facts.upper)).all())
     if nearest and facts.true_of(whole):
         return whole
-    start, moves = _nearest(facts, values, weights)
-    found = _rounded(facts, start, moves, np.maximum(weights, 1e-3))
+    start, moves = _nearest(facts, values)
+    found = _rounded(facts, start, moves)
     unit = 2.0 ** np.ceil(np.log2(max(np.abs(values).max(initial=1.0), 1.0) / _MODERATE))
-    return _coarse(facts, values, weights, int(min(unit, LARGEST))) if found is None and unit > 1.0 else found
+    return _coarse(facts, values, int(min(unit, LARGEST))) if found is None and unit > 1.0 else found
 
 
-def _coarse(facts: _Facts, values: Floats, weights: Floats, unit: int) -> Integers | None:
+def _coarse(facts: _Facts, values: Floats, unit: int) -> Integers | None:
     """Multiples of a unit, in their bounds: identities that hold in a larger unit hold in this one."""
     coarse = _Facts(matrix=facts.matrix, lower=-(-facts.lower // unit), upper=facts.upper // unit)
-    found = _projected(coarse, np.clip(values, -LARGEST, LARGEST) / unit, weights)
+    found = _projected(coarse, np.clip(values, -LARGEST, LARGEST) / unit)
     return None if found is None else found * unit
 
 
@@ -221,7 +201,7 @@ def _in_bounds(facts: _Facts, numbers: Floats) -> Integers:
     return np.clip(numbers.astype(np.int64), facts.lower, facts.upper)
 
 
-def _nearest(facts: _Facts, values: Floats, weights: Floats) -> tuple[Integers, Floats]:
+def _nearest(facts: _Facts, values: Floats) -> tuple[Integers, Floats]:
     """The nearest real numbers, as whole ones and what is to be added to them.
 
     Edge cases: if the solver finds nothing, the answers as they are, moved into their bounds.
@@ -230,7 +210,7 @@ def _nearest(facts: _Facts, values: Floats, weights: Floats) -> tuple[Integers, 
     start = _in_bounds(facts, np.rint(values))
     moves = np.clip(values - start, facts.lower - start, facts.upper - start)
     for _ in range(_REFINED):
-        found = _quadratic(facts, start, values - start, weights)
+        found = _quadratic(facts, start, values - start)
         if found is None:
             break
         moves = found
@@ -241,7 +221,7 @@ def _nearest(facts: _Facts, values: Floats, weights: Floats) -> tuple[Integers, 
     return start, moves
 
 
-def _quadratic(facts: _Facts, start: Integers, wanted: Floats, weights: Floats) -> Floats | None:
+def _quadratic(facts: _Facts, start: Integers, wanted: Floats) -> Floats | None:
     """The moves from `start` nearest to the wanted ones with which all identities and bounds hold, by Clarabel."""
     from scipy import sparse
 
@@ -260,8 +240,7 @@ def _quadratic(facts: _Facts, start: Integers, wanted: Floats, weights: Floats) 
     settings.verbose = False
     settings.max_threads = 1
     settings.tol_gap_abs = settings.tol_gap_rel = 1e-12  # a gap of 1e-8 is an error of 1e-4 in a number
-    quadratic = sparse.diags_array(weights[free], format="csc")
-    linear = -weights[free] * wanted[free] / unit
+    quadratic, linear = one.tocsc(), -wanted[free] / unit
     found = _answer(lambda: clarabel.DefaultSolver(quadratic, linear, rows, sides, cones, settings).solve().x)
     if found is None:
         return None
@@ -271,16 +250,16 @@ def _quadratic(facts: _Facts, start: Integers, wanted: Floats, weights: Floats) 
     return moves if np.isfinite(moves).all() and left <= 1e-5 * unit else None
 
 
-def _rounded(facts: _Facts, start: Integers, moves: Floats, weights: Floats) -> Integers | None:
+def _rounded(facts: _Facts, start: Integers, moves: Floats) -> Integers | None:
     """Whole numbers near `start + moves` that are publicly true; None if no way of looking for them finds any."""
-    for way in _ways(facts, start, moves, weights):
+    for way in _ways(facts, start, moves):
         found = way()
         if found is not None and facts.true_of(found):
             return found
     return None
 
 
-def _ways(facts: _Facts, start: Integers, moves: Floats, weights: Floats) -> Iterator[Callable[[], Integers | None]]:
+def _ways(facts: _Facts, start: Integers, moves: Floats) -> Iterator[Callable[[], Integers | None]]:
     """Ways to round, the nearest and quickest first.
 
     Down or up: the linear program has a whole solution if the identities are totally unimodular. The totals first, and
@@ -298,12 +277,12 @@ def _ways(facts: _Facts, start: Integers, moves: Floats, weights: Floats) -> Ite
     def given(fixed: Bools, numbers: Integers, box: tuple[Integers, Integers] = anywhere) -> Integers | None:
         low, high = box[0].copy(), box[1].copy()
         low[fixed] = high[fixed] = numbers
-        return _linear(facts, start, whole, weights, (low, high))
+        return _linear(facts, start, whole, (low, high))
 
     def totals_first() -> Integers | None:
         if totals.all() or not totals.any():
             return None
-        found = _rounded(facts.among(totals), start[totals], moves[totals], weights[totals])
+        found = _rounded(facts.among(totals), start[totals], moves[totals])
         if found is None:
             return None
         nearby = given(totals, found, near)
@@ -313,21 +292,21 @@ def _ways(facts: _Facts, start: Integers, moves: Floats, weights: Floats) -> Ite
         return given(~totals, np.clip(start + np.rint(moves).astype(np.int64), *anywhere)[~totals])
 
     def repaired() -> Integers | None:
-        found = _linear(facts, start, whole, weights, anywhere)
+        found = _linear(facts, start, whole, anywhere)
         for _ in range(_REPAIRS):
             if found is not None and not facts.true_of(found):
-                found = _linear(facts, np.clip(found, *anywhere), np.zeros(len(start)), weights, anywhere)
+                found = _linear(facts, np.clip(found, *anywhere), np.zeros(len(start)), anywhere)
         return found
 
     if len(start) > DIVIDED:
         yield totals_first
-    yield lambda: _linear(facts, start, whole, weights, near)
+    yield lambda: _linear(facts, start, whole, near)
     if len(start) <= DIVIDED:
         yield totals_first
     yield repaired
     if len(start) <= _SEARCHED and np.abs(facts.excess(start)).max(initial=0.0) < _MODERATE:
-        yield lambda: _linear(facts, start, whole, weights, near, search=True)
-        yield lambda: _linear(facts, start, whole, weights, anywhere, search=True)
+        yield lambda: _linear(facts, start, whole, near, search=True)
+        yield lambda: _linear(facts, start, whole, anywhere, search=True)
     yield finest_first
 
 
@@ -335,7 +314,6 @@ def _linear(
     facts: _Facts,
     start: Integers,
     moves: Floats,
-    weights: Floats,
     box: tuple[Integers, Integers],
     *,
     search: bool = False,
@@ -355,7 +333,7 @@ def _linear(
     reach = np.concatenate([ceil - floor, high - ceil, floor - low])
     used = reach > 0.0
     ties = np.tile(np.arange(1, len(start) + 1) * (5.0**0.5 - 1.0) / 2.0 % 1.0, 3) / (2.0 * _GRID)
-    cost = (np.concatenate([weights * slope for slope in slopes]) + ties)[used]
+    cost = (np.concatenate(slopes) + ties)[used]
     rows = sparse.hstack([facts.matrix, facts.matrix, -facts.matrix], format="csc")[:, used]
     wanted = -facts.excess(start + floor.astype(np.int64))
     bounds = np.stack([np.zeros(int(used.sum())), reach[used]], axis=1)

@@ -26,11 +26,9 @@ class PublicConstant:
 
     @property
     def width(self) -> int:
-        """One number for each draw."""
         return 1
 
     def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
-        """The number itself for every group."""
         return [[(self.value,)] for _ in truths]
 
     def can_draw(self, *draws: Draw) -> bool:
@@ -48,29 +46,23 @@ class PublicConstant:
         return np.zeros_like(lower)
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
-        """No error."""
         return form.format("0")
 
     @property
     def mse(self) -> float:
-        """No error."""
         return 0.0
 
     @property
     def half_width(self) -> float | None:
-        """An interval of no width."""
         return 0.0
 
     def words(self) -> str:
-        """What a table says about it."""
         return "no mechanism, since it is public"
 
     def to_dict(self) -> dict[str, object]:
-        """The mechanism as plain data."""
         return {"public": {"value": self.value}}
 
     def loss(self, share: BudgetShare) -> JointLoss:
-        """Nothing."""
         return JointLoss()
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:

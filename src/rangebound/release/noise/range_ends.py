@@ -70,16 +70,13 @@ class RangePublisher:
 
     @property
     def width(self) -> int:
-        """An edge."""
         return 1
 
     def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
-        """Both ends of each group."""
         found = [draw_ends(truth, len(self.edges), self.rate, bits) for truth in truths]
         return [[(self.edges[low],), (self.edges[high],)] for low, high in found]
 
     def can_draw(self, *draws: Draw) -> bool:
-        """Whether all draws are edges."""
         known = set(self.edges)
         return all(len(draw) == 1 and draw[0] in known for draw in draws)
 
@@ -117,7 +114,6 @@ class RangePublisher:
 
     @property
     def half_width(self) -> float | None:
-        """It has no interval but the grid."""
         return None
 
     def words(self) -> str:

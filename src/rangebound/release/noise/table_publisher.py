@@ -15,10 +15,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.errors import ArgumentError, CertificateInvalid, PlanError, Unsatisfiable
+from rangebound.errors import ArgumentError, PlanError, Unsatisfiable
 from rangebound.mechanisms.finite import TOTAL, Table, cells
 from rangebound.optimum.best_table import optimal
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity, demand
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Pair, Reading
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.values.array_types import Floats
@@ -82,7 +82,6 @@ class TablePublisher:
 
     @cached_property
     def table(self) -> Table:
-        """The table."""
         return solved(self.design) if self.given is None else self.given
 
     @cached_property
@@ -102,7 +101,6 @@ class TablePublisher:
 
     @property
     def width(self) -> int:
-        """One number for each draw."""
         return 1
 
     def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
@@ -152,7 +150,6 @@ class TablePublisher:
         return found + _ROUND * size
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
-        """The largest error over the range."""
         return form.format(f"{math.sqrt(self.table.worst_error().mse) * scale:.4g}")
 
     @property
@@ -166,12 +163,10 @@ class TablePublisher:
 
     @property
     def mae(self) -> float:
-        """The largest mean absolute error over the range."""
         return self.table.worst_error().mae
 
     @property
     def half_width(self) -> float | None:
-        """None: the width of an interval depends on the number."""
         return None
 
     def words(self) -> str:
@@ -195,17 +190,17 @@ class TablePublisher:
         numbers.
         """
         query, table = self.design.query, self.table
-        _demand(not share.mu, "has a table in a Gaussian account")
-        _demand(table.query == query, "has a table for another range or sensitivity")
+        demand(not share.mu, "has a table in a Gaussian account")
+        demand(table.query == query, "has a table for another range or sensitivity")
         hull = query.range.hull
         needed = min(found.cell, Fraction(hull.upper) - Fraction(hull.lower))
-        _demand(Fraction(query.sensitivity) >= needed, "has a sensitivity that is too small")
+        demand(Fraction(query.sensitivity) >= needed, "has a sensitivity that is too small")
         spans = self.design.support.spans
         inside = all(any(lower <= each <= upper for lower, upper in spans) for each in table.outputs)
-        _demand(inside, "has a table that publishes numbers outside the support")
+        demand(inside, "has a table that publishes numbers outside the support")
         whole = not isinstance(query.range, Grid) or not any(each % 1.0 for each in table.outputs)
-        _demand(whole, "has a table that publishes fractions where answers are whole numbers")
-        _demand(table.is_private(Fraction(share.epsilon)), "has a table that is less private than it says")
+        demand(whole, "has a table that publishes fractions where answers are whole numbers")
+        demand(table.is_private(Fraction(share.epsilon)), "has a table that is less private than it says")
 
 
 def best_table(
@@ -274,8 +269,3 @@ def _steps(support: Interval | Union, step: float | None, *, whole: bool) -> Sup
 
 def _dot(weights: npt.NDArray[np.int64], outputs: Sequence[float]) -> Fraction:
     return sum((int(weight) * Fraction(each) for weight, each in zip(weights, outputs, strict=True)), Fraction(0))
-
-
-def _demand(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise CertificateInvalid(otherwise)

@@ -2,87 +2,77 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from rangebound.errors import CertificateInvalid
-from rangebound.release.noise.allocation import BudgetShare, Sensitivity
+from rangebound.release.noise.allocation import BudgetShare, Sensitivity, demand
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.projection import Identities, project
 from rangebound.release.noise.projection_bias import Drift
-from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
-from rangebound.release.noise.strategies.lattice_noise import gaussian_reach
+from rangebound.release.noise.strategies.contributions import NoiseAccount
+from rangebound.release.noise.strategies.lattice_noise import Wholes, wholes
+from rangebound.release.noise.strategies.strategy import Strategy
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 
+Level = tuple[str, slice]
+"""The name of a kind of numbers, and where some of them stand that have its expected variance."""
 _MOST = 2**61  # no sum of counts is larger: clamping counts moves no neighbours apart
-_LONG = 64  # numbers of a strategy that a certificate lists; more of them by their SHA-256
 
 
-class Measurements(Protocol):
-    """A strategy for one workload: exact finest counts in, noisy measurements, an unbiased answer for every number."""
-
-    @property
-    def account(self) -> NoiseAccount:
-        """How its cost adds up."""
-
-    @property
-    def contributions(self) -> Contributions:
-        """The contribution bounds for which its cost is computed."""
-
-    @property
-    def cost(self) -> Fraction:
-        """An upper bound of mu^2 or of epsilon, over all neighbouring tables."""
-
-    @property
-    def loss(self) -> JointLoss:
-        """What one unit can lose in a pure account by all measurements, which several of its cells may move at once."""
-
-    @property
-    def size(self) -> int:
-        """How many measurements there are."""
-
-    def draw(self, counts: Sequence[int], bits: Bits) -> list[float]:
-        """Noisy measurements of the exact counts of all finest cells."""
-
-    def admits(self, drawn: Sequence[float]) -> bool:
-        """Whether `draw` can return this."""
-
-    def answers(self, drawn: Sequence[float]) -> Floats:
-        """An unbiased answer for every number of the workload."""
-
-    @property
-    def variances(self) -> Floats:
-        """The variance of each."""
-
-    def laplace_radii(self, level: float) -> Floats:
-        """How far each answer is from the truth with probability `level`, in a pure account."""
+class Workload(Protocol):
+    """The numbers of a workload, and what is public about them."""
 
     @property
     def sums(self) -> Identities:
         """Which numbers are sums of others."""
 
     @property
-    def drift(self) -> Drift | None:
-        """How far the projection moves the mean of each number, at most; None where no bound is known."""
+    def order(self) -> slice | npt.NDArray[np.intp]:
+        """Where the published numbers stand among the answers of a strategy."""
 
     @property
-    def levels(self) -> Sequence[tuple[str, float]]:
-        """The expected variance of each kind of number, by name."""
+    def levels(self) -> Sequence[Level]:
+        """Its kinds of numbers."""
 
-    def words(self) -> str:
-        """The strategy in a few words."""
+    def tables(self, finest: Wholes) -> Any:
+        """What a strategy measures, from the exact counts of all finest cells."""
+
+    def drift(self, strategy: Strategy) -> Drift | None:
+        """How far the projection moves the mean of each number, at most; None where no bound is known."""
 
     def to_dict(self) -> dict[str, object]:
-        """The strategy as plain data."""
+        """The workload as plain data."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurements:
+    """A workload and the strategy that measures it: answers and variances are in the order of its numbers."""
+
+    workload: Workload
+    strategy: Strategy
+
+    def answers(self, drawn: npt.ArrayLike) -> Floats:
+        """An unbiased answer for every number of the workload."""
+        return self.strategy.answers(drawn).values[self.workload.order]
+
+    @cached_property
+    def variances(self) -> Floats:
+        """The variance of each answer."""
+        return self.strategy.variances[self.workload.order]
+
+    @cached_property
+    def drift(self) -> Drift | None:
+        """How far the projection moves the mean of each number, at most; None where no bound is known."""
+        return self.workload.drift(self.strategy)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,13 +99,13 @@ class WorkloadPublisher:
     @property
     def width(self) -> int:
         """How many measurements stand in a draw, at most."""
-        return -(-self.measured.size // self.numbers)
+        return -(-self.measured.strategy.size // self.numbers)
 
     def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
-        """The measurements of all groups, which are one."""
         most = _MOST // max(len(truths), 1)
         counts = [min(max(int(each), 0), most) for (each,) in truths]
-        return [self._split(self.measured.draw(counts, bits))]
+        tables = self.measured.workload.tables(wholes(counts))
+        return [self._split(self.measured.strategy.draw(tables, bits).tolist())]
 
     def _split(self, drawn: Sequence[float]) -> list[Draw]:
         """Measurements as draws of the numbers, in order."""
@@ -125,7 +115,7 @@ class WorkloadPublisher:
     def can_draw(self, *draws: Draw) -> bool:
         """Whether all of these together are measurements of the strategy, each where it stands."""
         flat = [each for draw in draws for each in draw]
-        return len(flat) == self.measured.size and self._split(flat) == list(draws) and self.measured.admits(flat)
+        return self._split(flat) == list(draws) and self.measured.strategy.admits(flat)
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """The projected numbers, with the intervals of the unbiased answers; the truth is whole and not negative."""
@@ -134,7 +124,7 @@ class WorkloadPublisher:
         reach = self.radii
         lower = np.maximum(np.ceil(answers - reach), 0.0).tolist()
         upper = np.maximum(np.floor(answers + reach), 0.0).tolist()
-        found = project(answers, np.ones(len(answers)), self.measured.sums)
+        found = project(answers, self.measured.workload.sums)
         assert found is not None  # zeros always add up
         return [
             [
@@ -146,9 +136,7 @@ class WorkloadPublisher:
     @cached_property
     def radii(self) -> Floats:
         """How far each unbiased answer is from the truth with probability `level`."""
-        if self.measured.account is NoiseAccount.PURE:
-            return self.measured.laplace_radii(self.level)
-        return np.asarray(gaussian_reach(self.level) * np.sqrt(self.measured.variances))
+        return self.measured.strategy.radii(self.level)[self.measured.workload.order]
 
     def unclamped(self, draws: Sequence[Draw]) -> list[float]:
         """The unbiased answers of all numbers, before the projection."""
@@ -167,7 +155,8 @@ class WorkloadPublisher:
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
         """The error of every level of the workload, before the projection."""
-        return form.format(", ".join(f"{name} {math.sqrt(each) * scale:.4g}" for name, each in self.measured.levels))
+        means = ((name, float(self.measured.variances[at].mean())) for name, at in self.measured.workload.levels)
+        return form.format(", ".join(f"{name} {math.sqrt(each) * scale:.4g}" for name, each in means))
 
     @property
     def mse(self) -> float:
@@ -180,42 +169,36 @@ class WorkloadPublisher:
         return float(self.radii.max())
 
     def words(self) -> str:
-        """The strategy in a few words."""
-        return f"{self.measured.words()}, projected so that all sums agree"
+        return f"{self.measured.strategy.words()}, projected so that all sums agree"
 
     def to_dict(self) -> dict[str, object]:
         """The strategy as plain data, with its cost."""
-        bounds = self.measured.contributions
+        strategy = self.measured.strategy
+        own, bounds = strategy.to_dict(), strategy.contributions
         return {
-            **self.measured.to_dict(),
-            "account": self.measured.account.value,
+            "strategy": own["strategy"],
+            **self.measured.workload.to_dict(),
+            **own,
+            "account": strategy.account.value,
             "rows": bounds.rows,
             "cells": bounds.cells,
             "replaced": bounds.replaced,
-            "cost": str(self.measured.cost),
+            "cost": str(strategy.cost),
         }
 
     def loss(self, share: BudgetShare) -> JointLoss:
         """That of the measurements; it is within the share, but several groups of a unit may move one of them."""
-        return share.apart if share.mu else replace(self.measured.loss, epsilon=share.apart.epsilon)
+        return share.apart if share.mu else replace(self.measured.strategy.loss, epsilon=share.apart.epsilon)
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a strategy for fewer contributions than a unit can make, or one that costs more than its share."""
-        bounds, gaussian = self.measured.contributions, self.measured.account is NoiseAccount.GAUSSIAN
-        times = 2 if bounds.replaced else 1
-        enough = bounds.rows * bounds.cells * times >= found.total
-        enough = enough and bounds.rows**2 * bounds.cells * times >= found.square
-        _demand(enough, "has a sensitivity that is too small")
-        _demand(gaussian == bool(share.mu), "has noise of another account than its share")
+        strategy = self.measured.strategy
+        bounds, gaussian = strategy.contributions, strategy.account is NoiseAccount.GAUSSIAN
+        enough = bounds.reach >= found.total and bounds.rows * bounds.reach >= found.square
+        demand(enough, "has a sensitivity that is too small")
+        demand(gaussian == bool(share.mu), "has noise of another account than its share")
         limit = Fraction(share.mu) ** 2 if gaussian else Fraction(share.epsilon) * share.groups
-        _demand(self.measured.cost <= limit, "has a mechanism that is less private than it says")
-
-
-def listed(values: Sequence[float]) -> object:
-    """Numbers of a strategy as plain data: a list, or the SHA-256 of a long one."""
-    if len(values) <= _LONG:
-        return list(values)
-    return {"numbers": len(values), "sha256": hashlib.sha256(repr(tuple(values)).encode()).hexdigest()}
+        demand(strategy.cost <= limit, "has a mechanism that is less private than it says")
 
 
 def budget_of_share(share: BudgetShare) -> tuple[NoiseAccount, Fraction]:
@@ -223,8 +206,3 @@ def budget_of_share(share: BudgetShare) -> tuple[NoiseAccount, Fraction]:
     if share.mu:
         return NoiseAccount.GAUSSIAN, Fraction(share.mu) ** 2
     return NoiseAccount.PURE, Fraction(share.epsilon) * share.groups
-
-
-def _demand(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise CertificateInvalid(otherwise)

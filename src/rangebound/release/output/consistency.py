@@ -281,23 +281,22 @@ def _allowed(plan: Plan, cell: Cell) -> bool:
     return cell.lower <= cell.value <= cell.upper and nearest(cell.value, question.allowed, question.step) == cell.value
 
 
-def fit_total(parts: Sequence[float], total: float, *, floor: float = 0.0) -> list[float]:
+def fit_total(parts: Sequence[float], total: float) -> list[float]:
     """The non-negative numbers nearest to `parts` (least squares) that add up to `total`.
 
-    Parts above their floor are moved by the same amount; those that would fall below it stay there.
+    All move by the same amount, but for those that would fall below 0, which become 0.
 
     >>> fit_total([5.0, 1.0, 0.0], 9.0)
     [6.0, 2.0, 1.0]
     """
     order = sorted(parts, reverse=True)
     sums = list(itertools.accumulate(order))
-    rest = total - floor * len(parts)
     moved = 0.0
     for count, (value, upto) in enumerate(zip(order, sums, strict=True), 1):
-        shift = (upto - floor * count - rest) / count
-        if value - floor >= shift:
+        shift = (upto - total) / count
+        if value >= shift:
             moved = shift
-    return [max(each - moved, floor) for each in parts]
+    return [max(each - moved, 0.0) for each in parts]
 
 
 def fit_order(values: Sequence[float]) -> list[float]:

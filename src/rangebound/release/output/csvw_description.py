@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from urllib.parse import quote
 
 from rangebound.errors import plain
-from rangebound.release.output.hazards import hazards
-from rangebound.release.output.rendering import FLAGS, NUMBERS, Published, Row
-from rangebound.release.output.scope import scope_lines
-from rangebound.release.output.stated_promise import stated_promise
+from rangebound.release.output.facts import Published, Row, table_facts
+from rangebound.release.output.rendering import FLAGS, NUMBERS
 from rangebound.values.serial import spreadsheet_cell
 
 ENDING = "-metadata.json"
@@ -45,17 +42,15 @@ def csvw_description(release: Published, columns: tuple[str, ...], url: str) -> 
     for it, and their titles are the cells of the file's first row.
     Edge cases: a column with an infinite number is described as text.
     """
-    plan, rows = release.plan, release.rows()
-    promise = stated_promise(release.certificate)
-    notes = [f"Spent: {plan.budget}.", *([promise] if promise else [])]
-    notes += [*(f"Warning: {each}." for each in hazards(plan)), *scope_lines(plan), *release.notes]
+    facts, rows = table_facts(release), release.rows()
+    notes = [facts.spent, *([facts.promise] if facts.promise else []), *facts.warnings, *facts.scopes, *facts.notes]
     found = {
         "@context": ["http://www.w3.org/ns/csvw", {"@language": "en"}],
         "@type": "Table",
         "url": quote(url),
-        "dc:title": plain(plan.title or "Private release"),
+        "dc:title": plain(facts.title),
         "dc:description": "Numbers with noise, by differential privacy; each with an interval for the noise.",
-        "dc:identifier": f"sha256:{hashlib.sha256(release.to_bytes()).hexdigest()}",
+        "dc:identifier": f"sha256:{facts.sha256}",
         "rdfs:comment": [plain(each) for each in notes],
         "dialect": {"encoding": "utf-8", "header": True, "delimiter": ",", "doubleQuote": True},
         "tableSchema": {

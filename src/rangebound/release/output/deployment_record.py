@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 
 from rangebound.errors import plain
 from rangebound.ledger.record import Account, Record
-from rangebound.release.noise.allocation import Allocation
-from rangebound.release.output.conversion import conversions
+from rangebound.release.output.facts import PlanFacts, plan_facts, stated
 from rangebound.release.output.hazards import stated_ranges
-from rangebound.release.output.plan_risk import plan_odds
-from rangebound.release.output.scope import scope
 from rangebound.release.output.table import plan_json, sha256
 from rangebound.release.output.yaml_text import yaml_text
-from rangebound.release.plan.model import Plan, as_plan
+from rangebound.release.plan.model import Plan
 from rangebound.release.plan.words import bounds
-from rangebound.release.prepare import Prepared, prepare
 from rangebound.values import arguments
 
 OPEN = "OPEN: "
@@ -55,25 +50,27 @@ def record(
     >>> record(plan)["deployment"]["dp_variant"]["variant_name"]
     'Pure DP'
     """
-    plan = as_plan(plan)
-    ready = prepare(plan)
+    facts = plan_facts(plan)
     return {
-        "url_slug": _slug(plan.title) or f"{OPEN}a short name for the address of the record",
+        "url_slug": _slug(facts.plan.title) or f"{OPEN}a short name for the address of the record",
         "deployment": {
-            "basic": _basic(plan, entry),
+            "basic": _basic(facts, entry),
             "dp_variant": {
-                "variant_name": "Approximate DP" if plan.budget.delta else "Pure DP",
-                "data_domain": _domain(plan),
-                "unprotected_quantities": unprotected(plan),
+                "variant_name": "Approximate DP" if facts.plan.budget.delta else "Pure DP",
+                "data_domain": _domain(facts.plan),
+                "unprotected_quantities": _unprotected(facts.plan),
             },
-            "privacy_loss": _privacy_loss(plan, ready, account),
-            "deployment_model": _model(plan, entry, account),
-            "implementation": _implementation(ready, certificate, entry, account),
+            "privacy_loss": _privacy_loss(facts, account),
+            "deployment_model": _model(entry, account),
+            "implementation": _implementation(facts, certificate, entry, account),
             "administrative": {
                 "evidence_sources": {
                     "publication": {
                         "evidence_source_type": f"{OPEN}such as Formal publication by the deploying organization",
-                        "misc": {"title": plain(plan.title) or f"{OPEN}title", "url": f"{OPEN}where it is published"},
+                        "misc": {
+                            "title": plain(facts.plan.title) or f"{OPEN}title",
+                            "url": f"{OPEN}where it is published",
+                        },
                     }
                 },
                 "status": "Draft",
@@ -101,32 +98,20 @@ def open_fields(found: object, path: str = "") -> list[str]:
     >>> open_fields({"a": "OPEN: who", "b": [{"c": "known", "d": "known\\nOPEN: the rest\\n"}]})
     ['a', 'b.0.d']
     """
-    return list(_open(found, path))
-
-
-def _open(found: object, path: str) -> Iterator[str]:
     if isinstance(found, str):
-        if any(OPEN in line for line in found.split("\n")):
-            yield path
-        return
+        return [path] if OPEN in found else []
     parts = found.items() if isinstance(found, Mapping) else enumerate(found) if isinstance(found, list) else ()
-    for name, each in parts:
-        yield from _open(each, f"{path}.{name}" if path else str(name))
-
-
-def software() -> str:
-    """The library and the version of its source, which an installation may state as it was before."""
-    return f"rangebound {import_module('rangebound').__version__}"  # the package is above this room
+    return [each for name, part in parts for each in open_fields(part, f"{path}.{name}" if path else str(name))]
 
 
 def _slug(title: str) -> str:
     return re.sub("[^a-z0-9]+", "-", title.lower()).strip("-")[:80]
 
 
-def _basic(plan: Plan, entry: Record | None) -> dict[str, object]:
-    questions = [f"- {each.described()}" for each in plan.query]
+def _basic(facts: PlanFacts, entry: Record | None) -> dict[str, object]:
+    questions = [f"- {each.question.described()}" for each in facts.questions]
     return {
-        "name": plan.title or f"{OPEN}the name of the table",
+        "name": facts.plan.title or f"{OPEN}the name of the table",
         "data_curators": [
             {
                 "data_curator_name": f"{OPEN}who publishes the table",
@@ -151,17 +136,8 @@ def _domain(plan: Plan) -> str:
     return _lines(*said, f"{OPEN}what the rows are, and how they were gathered")
 
 
-def unprotected(plan: Plan) -> str:
-    """What a plan states as public, and so does not protect, a line each.
-
-    >>> from rangebound.release import parse_plan
-    >>> plan = parse_plan('''budget = {epsilon = 1.0}
-    ... keys = {clinic = ["north", "south"]}
-    ... query = [{name = "visits", kind = "count", by = ["clinic"]}]''')
-    >>> print(unprotected(plan), end="")
-    Nothing that is computed from the data is published without noise. Stated as public in the plan, and not protected:
-    - the keys of 'clinic': 'north', 'south'
-    """
+def _unprotected(plan: Plan) -> str:
+    """What a plan states as public, and so does not protect, one line each."""
     said = [] if plan.unit.size is None else [f"the number of units, {plan.unit.size}"]
     for column in sorted(plan.listed_columns):
         keys = plan.columns((column,))[0]
@@ -174,13 +150,7 @@ def unprotected(plan: Plan) -> str:
     return _lines(head, *(f"- {each}" for each in said))
 
 
-def neighbours(plan: Plan) -> str:
-    """What two neighbouring tables are, and how much of a unit counts.
-
-    >>> from rangebound.release import parse_plan
-    >>> neighbours(parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]'))
-    'Two tables are neighbours if one has one row more than the other.'
-    """
+def _neighbours(plan: Plan) -> str:
     unit = plan.unit
     whose = "row" if unit.column is None else f"unit more, with all rows that have its value in {unit.column!r},"
     if unit.replaced:
@@ -191,7 +161,7 @@ def neighbours(plan: Plan) -> str:
     return plain(change)
 
 
-def contribution_bounds(plan: Plan) -> list[str]:
+def _contribution_bounds(plan: Plan) -> list[str]:
     """How many rows and groups of a unit count, for the plan and for questions with bounds of their own."""
     unit = plan.counted_unit
     if plan.per_unit is not None:
@@ -207,29 +177,26 @@ def contribution_bounds(plan: Plan) -> list[str]:
     return [plain(f"{bound}: {', '.join(names)}.") for bound, names in found.items()]
 
 
-def _privacy_loss(plan: Plan, ready: Prepared, account: Account | None) -> dict[str, object]:
-    budget, unit = plan.budget, plan.unit
+def _privacy_loss(facts: PlanFacts, account: Account | None) -> dict[str, object]:
+    plan, budget, unit = facts.plan, facts.plan.budget, facts.plan.unit
     whose = f"{OPEN}what a row stands for, such as a visit or a person"
     if unit.column is not None:
         whose = f"{OPEN}what {unit.column!r} names, such as a person, a household or a business"
     named = "A single row" if unit.column is None else f"The owner of rows, by column {unit.column!r}"
     return {
         "privacy_unit": plain(f"{named}. {whose}"),
-        "privacy_unit_details": _lines(neighbours(plan), *contribution_bounds(plan)),
+        "privacy_unit_details": _lines(_neighbours(plan), *_contribution_bounds(plan)),
         "number_of_privacy_units": unit.size or f"{OPEN}about how many units the table has",
         "privacy_parameters": {"epsilon": budget.epsilon} | ({"delta": budget.delta} if budget.delta else {}),
-        "privacy_parameters_details": _lines(*original(ready), *(_promise(account) if account else ())),
+        "privacy_parameters_details": _lines(
+            "The noise was chosen in a Gaussian account, and epsilon and delta are converted from its mu."
+            if facts.ready.allocation.mu
+            else "The noise was chosen by epsilon and delta themselves, as plain sums.",
+            str(facts.conversions),
+            facts.odds,
+            *(_promise(account) if account else ()),
+        ),
     }
-
-
-def original(ready: Prepared) -> list[str]:
-    """The parameters in which the noise was chosen, the same guarantee in other terms, and what it means in odds."""
-    way = (
-        "The noise was chosen in a Gaussian account, and epsilon and delta are converted from its mu."
-        if ready.allocation.mu
-        else "The noise was chosen by epsilon and delta themselves, as plain sums."
-    )
-    return [way, str(conversions(ready)), plan_odds(ready.plan, ready.allocation)]
 
 
 def _promise(account: Account | None) -> list[str]:
@@ -241,7 +208,7 @@ def _promise(account: Account | None) -> list[str]:
     ]
 
 
-def _model(plan: Plan, entry: Record | None, account: Account | None) -> dict[str, object]:
+def _model(entry: Record | None, account: Account | None) -> dict[str, object]:
     reset = account is not None and account.period is not None
     paid = [] if entry is None else [f"This release is request {entry.request!r}, charged on {entry.time.date()}."]
     if account is not None:
@@ -261,53 +228,46 @@ def _model(plan: Plan, entry: Record | None, account: Account | None) -> dict[st
 
 
 def _implementation(
-    ready: Prepared, certificate: str, entry: Record | None, account: Account | None
+    facts: PlanFacts, certificate: str, entry: Record | None, account: Account | None
 ) -> dict[str, object]:
-    plan = ready.plan
-    errors = [
-        f"{each.name}: {each.expected_error(publisher)}"
-        for each, publisher in zip(plan.query, ready.publishers, strict=True)
+    software = f"rangebound {import_module('rangebound').__version__}"  # the package is above this room
+    selections = [
+        f"- keys of {', '.join(map(repr, by))}: selected privately, with delta {arguments.upwards(share.delta)} each"
+        for by, share in facts.ready.allocation.selections.items()
     ]
+    composed = f"by sequential composition: epsilons and deltas add up to {facts.plan.budget}."
+    if facts.ready.allocation.mu:
+        composed = f"in one Gaussian account: squares of mu add up, and become {facts.plan.budget} in the end."
     return {
         "preprocessing_and_hyperparameter_tuning": _lines(
             "Before the noise, by the plan alone:",
-            *(f"- {each.name}: {scope(plan, at) or 'every row counts as it is'}" for at, each in enumerate(plan.query)),
+            *(f"- {each.question.name}: {each.scope or 'every row counts as it is'}" for each in facts.questions),
             f"{OPEN}whether ranges, keys, bounds or epsilon were chosen by looking at the data, and what that cost",
         ),
         "mechanisms": _lines(
-            *(f"- {each.name}: {said}" for each, said in zip(plan.query, ready.mechanisms, strict=True)),
-            *_selections(ready),
-            f"- {software()}" + (", which has proved the claim of each number" if certificate else ""),
+            *(f"- {each.question.name}: {each.publisher.words()}" for each in facts.questions),
+            *selections,
+            f"- {software}" + (", which has proved the claim of each number" if certificate else ""),
             "- floating point: sums are exact whole numbers, and noise is drawn exactly on a public lattice",
             "- random bits: AES-256 in counter mode, keyed by the operating system",
             "- time: that of a draw does not depend on the answer; that of a release is not hidden",
             f"- {OPEN}how the table itself is secured, and who has access to it",
         ),
-        "composition": _lines(*composition(plan, ready.allocation), *(_promise(account) if account else ())),
-        "post_processing": _lines(*post_processing(plan)),
+        "composition": _lines(
+            f"{arguments.counted(len(facts.questions), 'question')} {composed}",
+            *(_promise(account) if account else ()),
+        ),
+        "post_processing": _lines(*_post_processing(facts.plan)),
         "justification": f"{OPEN}how epsilon, unit, ranges and bounds were chosen, by whom, and why",
-        "utility": _lines("Expected errors, by the plan alone:", *(f"- {each}" for each in errors)),
-        "additional_information": _lines(*_proofs(plan, certificate, entry)),
+        "utility": _lines(
+            "Expected errors, by the plan alone:",
+            *(f"- {each.question.name}: {each.error}" for each in facts.questions),
+        ),
+        "additional_information": _lines(*_proofs(facts.plan, certificate, entry)),
     }
 
 
-def _selections(ready: Prepared) -> list[str]:
-    return [
-        f"- keys of {', '.join(map(repr, by))}: selected privately, with delta {arguments.upwards(share.delta)} each"
-        for by, share in ready.allocation.selections.items()
-    ]
-
-
-def composition(plan: Plan, allocation: Allocation) -> list[str]:
-    """How the costs of all numbers add up to the plan's budget."""
-    count = arguments.counted(len(plan.query), "question")
-    if allocation.mu:
-        return [f"{count} in one Gaussian account: squares of mu add up, and become {plan.budget} in the end."]
-    return [f"{count} by sequential composition: epsilons and deltas add up to {plan.budget}."]
-
-
-def post_processing(plan: Plan) -> list[str]:
-    """What is done to numbers after their noise, by the plan alone."""
+def _post_processing(plan: Plan) -> list[str]:
     said = ["Numbers that are made of several noisy ones, such as a mean of a sum and a count, are computed of these."]
     if plan.consistent:
         said.append("Counts that belong together were moved so that they add up, and quantiles into order.")
@@ -317,21 +277,12 @@ def post_processing(plan: Plan) -> list[str]:
 
 
 def _proofs(plan: Plan, certificate: str, entry: Record | None) -> list[str]:
-    said = [f"Plan: SHA-256 {sha256(plan_json(plan).encode())}."]
-    if published := published_hash(certificate):
+    said, published = [f"Plan: SHA-256 {sha256(plan_json(plan).encode())}."], stated(certificate, "published")
+    if published and isinstance(published, str):
         said.append(f"Published bytes: SHA-256 {published}, as the certificate states.")
     if entry is not None:
         said.append(f"Ledger: account {entry.account!r}, request {entry.request!r}, entry {entry.head}.")
     return [*said, f"{OPEN}where plan, table and certificate are published"]
-
-
-def published_hash(certificate: str) -> str:
-    """The hash of the published bytes that a certificate states, or nothing."""
-    try:
-        found = json.loads(certificate)["published"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
-    return found if isinstance(found, str) else ""
 
 
 def _lines(*said: str) -> str:

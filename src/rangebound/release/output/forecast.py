@@ -1,4 +1,4 @@
-"""What each question of a plan will look like, and what another epsilon would change: all before any data are read."""
+"""What each question of a plan will look like, at its epsilon, at others, in a table of some size: without any data."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 
-from rangebound.errors import PlanError
+from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.noise.allocation import Allocation, BudgetShare
-from rangebound.release.output.plan_limits import LimitedMean, percent, plan_limits
-from rangebound.release.plan.model import Plan, as_plan
-from rangebound.release.prepare import Prepared, prepare, rehearse_tables
+from rangebound.release.noise.quantile_publisher import QuantilePublisher
+from rangebound.release.output.facts import PlanFacts, QuestionFacts, plan_facts
+from rangebound.release.output.plan_limits import percent
+from rangebound.release.plan.kinds.count import CountKind
+from rangebound.release.plan.kinds.fraction_kind import FractionKind
+from rangebound.release.plan.kinds.histogram import Histogram
+from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.kinds.sum import Sum
+from rangebound.release.plan.kinds.weighted_kind import WeightedKind
+from rangebound.release.plan.model import Plan
+from rangebound.release.prepare import rehearse_tables
+from rangebound.values import arguments
 from rangebound.values.numeric import rounded_up
+
+_MOST_ROWS = 1e15
 
 COLUMNS = (
     "query",
@@ -95,11 +106,15 @@ def forecast(plan: Plan | Mapping[str, object]) -> tuple[Outlook, ...]:
     >>> one.half_width, one.at_half_epsilon, one.at_twice_epsilon
     (3.0, 6.0, 1.0)
     """
-    plan = as_plan(plan)
-    ready = prepare(plan)
-    rehearse_tables(ready)
-    halved, doubled = (_at(plan, times * plan.budget.epsilon) for times in (0.5, 2.0))
-    return tuple(_outlook(ready, index, limit, halved, doubled) for index, limit in enumerate(plan_limits(ready)))
+    facts = plan_facts(plan)
+    rehearse_tables(facts.ready)
+    return outlooks(facts)
+
+
+def outlooks(facts: PlanFacts) -> tuple[Outlook, ...]:
+    """The same of a plan that was made ready."""
+    halved, doubled = (_at(facts.plan, times * facts.plan.budget.epsilon) for times in (0.5, 2.0))
+    return tuple(_outlook(facts, at, halved, doubled) for at in range(len(facts.questions)))
 
 
 def outlook_cells(found: Sequence[Outlook]) -> tuple[tuple[str, ...], ...]:
@@ -127,48 +142,39 @@ def share_texts(found: Sequence[Outlook]) -> list[str]:
     return [f"{each / 10:g} %" if each or not own.share else "< 0.1 %" for each, own in zip(shown, found, strict=True)]
 
 
-def _at(plan: Plan, epsilon: float) -> Prepared | None:
+def _at(plan: Plan, epsilon: float) -> PlanFacts | None:
     """The plan at another epsilon; None where it is refused. One above 100 is not, to say what it would do."""
     try:
-        return prepare(plan.model_copy(update={"budget": plan.budget.model_copy(update={"epsilon": epsilon})}))
+        return plan_facts(plan.model_copy(update={"budget": plan.budget.model_copy(update={"epsilon": epsilon})}))
     except PlanError:
         return None
 
 
-def _outlook(
-    ready: Prepared, index: int, limit: LimitedMean, halved: Prepared | None, doubled: Prepared | None
-) -> Outlook:
-    question, publisher = ready.plan.query[index], ready.publishers[index]
+def _outlook(facts: PlanFacts, at: int, halved: PlanFacts | None, doubled: PlanFacts | None) -> Outlook:
+    own, limit = facts.questions[at], facts.limits[at]
+    less, more = (None if each is None else each.questions[at] for each in (halved, doubled))
     return Outlook(
-        query=question.name,
-        kind=question.kind,
-        share=part_of(ready.plan, ready.allocation, ready.allocation.questions[index]),
-        error=question.expected_error(publisher),
-        half_width=_half_width(ready, index),
-        margin=question.margin,
-        at_half_epsilon=_half_width(halved, index),
-        at_twice_epsilon=_half_width(doubled, index),
-        error_at_half_epsilon=_factor(ready, halved, index),
-        error_at_twice_epsilon=_factor(ready, doubled, index),
-        workload=ready.workload_number(index),
+        query=own.question.name,
+        kind=own.question.kind,
+        share=part_of(facts.plan, facts.ready.allocation, own.share),
+        error=own.error,
+        half_width=own.half_width,
+        margin=own.question.margin,
+        at_half_epsilon=None if less is None else less.half_width,
+        at_twice_epsilon=None if more is None else more.half_width,
+        error_at_half_epsilon=_factor(own, less),
+        error_at_twice_epsilon=_factor(own, more),
+        workload=own.workload,
         above_limit=limit.above,
         no_limit=limit.reason,
     )
 
 
-def _half_width(ready: Prepared | None, index: int) -> float | None:
-    if ready is None:
-        return None
-    question = ready.plan.query[index]
-    return question.half_width(ready.publishers[index], ready.plan.unit_of(question))
-
-
-def _factor(ready: Prepared, other: Prepared | None, index: int) -> float | None:
+def _factor(own: QuestionFacts, other: QuestionFacts | None) -> float | None:
     """The root mean square error of a question at another epsilon, divided by what it is."""
     if other is None:
         return None
-    own = ready.publishers[index].mse
-    return math.sqrt(other.publishers[index].mse / own) if own else 1.0
+    return math.sqrt(other.publisher.mse / own.publisher.mse) if own.publisher.mse else 1.0
 
 
 def part_of(plan: Plan, allocation: Allocation, share: BudgetShare) -> float:
@@ -176,3 +182,81 @@ def part_of(plan: Plan, allocation: Allocation, share: BudgetShare) -> float:
     if allocation.mu:
         return min(rounded_up(share.square / Fraction(allocation.mu) ** 2), 1.0)
     return min(rounded_up(Fraction(share.epsilon) * share.groups * share.parts / Fraction(plan.budget.epsilon)), 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedWidth:
+    """One question in a table of about this many rows.
+
+    `rows` are those of an average group, of all where keys are selected privately. `half_width` is half the width of
+    an interval there, None where the values decide. `hopeless` says in words that such an interval says next to nothing
+    about an average group; empty where it does not.
+    """
+
+    query: str
+    rows: float
+    half_width: float | None
+    hopeless: str
+
+    def to_dict(self) -> dict[str, object]:
+        """The width as plain data."""
+        return asdict(self)
+
+
+def expected_widths(plan: Plan | Mapping[str, object], rows: float) -> tuple[ExpectedWidth, ...]:
+    """For each question of a plan: the half-width of its intervals in a table of `rows` rows, spread over its groups.
+
+    Touches no data: `rows` is what somebody says. A mean or a share has an interval of a width that is inverse to the
+    rows of its group, other half-widths are those of `forecast`. Hopeless is a count whose half-width is no less than
+    the rows of an average group, a sum whose half-width is no less than the largest sum of such a group, a mean or a
+    share whose interval is as wide as its range, and a quantile that may be half the rows away.
+
+    Assumes: all rows count. Where contribution bounds or filters cut some, means are less exact than this says.
+    Edge cases: no `rows`, or less than one, raise `ArgumentError`.
+
+    >>> from rangebound.release import make_plan
+    >>> mean = {"name": "age", "kind": "mean", "column": "age", "range": [0, 100]}
+    >>> (found,) = expected_widths(make_plan({"budget": {"epsilon": 1.0}, "query": [mean]}), 1000)
+    >>> round(found.half_width, 2), found.hopeless
+    (0.37, '')
+    >>> (found,) = expected_widths(make_plan({"budget": {"epsilon": 1.0}, "query": [mean]}), 5)
+    >>> found.hopeless
+    'half-width 73.78, and the range is 100 wide'
+    """
+    facts = plan_facts(plan)
+    if not 1.0 <= arguments.real("rows", rows) <= _MOST_ROWS:
+        raise ArgumentError(f"rows={rows!r}: must lie in [1, {_MOST_ROWS:g}], as the number of rows of a table")
+    return tuple(_expected(each, facts.plan.groups(each.question.by), float(rows)) for each in facts.questions)
+
+
+def _expected(own: QuestionFacts, groups: float, rows: float) -> ExpectedWidth:
+    each = rows / groups if math.isfinite(groups) else rows
+    width = own.half_width
+    if width is None and isinstance(own.question, FractionKind):
+        width = own.question.half_width_of(own.publisher, each)
+    words, most = _most(own.question, each)
+    hopeless = "" if width is None or width < most else f"half-width {width:.4g}, and {words}"
+    if isinstance(own.publisher, QuantilePublisher) and 2.0 * own.publisher.rank_error >= each:
+        hopeless = f"may be {_rows(own.publisher.rank_error)} off, and a group has about {_rows(each)}"
+    return ExpectedWidth(query=own.question.name, rows=each, half_width=width, hopeless=hopeless)
+
+
+def _rows(rows: float) -> str:
+    return arguments.counted(f"{rows:.4g}", "row")
+
+
+def _most(question: Kind, rows: float) -> tuple[str, float]:
+    """What a half-width is compared with in a group of this many rows, in words and as a number; else infinite."""
+    weight = float(question.largest_weight) if isinstance(question, WeightedKind) else 1.0
+    match question:
+        case CountKind() if not question.made:
+            return f"a group has about {_rows(rows)}", rows * weight
+        case Histogram():
+            own = rows / len(question.parts)
+            return f"a bin has about {_rows(own)}", own
+        case Sum():
+            largest = rows * weight * max(abs(question.bounds.lower), abs(question.bounds.upper))
+            return f"a group's sum is at most about {largest:.4g}", largest
+        case FractionKind() if not question.made:
+            return f"the range is {2 * question.half_range:.4g} wide", question.half_range
+    return "", math.inf

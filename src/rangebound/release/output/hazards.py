@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
 from rangebound.errors import plain
@@ -38,58 +38,39 @@ def hazards(plan: Plan | Mapping[str, object], *, account: Account | None = None
     epsilon 12 is above 10: at such a value the guarantee on its own protects hardly anybody
     the range of 'age', [17.38, 93], looks taken from the data; state what is public knowledge, in round numbers
     """
-    plan = as_plan(plan)
-    found = [_single_row(plan), _large_epsilon(plan), _large_delta(plan), *_odd_ranges(plan), _reset(account)]
-    return tuple(plain(each) for each in found if each)
+    return tuple(plain(each) for each in _found(as_plan(plan), account))
 
 
-def _single_row(plan: Plan) -> str:
-    if plan.unit.column is not None:
-        return ""
-    return (
-        "the unit is a single row: who has several rows is protected less with each of them; "
-        "name the column of their owners in [unit] unless everybody has one row"
-    )
-
-
-def _large_epsilon(plan: Plan) -> str:
-    epsilon = plan.budget.epsilon
-    if epsilon <= LARGE_EPSILON:
-        return ""
-    return (
-        f"epsilon {arguments.upwards(epsilon)} is above {LARGE_EPSILON:g}: "
-        "at such a value the guarantee on its own protects hardly anybody"
-    )
-
-
-def _large_delta(plan: Plan) -> str:
-    delta, size = plan.budget.delta, plan.unit.size
-    if size is None or delta * size <= 1.0:
-        return ""
-    units = "row" if plan.unit.column is None else "unit"
-    return (
-        f"delta {arguments.upwards(delta)} is above 1 / {size}, one over the number of {units}s: a mechanism that "
-        f"publishes the data of one {units} at random would meet it; take a delta far below"
-    )
-
-
-def _odd_ranges(plan: Plan) -> list[str]:
-    return [
-        f"the range of {column!r}, {bounds(ends)}, looks taken from the data; "
-        "state what is public knowledge, in round numbers"
-        for column, ends in stated_ranges(plan).items()
-        if any(isinstance(end, float) and is_odd(end) for end in ends)
-    ]
-
-
-def _reset(account: Account | None) -> str:
-    if account is None or account.period is None:
-        return ""
-    name = account.period.value
-    return (
-        f"the budget of account {account.name!r} begins anew with each {name}: what it leaks about a person adds up "
-        f"from {name} to {name}, and nothing bounds the sum"
-    )
+def _found(plan: Plan, account: Account | None) -> Iterator[str]:
+    epsilon, delta, unit = plan.budget.epsilon, plan.budget.delta, plan.unit
+    if unit.column is None:
+        yield (
+            "the unit is a single row: who has several rows is protected less with each of them; "
+            "name the column of their owners in [unit] unless everybody has one row"
+        )
+    if epsilon > LARGE_EPSILON:
+        yield (
+            f"epsilon {arguments.upwards(epsilon)} is above {LARGE_EPSILON:g}: "
+            "at such a value the guarantee on its own protects hardly anybody"
+        )
+    if unit.size is not None and delta * unit.size > 1.0:
+        whose = "row" if unit.column is None else "unit"
+        yield (
+            f"delta {arguments.upwards(delta)} is above 1 / {unit.size}, one over the number of {whose}s: a mechanism "
+            f"that publishes the data of one {whose} at random would meet it; take a delta far below"
+        )
+    for column, ends in stated_ranges(plan).items():
+        if any(isinstance(end, float) and is_odd(end) for end in ends):
+            yield (
+                f"the range of {column!r}, {bounds(ends)}, looks taken from the data; "
+                "state what is public knowledge, in round numbers"
+            )
+    if account is not None and account.period is not None:
+        name = account.period.value
+        yield (
+            f"the budget of account {account.name!r} begins anew with each {name}: what it leaks about a person adds "
+            f"up from {name} to {name}, and nothing bounds the sum"
+        )
 
 
 def stated_ranges(plan: Plan) -> dict[str, Ends]:

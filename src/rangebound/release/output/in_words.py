@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
-from rangebound.release.output.rendering import FACTS, Published, Row
+from rangebound.release.output.facts import Published, Row
+from rangebound.release.output.rendering import FACTS
 from rangebound.release.plan.fields import date
 from rangebound.values.arguments import counted
 from rangebound.values.support import Interval, Union
@@ -45,7 +46,7 @@ def _line(row: Row, columns: list[str], allowed: Interval | Union) -> str:
 
 
 def spoken(row: Row, allowed: Interval | Union) -> str:
-    """A number with its interval, in so many digits as the interval leaves.
+    """A number with its interval, in as many digits as the interval leaves.
 
     >>> row = {"value": 1838.0, "lower": 1756.2, "upper": 1919.8, "unreliable": False, "date": False}
     >>> spoken(row, Interval(0, math.inf))

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN
 from itertools import groupby, pairwise
 
+from rangebound.release.output.facts import Row
 from rangebound.release.output.in_words import outwards, plain_number, rounded
-from rangebound.release.output.rendering import FACTS, Row, shown
+from rangebound.release.output.rendering import FACTS, shown
 from rangebound.release.plan.fields import date
 from rangebound.values.arguments import counted, upwards
 from rangebound.values.serial import visible

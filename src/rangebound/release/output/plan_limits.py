@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -13,7 +12,7 @@ from rangebound.optimum.limit_proof import LimitedError, Over
 from rangebound.optimum.lower_limit import proved
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.table_publisher import TablePublisher
-from rangebound.release.plan.kinds.kind import Kind, OneCoordinate
+from rangebound.release.plan.kinds.kind import OneCoordinate
 from rangebound.release.plan.kinds.whole_kind import WholeKind
 from rangebound.release.prepare import Prepared
 from rangebound.values.numeric import rounded_down, rounded_up
@@ -73,26 +72,23 @@ def plan_limits(ready: Prepared) -> tuple[LimitedMean, ...]:
     Guarantee: no mechanism that spends as much on such a number has a smaller worst-case mean absolute error than the
     limit. Edge cases: limits are proved for the first four different shares and ranges of a plan.
     """
-    return tuple(_limited(ready))
-
-
-def _limited(ready: Prepared) -> Iterator[LimitedMean]:
     known: set[LimitProblem] = set()
-    for index in range(len(ready.plan.query)):
-        reason = _no_limit(ready, index)
-        if reason:
-            yield LimitedMean(reason=reason)
-            continue
-        problem, step = _problem(ready, index)
-        if problem not in known and len(known) == _PROOFS:
-            yield LimitedMean(reason=f"{_PROOFS} others of this plan were proved, and each takes time")
-            continue
-        known.add(problem)
-        yield _compared(ready, index, problem, step)
+    return tuple(_limited(ready, index, known) for index in range(len(ready.plan.query)))
 
 
-def _compared(ready: Prepared, index: int, problem: LimitProblem, step: Fraction) -> LimitedMean:
-    publisher = ready.publishers[index]
+def _limited(ready: Prepared, index: int, known: set[LimitProblem]) -> LimitedMean:
+    """The comparison for one question; `known` are the limits that were proved for others."""
+    question, publisher = ready.plan.query[index], ready.publishers[index]
+    reason = _no_limit(ready, index)
+    if reason:
+        return LimitedMean(reason=reason)
+    one = question.one_coordinate(ready.plan.unit_of(question))
+    assert one is not None
+    sensitivity, epsilon = ready.allocation.sensitivities[index].cell, ready.allocation.questions[index].epsilon
+    problem, step = limit_problem(one, sensitivity, epsilon)
+    if problem not in known and len(known) == _PROOFS:
+        return LimitedMean(reason=f"{_PROOFS} others of this plan were proved, and each takes time")
+    known.add(problem)
     assert isinstance(publisher, (DiscreteLaplacePublisher, MechanismPublisher, TablePublisher))
     try:
         least = _proved(problem)
@@ -114,31 +110,19 @@ def _no_limit(ready: Prepared, index: int) -> str:
         return "it is proved for pure privacy, and the noise is Gaussian"
     if share.delta:
         return "it is proved for pure privacy, and the share has a delta"
-    if not isinstance(ready.publishers[index], TablePublisher) and _is_moved(question):
+    whole = isinstance(question, WholeKind) and question.is_whole
+    moved = question.step not in (None, 1.0 if whole else None) or len(question.allowed.spans) > 1
+    if moved and not isinstance(ready.publishers[index], TablePublisher):
         return "numbers are rounded to a step or moved out of gaps after they were drawn"
     if share.epsilon > _LARGEST:
         return f"none is proved above epsilon {_LARGEST:g}, where errors are next to 0"
     return ""
 
 
-def _is_moved(question: Kind) -> bool:
-    """Whether a step or a gap moves numbers farther than their noise."""
-    whole = isinstance(question, WholeKind) and question.is_whole
-    return question.step not in (None, 1.0 if whole else None) or len(question.allowed.spans) > 1
-
-
-def _problem(ready: Prepared, index: int) -> tuple[LimitProblem, Fraction]:
-    """Which limit bounds the error of a question's coordinate, and the distance of its true answers."""
-    question = ready.plan.query[index]
-    one = question.one_coordinate(ready.plan.unit_of(question))
-    assert one is not None
-    return limit_problem(one, ready.allocation.sensitivities[index].cell, ready.allocation.questions[index].epsilon)
-
-
 def limit_problem(one: OneCoordinate, sensitivity: Fraction, epsilon: float) -> tuple[LimitProblem, Fraction]:
     """The problem whose limit, times the distance of true answers, is a lower bound on the error of a coordinate.
 
-    True answers h apart, h <= D, that are at most floor(D / h) of them apart, are neighbours. Where so many of them
+    True answers h apart, h <= D, that are at most floor(D / h) of them apart, are neighbours. Where this many of them
     would not span the range, or as much of it as matters, h is m D: answers m sensitivities apart are joined by m steps
     in the range, so a mechanism is m epsilon-private for these.
 

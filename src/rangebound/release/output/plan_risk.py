@@ -1,17 +1,78 @@
-"""What an attacker gains from all numbers of a plan together: the risk of its whole account, and the sentence on it."""
+"""What all numbers of a plan cost together: in the terms of several definitions, and as what an attacker gains."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 
+from rangebound.privacy.gdp import rho_of_mu
 from rangebound.privacy.risk import ProfileRisk, guaranteed, odds
 from rangebound.privacy.risk.tradeoff_curve import Profile
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.output.plan_pairs import attained
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import Prepared, prepare, prepared
+from rangebound.values import arguments
 from rangebound.values.numeric import rounded_up
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conversions:
+    """One privacy guarantee, stated in several ways, each true by itself.
+
+    All parts together are `mu`-GDP and `rho`-zCDP, but for events of probability `added_delta`. `deltas` has the delta
+    at half, once and twice the plan's epsilon. `gaussian` says that the budget was split in a Gaussian account.
+
+    Guarantee: every number is rounded up.
+    """
+
+    gaussian: bool
+    epsilon: float
+    delta: float
+    mu: float
+    rho: float
+    added_delta: float
+    deltas: tuple[tuple[float, float], ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """The same as plain data; `account` names the way in which the budget was split."""
+        facts = {name: value for name, value in asdict(self).items() if name not in ("gaussian", "deltas")}
+        deltas = [{"epsilon": epsilon, "delta": delta} for epsilon, delta in self.deltas]
+        return {"account": "gaussian" if self.gaussian else "sums", **facts, "deltas": deltas}
+
+    def __str__(self) -> str:
+        deltas = ", ".join(f"{_up(delta)} at epsilon {_up(epsilon)}" for epsilon, delta in self.deltas)
+        but = f", but for events of probability {_up(self.added_delta)}" if self.added_delta else ""
+        account = "One Gaussian account" if self.gaussian else "Plain sums of epsilon and delta"
+        return f"{account}: {self.brief()}{but}; delta is {deltas}."
+
+    def brief(self) -> str:
+        """Mu and rho in a few words."""
+        return f"mu {_up(self.mu)} (rho {_up(self.rho)} of zCDP)"
+
+
+def conversions(ready: Prepared) -> Conversions:
+    """What a plan that was made ready costs, in the terms of several definitions.
+
+    Mu is that of `JointLoss`, also in plain sums. A delta is that of `account_profile`.
+
+    >>> from rangebound.release import parse_plan
+    >>> from rangebound.release.prepare import prepare
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
+    >>> print(conversions(prepare(plan)).brief())
+    mu 1.233 (rho 0.7591 of zCDP)
+    """
+    epsilon, delta, at = ready.plan.budget.epsilon, ready.plan.budget.delta, account_profile(ready)
+    return Conversions(
+        gaussian=bool(ready.allocation.mu),
+        epsilon=epsilon,
+        delta=delta,
+        mu=ready.loss.mu,
+        rho=rho_of_mu(ready.loss.mu),
+        added_delta=rounded_up(ready.loss.delta),
+        deltas=tuple((each, at(each)) for each in (epsilon / 2.0, epsilon, 2.0 * epsilon)),
+    )
 
 
 def account_profile(ready: Prepared) -> Profile:
@@ -74,3 +135,7 @@ def advantage_odds(plan: Plan, advantage: float) -> str:
     crowd = "owners of rows" if plan.unit.column else "rows"
     secret = "one of two candidates" if plan.unit.replaced else "in the data or not"
     return odds(advantage, crowd, secret)
+
+
+def _up(value: float) -> str:
+    return arguments.upwards(value, 4)

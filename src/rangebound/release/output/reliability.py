@@ -2,46 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from rangebound.mechanisms.finite import Table
-from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.draw import Cell
-from rangebound.release.noise.publishers import Publisher
+from rangebound.release.output.facts import PlanFacts
 from rangebound.release.plan.clipping_report import WIDE
 from rangebound.release.plan.kinds.kind import Agreement
 from rangebound.release.plan.kinds.workload_kind import WorkloadKind
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.words import span
-from rangebound.release.prepare import allocations, prepared, stated_epsilon
 
 
-def biases(plan: Plan, cells: Sequence[Cell], tables: Mapping[int, Table] | None = None) -> list[float | None]:
+def biases(facts: PlanFacts | None, cells: Sequence[Cell]) -> list[float | None]:
     """A bound on the bias of every number, over the true answers in its interval; see `Kind.bias`.
 
-    `tables` are those that the numbers of some questions were drawn from.
+    `facts` are those of the table's plan, whose publishers its numbers came from.
 
     Guarantee: made of the plan and the published numbers alone, so it costs nothing.
     Edge cases: None where no bound is known: for quantiles, for numbers that a consistent plan fits to others, and in a
     table whose budget this version of the library would split otherwise.
     """
     found: list[float | None] = [None] * len(cells)
-    own = _by_question(cells)
-    publishers = _publishers(plan, cells, own, tables)
-    for index, places in own.items() if publishers else ():
-        question = plan.query[index]
-        if plan.consistent and question.agreement != Agreement():
+    if facts is None:
+        return found
+    for index, places in _by_question(cells).items():
+        own = facts.questions[index]
+        if facts.plan.consistent and own.question.agreement != Agreement():
             continue
         lower, upper = (np.array([getattr(cells[at], end) for at in places]) for end in ("lower", "upper"))
-        bounds = question.bias(publishers[index], plan.unit_of(question), lower, upper)
+        bounds = own.question.bias(own.publisher, own.unit, lower, upper)
         for at, bound in zip(places, [] if bounds is None else bounds.tolist(), strict=False):
             found[at] = bound
     return found
 
 
-def unbiased_numbers(plan: Plan, cells: Sequence[Cell]) -> list[float | None]:
+def unbiased_numbers(plan: Plan, facts: PlanFacts | None, cells: Sequence[Cell]) -> list[float | None]:
     """The unbiased number of every cell, where its question asks for it; see `Kind.unclamped_number`.
 
     Guarantee: made of the plan and the published numbers alone, so it costs nothing.
@@ -49,13 +46,14 @@ def unbiased_numbers(plan: Plan, cells: Sequence[Cell]) -> list[float | None]:
     would split otherwise.
     """
     found = [plan.query[each.question].unclamped_number(each.draws) for each in cells]
-    own = _by_question(cells)
-    asked = {at: each for at, each in enumerate(plan.query) if isinstance(each, WorkloadKind) and each.unbiased}
-    publishers = _publishers(plan, cells, own) if asked else ()
-    for index, question in asked.items() if publishers else ():
-        numbers = question.unclamped_numbers(publishers[index], [cells[at].draws for at in own[index]])
-        for at, number in zip(own[index], numbers or [], strict=True):
-            found[at] = number
+    if facts is None:
+        return found
+    for index, places in _by_question(cells).items():
+        question, publisher = plan.query[index], facts.questions[index].publisher
+        if isinstance(question, WorkloadKind) and question.unbiased:
+            numbers = question.unclamped_numbers(publisher, [cells[at].draws for at in places])
+            for at, number in zip(places, numbers or [], strict=True):
+                found[at] = number
     return found
 
 
@@ -96,24 +94,6 @@ def _by_question(cells: Sequence[Cell]) -> dict[int, list[int]]:
     for at, cell in enumerate(cells):
         found.setdefault(cell.question, []).append(at)
     return found
-
-
-def _publishers(
-    plan: Plan, cells: Sequence[Cell], own: dict[int, list[int]], tables: Mapping[int, Table] | None = None
-) -> tuple[Publisher, ...]:
-    """The publishers of a table's questions; none where this version would split the budget otherwise."""
-    way = next((each for each in allocations(plan) if _is_of(plan, each, cells, own)), None) if cells else None
-    return () if way is None else prepared(plan, way, tables).publishers
-
-
-def _is_of(plan: Plan, way: Allocation, cells: Sequence[Cell], own: dict[int, list[int]]) -> bool:
-    """Whether numbers cost what a way to split the budget says."""
-    for index, places in own.items():
-        share, cell = way.questions[index], cells[places[0]]
-        epsilon = stated_epsilon(plan.query[index], share)
-        if (epsilon, share.delta, share.mu) != (cell.epsilon, cell.delta, cell.mu):
-            return False
-    return True
 
 
 def is_unreliable(cell: Cell) -> bool:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import html
 
-from rangebound.release.output.conversion import conversions, prepared_of
-from rangebound.release.output.explain import explain
-from rangebound.release.output.hazards import hazards
+from rangebound.release.output.explain import explained
+from rangebound.release.output.facts import Published, TableFacts, plan_facts, scope, table_facts
 from rangebound.release.output.in_words import in_words
 from rangebound.release.output.pictures import STYLE, pictures
-from rangebound.release.output.plan_risk import plan_odds
-from rangebound.release.output.rendering import Published, table
-from rangebound.release.output.scope import scope
-from rangebound.release.output.stated_promise import stated_entry, stated_promise
+from rangebound.release.output.rendering import table
 from rangebound.values.arguments import counted
 from rangebound.values.serial import visible
 
@@ -69,8 +64,8 @@ def report(release: Published) -> str:
 
     Guarantee: made of the published numbers and the plan alone, and every text of the plan is escaped.
     """
-    plan, rows = release.plan, release.rows()
-    title = html.escape(plan.title or "Private release")
+    plan, rows, facts = release.plan, release.rows(), table_facts(release)
+    title = html.escape(facts.title)
     grey = _GREY_NOTE if any(row["unreliable"] for row in rows) else ""
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
@@ -79,8 +74,8 @@ def report(release: Published) -> str:
         f"<h2 id=short>In short</h2><p>{_told(release)}{grey}</p>{_words(release)}"
         f"<h2 id=pictures>Pictures</h2><p>Points are the published numbers, lines and bands their "
         f"{plan.level:.0%} confidence intervals.</p>{_pictures(release)}"
-        f"<h2 id=statistics>For statisticians</h2>{_statistics(release)}"
-        f"<h2 id=privacy>For privacy officers</h2>{_privacy(release)}</html>\n"
+        f"<h2 id=statistics>For statisticians</h2>{_statistics(release, facts)}"
+        f"<h2 id=privacy>For privacy officers</h2>{_privacy(release, facts)}</html>\n"
     )
 
 
@@ -124,7 +119,7 @@ def _pictures(release: Published) -> str:
     return "".join(found)
 
 
-def _statistics(release: Published) -> str:
+def _statistics(release: Published, facts: TableFacts) -> str:
     """The table to read and to copy, how sure it is, and how to use it."""
     plan = release.plan
     level = (
@@ -138,7 +133,7 @@ def _statistics(release: Published) -> str:
         if plan.consistent
         else "Numbers were not fitted to each other: totals may differ from the sums of their parts by the noise."
     )
-    noted = "".join(f"<p>Note: {html.escape(each)}.</p>" for each in release.notes)
+    noted = "".join(f"<p>Note: {html.escape(each)}.</p>" for each in facts.notes)
     return (
         f"<p>{level} {fitted}</p><div class=wide tabindex=0>{table(release)}</div>{noted}"
         f"<details><summary>The same as CSV, to copy</summary><pre class=all>{html.escape(release.to_csv())}</pre>"
@@ -146,22 +141,19 @@ def _statistics(release: Published) -> str:
     )
 
 
-def _privacy(release: Published) -> str:
+def _privacy(release: Published, facts: TableFacts) -> str:
     """The guarantee in several terms, the risk in odds, where it was charged, and how to check all that."""
-    plan, ready = release.plan, prepared_of(release)
-    promise, entry = stated_promise(release.certificate), stated_entry(release.certificate)
-    lines = [f"Spent: {plan.budget}."]
-    if promise:
-        lines.append(f"<strong>{html.escape(promise)}</strong>")
-    lines += [f"<strong>Warning: {html.escape(each)}.</strong>" for each in hazards(plan)]
+    ready = release.facts
+    strong = [*([facts.promise] if facts.promise else []), *facts.warnings]
+    lines = [facts.spent, *(f"<strong>{html.escape(each)}</strong>" for each in strong)]
     if ready is not None:
-        lines.append(html.escape(plan_odds(plan, ready.allocation)))
-        lines.append(f"The same in other terms. {html.escape(str(conversions(ready)))}")
-    if entry is not None:
+        lines.append(html.escape(ready.odds))
+        lines.append(f"The same in other terms. {html.escape(str(ready.conversions))}")
+    if facts.entry is not None:
         lines.append(
-            f"Charged to account <code>{html.escape(entry['account'])}</code> under request "
-            f"<code>{html.escape(entry['request'])}</code>; the ledger's head is then "
-            f"<code>{html.escape(entry['head'])}</code>."
+            f"Charged to account <code>{html.escape(facts.entry['account'])}</code> under request "
+            f"<code>{html.escape(facts.entry['request'])}</code>; the ledger's head is then "
+            f"<code>{html.escape(facts.entry['head'])}</code>."
         )
     lines.append(
         "To check it: <code>rangebound verify certificate.json table.json</code> proves the guarantee again from the "
@@ -169,6 +161,7 @@ def _privacy(release: Published) -> str:
         "with <code>--certificate certificate.json</code> and <code>-o table.json</code>; the same request again costs "
         "nothing."
     )
-    lines.append(f"Published bytes: SHA-256 <code>{hashlib.sha256(release.to_bytes()).hexdigest()}</code>")
+    lines.append(f"Published bytes: SHA-256 <code>{facts.sha256}</code>")
     said = "".join(f"<p>{each}</p>" for each in lines)
-    return f"{said}<h3>The plan</h3><pre>{html.escape(explain(plan))}</pre>"
+    words = html.escape(explained(ready or plan_facts(release.plan)))
+    return f"{said}<h3>The plan</h3><pre>{words}</pre>"

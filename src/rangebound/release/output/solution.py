@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rangebound.errors import ArgumentError, PlanError
-from rangebound.release.output.conversion import Conversions, conversions
 from rangebound.release.output.forecast import part_of
+from rangebound.release.output.plan_risk import Conversions, conversions
 from rangebound.release.plan.accuracy import LARGEST
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.prepare import Prepared, least_epsilon, prepare

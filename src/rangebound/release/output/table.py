@@ -16,11 +16,20 @@ from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.consistency import notes
 from rangebound.release.output.csvw_description import ENDING, csvw_description
-from rangebound.release.output.order import grouping_columns, reading_order
+from rangebound.release.output.facts import PlanFacts, Row, facts_of, scopes
 from rangebound.release.output.reliability import biases, is_unreliable, reached_ends, unbiased_numbers, unknown_cuts
-from rangebound.release.output.rendering import FACTS, FIRST, FLAGS, LAST, NUMBERS, Row, table, text
+from rangebound.release.output.rendering import (
+    FACTS,
+    FIRST,
+    FLAGS,
+    LAST,
+    NUMBERS,
+    grouping_columns,
+    reading_order,
+    table,
+    text,
+)
 from rangebound.release.output.report import report
-from rangebound.release.output.scope import scopes
 from rangebound.release.output.table_estimates import estimate_rows
 from rangebound.release.output.workbook import workbook
 from rangebound.release.plan.fields import date
@@ -99,17 +108,15 @@ class Release:
         return (*made, *([unread] if self.unread else []))
 
     @cached_property
-    def _biases(self) -> list[float | None]:
-        return biases(self.plan, self.cells, self.tables)
-
-    @cached_property
-    def _unbiased(self) -> list[float | None]:
-        return unbiased_numbers(self.plan, self.cells)
+    def facts(self) -> PlanFacts | None:
+        """The facts about its plan, whose budget is split as the numbers state; None for a table of another version."""
+        return facts_of(self.plan, self.cells, self.tables)
 
     def rows(self) -> list[Row]:
-        """The table in the order of the plan, a mapping a row; a grouping column that a query does not use is None."""
+        """The table in the order of the plan, one mapping per row; an unused grouping column is None."""
         found, named, said = [], self._named, scopes(self.plan)
-        for cell, bias, unbiased in zip(self.cells, self._biases, self._unbiased, strict=True):
+        moved = biases(self.facts, self.cells), unbiased_numbers(self.plan, self.facts, self.cells)
+        for cell, bias, unbiased in zip(self.cells, *moved, strict=True):
             question = self.plan.query[cell.question]
             keys = dict(zip(question.by, cell.key, strict=True))
             if question.selected is not None:

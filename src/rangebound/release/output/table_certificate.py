@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,17 +17,16 @@ from rangebound.release.noise.allocation import Allocation, is_within
 from rangebound.release.noise.draw import Cell, Draw, Key
 from rangebound.release.noise.marginal_publisher import MarginalPublisher
 from rangebound.release.noise.noisy_coordinates import MechanismPublisher
-from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
+from rangebound.release.noise.partition_selection import partition_selection
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.threshold_selection import ThresholdSelection
 from rangebound.release.output.consistency import consistent
-from rangebound.release.output.conversion import Conversions, conversions
 from rangebound.release.output.ledger_entry import charges, covers, least_due, shortfall
+from rangebound.release.output.plan_risk import Conversions, conversions
 from rangebound.release.output.table import Release, plan_json, sha256
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.kinds.rank_kind import RankKind
 from rangebound.release.plan.kinds.ranked_counts import RankedCounts
-from rangebound.release.plan.model import Plan
 from rangebound.release.plan.workloads import Workload
 from rangebound.release.prepare import Prepared, allocations, cells_of, impossible, noisy_count, prepare, prepared
 from rangebound.values import arguments
@@ -67,16 +66,18 @@ def _stated(release: Release, ready: Prepared, entry: Entry | None) -> dict[str,
         {"query": question.name, "mechanism": ready.publishers[index].to_dict(), **_share(allocation, index)}
         for index, question in enumerate(plan.query)
     ]
-    selections = [
-        {
+    selections = []
+    for by, share in allocation.selections.items():
+        said: dict[str, object] = {
             "by": list(by),
             "groups": share.groups,
             "epsilon": share.epsilon,
             "delta": share.delta,
-            **_threshold(ready, by),
         }
-        for by, share in allocation.selections.items()
-    ]
+        selection = ready.selections[by]
+        if isinstance(selection, ThresholdSelection):
+            said |= {"query": plan.query[selection.question].name, "threshold": selection.threshold}
+        selections.append(said)
     return {
         "format": FORMAT,
         "plan": sha256(plan_json(plan).encode()),
@@ -101,14 +102,6 @@ def _workload(ready: Prepared, workload: Workload) -> dict[str, object]:
         "mu": ready.allocation.questions[workload.questions[0]].mu,
         **first.workload_to_dict(),
     }
-
-
-def _threshold(ready: Prepared, by: tuple[str, ...]) -> dict[str, object]:
-    """What a certificate says about a threshold by which keys were selected."""
-    selection = ready.selections[by]
-    if isinstance(selection, PartitionSelection):
-        return {}
-    return {"query": ready.plan.query[selection.question].name, "threshold": selection.threshold}
 
 
 def _share(allocation: Allocation, index: int) -> dict[str, object]:
@@ -181,7 +174,8 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
         release = Release.from_bytes(published)
         same = release.to_bytes() == published
         plan = release.plan
-        _demand_work(_groups(plan) / _NUMBERS, work)  # before they are listed
+        groups = sum(plan.groups(each.by) for each in plan.query if not plan.private(each.by))
+        _demand_work(groups / _NUMBERS, work)  # before they are listed
         ways = allocations(plan)
         stated = json.loads(certificate)
         own = next((way for way in ways if _is_stated(way, stated)), None)
@@ -250,11 +244,6 @@ def _is_close(said: object, own: object) -> bool:
     if isinstance(said, float) and isinstance(own, float):
         return math.isclose(said, own, rel_tol=_TOLERANCE)
     return said == own
-
-
-def _groups(plan: Plan) -> float:
-    """How many groups all questions by public keys have together: there is a number for each of them, or more."""
-    return sum(plan.groups(each.by) for each in plan.query if not plan.private(each.by))
 
 
 _BYTES, _LETTERS, _NUMBERS, _COUNTS = 100_000, 400, 50, 4000
@@ -376,8 +365,9 @@ def _check_table(release: Release, ready: Prepared) -> None:
             own = keys[index] = _keys(block, cells, [index]) if index in ranked else selected
             if index in ranked:
                 _demand(set(own) <= set(selected), "cells", "rank a key that was not selected")
-                least = {group: min(ranked[index], count) for group, count in _by_group(selected).items()}
-                _demand(_by_group(own) == least, "cells", "have fewer ranks than selected keys, or more than k")
+                groups, found = (dict(Counter(key[:-1] for key in some)) for some in (selected, own))
+                least = {group: min(ranked[index], count) for group, count in groups.items()}
+                _demand(found == least, "cells", "have fewer ranks than selected keys, or more than k")
             labels = plan.query[index].labels(own)
             missing = any((index, *label) not in draws for group in labels for label in group)
             _demand(not missing, "cells", "are not those of the plan")
@@ -391,9 +381,14 @@ def _check_table(release: Release, ready: Prepared) -> None:
     ranks = (each for each in plan.query if isinstance(each, RankKind) and each.can_be_whole)
     known = tuple(each.name for each in ranks if each.name in release.whole)
     _demand(release.whole == known, "whole", "names questions that are not quantiles, or cannot be whole")
-    made = _cells(release, ready, keys, drawn)
+
+    def remade(*, earlier: bool) -> list[Cell]:
+        found = cells_of(ready, keys, drawn, earlier=earlier, whole=release.whole)
+        return list(consistent(plan, found)) if plan.consistent else found
+
+    made = remade(earlier=False)
     if made != list(cells):  # an earlier version may have made the table
-        earlier = _cells(release, ready, keys, drawn, earlier=True)
+        earlier = remade(earlier=True)
         made = earlier if earlier == list(cells) else made
     _demand(len(made) == len(cells), "cells", "are not those of the plan")
     for cell, again in zip(cells, made, strict=True):
@@ -406,24 +401,6 @@ def _check_table(release: Release, ready: Prepared) -> None:
     _demand(release.mechanisms == said, "mechanisms", "are not those of the plan")
     whole = replace(release, cells=tuple(made), mechanisms=said, tables=ready.tables).to_bytes()
     _demand(whole == release.to_bytes(), "published", "contains numbers in another notation")  # such as -0.0
-
-
-def _cells(
-    release: Release,
-    ready: Prepared,
-    keys: Mapping[int, Sequence[Key]],
-    drawn: Mapping[int, list[list[Draw]]],
-    *,
-    earlier: bool = False,
-) -> list[Cell]:
-    """What is made of the draws of a table: all that it publishes."""
-    made = cells_of(ready, keys, drawn, earlier=earlier, whole=release.whole)
-    return list(consistent(ready.plan, made)) if ready.plan.consistent else made
-
-
-def _by_group(keys: Sequence[Key]) -> dict[Key, int]:
-    """How many keys there are of each group in which they are ranked."""
-    return dict(Counter(key[:-1] for key in keys))
 
 
 def _keys(block: Block, cells: Sequence[Cell], questions: Collection[int]) -> Sequence[Key]:

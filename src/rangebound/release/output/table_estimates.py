@@ -14,7 +14,7 @@ from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.draw import Cell
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.publishers import Publisher
-from rangebound.release.output.rendering import Row
+from rangebound.release.output.facts import Row
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import prepare
 from rangebound.values.query import Query

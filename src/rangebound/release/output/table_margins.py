@@ -46,12 +46,7 @@ def margin(table: Mapping[Key, int], columns: Columns, wanted: Columns) -> Table
     >>> margin({("a", "x"): 1, ("a", "y"): 2, ("b", "x"): 3}, frozenset({"g", "h"}), frozenset({"g"}))
     {('a',): 3, ('b',): 3}
     """
-    places = [at for at, name in enumerate(sorted(columns)) if name in wanted]
-    found: Table = {}
-    for key, value in table.items():
-        short = tuple(key[at] for at in places)
-        found[short] = found.get(short, 0) + value
-    return found
+    return {short: sum(table[key] for key in keys) for short, keys in _groups(table, columns, wanted).items()}
 
 
 def fitted(tables: Sequence[Asked]) -> list[Table | None]:
@@ -136,7 +131,6 @@ def _with_margins(table: Table, columns: Columns, fixed: Mapping[Columns, Table]
     cells, sides = np.array([*table.values()], dtype=np.float64), np.array(known, dtype=np.float64)
     found = project(
         np.concatenate([cells, sides]),
-        1.0,
         Identities.of(identities),
         np.concatenate([np.zeros(len(cells)), sides]),
         np.concatenate([np.full(len(cells), np.inf), sides]),
@@ -146,7 +140,7 @@ def _with_margins(table: Table, columns: Columns, fixed: Mapping[Columns, Table]
     return dict(zip(table, found.numbers[: len(cells)].tolist(), strict=True))
 
 
-def _groups(table: Table, columns: Columns, wanted: Columns) -> dict[Key, list[Key]]:
+def _groups(table: Mapping[Key, int], columns: Columns, wanted: Columns) -> dict[Key, list[Key]]:
     """The keys of a table by their values in the wanted columns."""
     places = [at for at, name in enumerate(sorted(columns)) if name in wanted]
     found: dict[Key, list[Key]] = {}

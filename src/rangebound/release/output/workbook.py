@@ -9,10 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rangebound.errors import ArgumentError, plain
-from rangebound.release.output.hazards import hazards
-from rangebound.release.output.rendering import FIRST, Published, Row
-from rangebound.release.output.scope import scope_lines
-from rangebound.release.output.stated_promise import stated_promise
+from rangebound.release.output.facts import Published, Row, table_facts
+from rangebound.release.output.rendering import FIRST
 from rangebound.values.arguments import counted
 from rangebound.values.extras import need
 from rangebound.values.serial import workbook_text
@@ -69,17 +67,19 @@ def workbook(release: Published) -> bytes:
 
 
 def notes_of(release: Published) -> list[str]:
-    """What a reader of the table has to know beside its numbers, a line each."""
-    plan = release.plan
-    said = [plan.title or "Private release", f"Spent: {plan.budget}."]
-    said.append(
-        f"lower and upper are {plan.level:.0%} confidence intervals for the noise"
-        f"{', all of them at once' if plan.joint else ''}."
-    )
-    promise = stated_promise(release.certificate)
-    said += [*([promise] if promise else []), *(f"Warning: {each}." for each in hazards(plan)), *scope_lines(plan)]
-    said += [f"Note: {each}." for each in release.notes]
-    said.append(f"Published bytes: SHA-256 {hashlib.sha256(release.to_bytes()).hexdigest()}")
+    """What a reader of the table has to know beside its numbers, one line each."""
+    plan, facts = release.plan, table_facts(release)
+    once = ", all of them at once" if plan.joint else ""
+    said = [
+        facts.title,
+        facts.spent,
+        f"lower and upper are {plan.level:.0%} confidence intervals for the noise{once}.",
+        *([facts.promise] if facts.promise else []),
+        *facts.warnings,
+        *facts.scopes,
+        *(f"Note: {each}." for each in facts.notes),
+        f"Published bytes: SHA-256 {facts.sha256}",
+    ]
     return [plain(each) for each in said]
 
 

@@ -156,7 +156,7 @@ def _merged(plan: Plan, found: Mapping[int, Sensitivity]) -> tuple[Workload, ...
 def _workload_weight(plan: Plan, workload: Workload) -> float:
     """The root of what the counts of a workload add to the objective at mu = 1."""
     marginals, importances = _marginals(plan, workload)
-    variances = unit_strategy(marginals, importances, replaced=plan.unit.replaced).variances()
+    variances = unit_strategy(marginals, importances, replaced=plan.unit.replaced).cell_variances
     return math.sqrt(sum(each * variance for each, variance in zip(importances, variances, strict=True)))
 
 

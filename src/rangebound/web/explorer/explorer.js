@@ -3,10 +3,9 @@
 import { at, button, decimal, say, tell } from "./elements.js";
 import { showOthers } from "./law_view.js";
 import { state } from "./page_state.js";
-import { add, columns, newAnswers, newBounds, newNumber, newRows, newUnit, showAddFields, showKeys } from "./plan_edits.js";
-import { checkText, editText, exported, savePlan } from "./plan_file.js";
+import { add, newAnswers, newBounds, newNumber, newRows, newUnit, ownBounds, remove, showAddFields, showKeys, wanted } from "./plan_edits.js";
+import { checkText, columns, editText, exported, savePlan } from "./plan_file.js";
 import { certify, changed, unproved } from "./proof.js";
-import { onTake } from "./solution.js";
 import { account, askPublish, publish, trial } from "./trial.js";
 
 function takeEpsilon(value) {
@@ -41,6 +40,18 @@ function endEpsilon() {
   unproved("error", "Not certified: there is no valid epsilon.", "not proved");
 }
 
+// The rows of the table of questions come and go, so the table listens for them.
+function listenToQuestions() {
+  const table = at("question-table");
+  const listen = (type, selector, act) => table.addEventListener(type, ({ target }) => {
+    if (target.matches(selector)) act(target, target.closest("tr"));
+  });
+  listen("input", "td.share input", (slider, row) => changed({ query: row.dataset.query, share: Number(slider.value) / 100 }));
+  listen("change", "td.margin input", (field, row) => wanted(row.dataset.query, field));
+  listen("change", "[data-bound]", (_, row) => ownBounds(row));
+  listen("click", "th button", (_, row) => remove(row.dataset.query));
+}
+
 function listen() {
   at("epsilon").addEventListener("input", () => {
     at("epsilon-exact").value = state.epsilons[Number(at("epsilon").value)];
@@ -52,7 +63,7 @@ function listen() {
     state.changes.delta = state.deltas[Number(at("delta").value)];
     changed();
   });
-  onTake(takeEpsilon);
+  at("offers").addEventListener("click", (event) => { if (event.target.matches("button")) takeEpsilon(Number(event.target.dataset.epsilon)); });
   at("even-shares").addEventListener("click", () => { state.changes.weights = undefined; state.changes.selection = undefined; changed(); });
   at("law-question").addEventListener("change", () => { state.question = at("law-question").value; state.answers = null; certify(); });
   for (const index of [0, 1, 2]) at(`answer-${index}`).addEventListener("change", newAnswers);
@@ -90,6 +101,7 @@ async function open() {
   showOthers();
   showAddFields();
   listen();
+  listenToQuestions();
   if (await certify()) account();
   at("add").open = file !== null && state.view?.questions.length === 1; // a first plan
   columns();

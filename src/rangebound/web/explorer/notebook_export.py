@@ -22,7 +22,7 @@ _STEPS = (
         "print(made_up_trial(plan))",
     ),
 )
-_IMPORTS = """from rangebound.web.explorer.made_up_trial import made_up_trial
+_IMPORTS = """from rangebound.web.explorer.plan_tables import made_up_trial
 from rangebound.release import explain, forecast, parse_plan
 from rangebound.release.output.plan_risk import plan_odds, plan_risk
 from rangebound.release.prepare import prepare

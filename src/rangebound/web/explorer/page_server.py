@@ -4,68 +4,55 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
 import math
 import os
-import socket
-import threading
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Scope
 
 from rangebound import __version__
 from rangebound.errors import ArgumentError, RangeboundError
 from rangebound.release.plan.toml import read_plan
 from rangebound.web.explorer.adjusted_plan import PlanChanges, dragged
-from rangebound.web.explorer.deployments import deployments
-from rangebound.web.explorer.one_number import OneNumber
-from rangebound.web.explorer.prover import Prover
-from rangebound.web.explorer.quick_shares import KnownWidths, quick_view, quick_way
+from rangebound.web.explorer.forms import OneNumber
+from rangebound.web.explorer.plan_view import KnownWidths, quick_view, quick_way
 from rangebound.web.explorer.saved_plan import read_text, save_plan
 from rangebound.web.explorer.tasks import TASKS, exports, plan_of
+from rangebound.web.gate import Gate, json_answer, json_body, listening, serve_until_stopped
+from rangebound.web.processes import Pool, WorkerDied
 
-_MODULES = (
-    "explorer",
-    "proof",
-    "solution",
-    "view",
-    "law_view",
-    "plan_edits",
-    "plan_file",
-    "trial",
-    "page_state",
-    "elements",
-    "charts",
-)
-_FILES = {"": "text/html", "explorer.css": "text/css"} | {f"{name}.js": "text/javascript" for name in _MODULES}
+_MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 _LARGEST_BODY = 2_000_000
+_LONGEST_TABLE = 2**30  # bytes of a table that is published on the page
 _IDLE = 3600  # seconds that a connection may be idle: one that ends just when the browser uses it again fails
-_HEADERS = (
-    (b"cache-control", b"no-store"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (
-        b"content-security-policy",
-        b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-        b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    ),
+_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+SUPERSEDED: dict[str, object] = {"superseded": True}
+"""The answer to a proof that was asked for while a newer one has come in the meantime."""
 _STEPS = (1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0)
 EPSILONS = (*(round(step * 10.0**power, 6) for power in (-2, -1, 0, 1) for step in _STEPS), 100.0)
 """The epsilons of the slider."""
 DELTAS = (0.0, *(float(f"{digit}e-{power}") for power in range(12, 2, -1) for digit in (1, 3)))
 """The deltas of the slider."""
+
+
+def deployments() -> list[dict[str, object]]:
+    """Published deployments of differential privacy, the smallest epsilon first."""
+    text = files("rangebound.web.explorer").joinpath("deployments.toml").read_text(encoding="utf-8")
+    found = ({"delta": 0.0, "note": "", **each} for each in tomllib.loads(text)["deployment"])
+    return sorted(found, key=lambda each: each["epsilon"])
 
 
 @dataclass(kw_only=True)
@@ -78,11 +65,21 @@ class Desk:
     text: str
     file: Path | None
     folder: Path
-    prover: Prover
+    pool: Pool
     token: str
-    saving: threading.Lock = field(default_factory=threading.Lock)
     known: dict[bool, KnownWidths] = field(default_factory=dict)  # by whether the account is Gaussian
     chosen: bool | None = None  # the account that was best for the last plan with a delta
+    asked: Counter[str] = field(default_factory=Counter)  # how often each task was asked for
+    proving: asyncio.Lock = field(default_factory=asyncio.Lock)
+    saving: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def __aenter__(self) -> None:
+        """Start the process that proves, which imports what it needs before it is asked."""
+        await self.pool.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        """End it, whatever it does."""
+        await self.pool.close()
 
     def start(self) -> dict[str, object]:
         """What the page begins with."""
@@ -93,7 +90,7 @@ class Desk:
             "epsilons": EPSILONS,
             "deltas": DELTAS,
             "exports": exports(),
-            "deployments": [each.to_dict() for each in deployments()],
+            "deployments": deployments(),
         }
 
     def quick(self, asked: Mapping[str, Any]) -> dict[str, object]:
@@ -110,24 +107,34 @@ class Desk:
             way = quick_way(plan, self.chosen)
         return {**quick_view(plan, way, self.known.get(bool(way.mu))), "changed": changed}
 
-    def save(self, asked: dict[str, Any]) -> dict[str, object]:
+    async def save(self, asked: dict[str, Any]) -> dict[str, object]:
         """Check a plan and write it to its file, if that still says what the page has `opened`."""
         opened = asked.get("opened")
         if self.file is None or not isinstance(opened, str):
             raise ArgumentError("opened: missing; a page that was opened with a plan file can save it")
-        found = self.prove("checked", asked)
+        found = await self.prove("checked", asked)
         if "error" not in found:
-            with self.saving:
-                save_plan(self.file, str(found["text"]), opened=opened)
+            async with self.saving:
+                await asyncio.to_thread(save_plan, self.file, str(found["text"]), opened=opened)
         return found
 
-    def prove(self, task: str, asked: dict[str, Any]) -> dict[str, object]:
-        """The answer of the process that proves."""
-        found, known = self.prover.ask(task, asked)
-        if known is not None:
+    async def prove(self, task: str, asked: dict[str, Any]) -> dict[str, object]:
+        """The answer of the process that proves; of several proofs that wait, only the last one is made."""
+        self.asked[task] += 1
+        number = self.asked[task]
+        async with self.proving:
+            if task == "certified" and self.asked[task] != number:
+                return SUPERSEDED
+            try:
+                found = await self.pool.do({"task": task, "asked": asked}, limit=None)
+            except WorkerDied:
+                return {"error": "the process that computes has ended; try again"}
+        if found["known"] is not None:
+            known = KnownWidths(**found["known"])
             self.known[known.gaussian] = known
             self.chosen = known.gaussian if known.choice else self.chosen
-        return found
+        shown: dict[str, object] = found["shown"]
+        return shown
 
 
 def desk_of(plan: Path | None) -> Desk:
@@ -138,45 +145,38 @@ def desk_of(plan: Path | None) -> Desk:
         read_plan(plan)
         text, folder = "", plan.absolute().parent
     file = None if plan is None else plan.absolute()
-    return Desk(text=text, file=file, folder=folder, prover=Prover(folder), token=os.urandom(24).hex())
+    pool = Pool(("rangebound.web.explorer.tasks", str(folder)), 1, longest=_LONGEST_TABLE)
+    return Desk(text=text, file=file, folder=folder, pool=pool, token=os.urandom(24).hex())
 
 
 def page_application(desk: Desk) -> ASGIApp:
     """The application over a desk: everything is below its token, and nothing else is there."""
 
-    @asynccontextmanager
-    async def proving(_: Starlette) -> AsyncIterator[None]:
-        desk.prover.start()
-        try:
-            yield
-        finally:
-            desk.prover.close()
-
     async def static(request: Request) -> Response:
-        name = request.path_params.get("name", "")
-        if name not in _FILES:
-            return _json({"error": "no such file"}, 404)
-        data = files("rangebound.web.explorer").joinpath(name or "explorer.html").read_bytes()
-        return Response(data, media_type=_FILES[name])
+        name = request.path_params.get("name", "explorer.html")
+        file, media = files("rangebound.web.explorer").joinpath(name), _MEDIA.get(Path(name).suffix)
+        if media is None or not file.is_file():
+            return json_answer({"error": "no such file"}, 404)
+        return Response(file.read_bytes(), media_type=media)
 
     async def begin(_: Request) -> Response:
         try:
-            return _json(desk.start())
+            return json_answer(desk.start())
         except (OSError, UnicodeError) as reason:
-            return _json({"error": f"the plan cannot be read ({reason})"}, 400)
+            return json_answer({"error": f"the plan cannot be read ({reason})"}, 400)
 
     async def answer(request: Request) -> Response:
         task = request.path_params["task"]
         if task not in ("quick", "save", *TASKS):
-            return _json({"error": "no such task"}, 404)
+            return json_answer({"error": "no such task"}, 404)
         try:
-            asked = await _body(request)
+            asked = await json_body(request, most=_LARGEST_BODY)
             if task == "quick":
-                return _json(desk.quick(asked))
-            found = await asyncio.to_thread(desk.save if task == "save" else partial(desk.prove, task), asked)
+                return json_answer(_with_words(desk.quick(asked)))
+            found = await (desk.save(asked) if task == "save" else desk.prove(task, asked))
         except RangeboundError as error:
-            return _json({"error": " ".join(str(error).split())}, 400)
-        return _json(found, 400 if "error" in found else 200)
+            return json_answer({"error": " ".join(str(error).split())}, 400)
+        return json_answer(_with_words(found), 400 if "error" in found else 200)
 
     routes = [
         Route("/{token}/", static),
@@ -184,62 +184,22 @@ def page_application(desk: Desk) -> ASGIApp:
         Route("/{token}/{name}", static),
         Route("/{token}/api/{task}", answer, methods=["POST"]),
     ]
-    return LocalGate(Starlette(routes=routes, lifespan=proving), desk.token)
+    return Gate(routes, opened=desk, policy=_POLICY, refusal=partial(_refusal, desk.token))
 
 
-class LocalGate:
-    """Around the application: local names and the token only, and headers on every answer."""
+def _refusal(token: str, scope: Scope) -> Response | None:
+    """The answer to a request that does not come to a local name with the token.
 
-    def __init__(self, inner: ASGIApp, token: str) -> None:
-        self._inner, self._token = inner, token
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand on a request, if it comes to a local name with the token.
-
-        A page of another site that points a name of its own at this machine sends that name as the host.
-        """
-        if scope["type"] == "lifespan":
-            return await self._inner(scope, receive, send)
-        if scope["type"] != "http":
-            return None
-
-        async def guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
-            await send(message)
-
-        headers = dict(scope["headers"])
-        host = headers.get(b"host", b"").decode("latin-1")
-        origin = headers.get(b"origin", b"").decode("latin-1")
-        given = scope["path"].split("/")[1] if scope["path"].count("/") > 1 else ""
-        local = host.rpartition(":")[0] in ("127.0.0.1", "localhost") and origin in ("", f"http://{host}")
-        if not local or not hmac.compare_digest(given.encode(), self._token.encode()):
-            return await _json({"error": "no such address"}, 404)(scope, receive, guarded)
-        return await self._inner(scope, receive, guarded)
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    """The fields of a body of JSON."""
-    found = bytearray()
-    async for piece in request.stream():
-        found += piece
-        if len(found) > _LARGEST_BODY:
-            raise ArgumentError(f"body: must have at most {_LARGEST_BODY} bytes")
-    try:
-        data = json.loads(bytes(found), parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        raise ArgumentError("body: not valid JSON") from None
-    if not isinstance(data, dict):
-        raise ArgumentError("body: must be an object")
-    return data
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(name)
-
-
-def _json(data: object, status: int = 200) -> Response:
-    return Response(json.dumps(_with_words(data), ensure_ascii=False).encode(), status, media_type="application/json")
+    A page of another site that points a name of its own at this machine sends that name as the host.
+    """
+    headers = dict(scope["headers"])
+    host = headers.get(b"host", b"").decode("latin-1")
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    given = scope["path"].split("/")[1] if scope["path"].count("/") > 1 else ""
+    local = host.rpartition(":")[0] in ("127.0.0.1", "localhost") and origin in ("", f"http://{host}")
+    if local and hmac.compare_digest(given.encode(), token.encode()):
+        return None
+    return json_answer({"error": "no such address"}, 404)
 
 
 def _with_words(data: object) -> object:
@@ -254,20 +214,8 @@ def _with_words(data: object) -> object:
 def explore(plan: Path | None, *, port: int = 0, ready: Callable[[str], None]) -> None:
     """Serve the page until a signal ends it; `ready` is told its address, with the token, once the socket is there."""
     desk = desk_of(plan)
-    try:
-        bound = socket.create_server(("127.0.0.1", port), backlog=64)
-    except (OSError, OverflowError) as reason:
-        raise ArgumentError(f"port={port}: cannot be used ({reason})") from None
-    chosen = uvicorn.Config(
-        page_application(desk),
-        ws="none",
-        lifespan="on",
-        log_level="error",
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        timeout_graceful_shutdown=2,
-        timeout_keep_alive=_IDLE,
-    )
+    bound = listening("127.0.0.1", port)
     ready(f"http://127.0.0.1:{bound.getsockname()[1]}/{desk.token}/")
-    uvicorn.Server(chosen).run(sockets=[bound])
+    serve_until_stopped(
+        page_application(desk), bound, log_level="error", timeout_graceful_shutdown=2, timeout_keep_alive=_IDLE
+    )

@@ -1,10 +1,9 @@
 // What changes the plan: margins, questions, bounds, its unit.
 
-import { at, decimal, make, tell } from "./elements.js";
+import { at, decimal, tell } from "./elements.js";
 import { ask, state } from "./page_state.js";
-import { settleText } from "./plan_file.js";
-import { certify, unproved } from "./proof.js";
-import { account, forgetTrial } from "./trial.js";
+import { newPlan, settleText } from "./plan_file.js";
+import { certify, provedAnew, unproved } from "./proof.js";
 
 // What is wrong with a number is said at its field.
 function mark(field, words) {
@@ -21,10 +20,7 @@ export async function wanted(query, field) {
   }
   (state.changes.margins ??= {})[query] = margin;
   if (state.changes.weights) delete state.changes.weights[query];
-  state.number++;
-  forgetTrial();
-  unproved("quick", "Being proved.", "being proved");
-  const wrong = await certify();
+  const wrong = await provedAnew();
   mark(field, wrong && state.wrong === "budget.epsilon" ? "Needs a larger epsilon: take one that is offered below." : wrong);
 }
 
@@ -44,11 +40,12 @@ export function newRows() {
 const ABOUT = at("about-words").textContent;
 
 // Bounds that one question has for itself; an empty field leaves those of the unit.
-export async function ownBounds(query, fields, place) {
+export async function ownBounds(row) {
+  const place = row.querySelector("details.own output").id;
   try {
     await settleText();
-    const bounds = Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, decimal(field)]));
-    await edited(await ask("bounds", { query, ...bounds }), place);
+    const bounds = Object.fromEntries([...row.querySelectorAll("[data-bound]")].map((field) => [field.dataset.bound, decimal(field)]));
+    await edited(await ask("bounds", { query: row.dataset.query, ...bounds }), place);
   } catch (error) {
     tell(place, error.message, true);
   }
@@ -114,27 +111,6 @@ function numberFields() {
   return { kind, lower: decimal(at("number-lower")), upper: decimal(at("number-upper")), rows: Number(at("number-rows").value) };
 }
 
-// Show another plan; what is wrong with it is said at `place`, beside what was pressed.
-export async function newPlan(text, place) {
-  state.plan = state.shownText = at("plan-text").value = text;
-  state.edited = false;
-  state.answers = state.question = null;
-  state.number++;
-  forgetTrial();
-  unproved("quick", "Being proved.", "being proved");
-  const wrong = await certify();
-  if (wrong) {
-    tell(place, wrong, true);
-    account();
-  }
-  columns();
-}
-
-export async function columns() {
-  const found = await ask("columns").catch(() => ({ columns: [] }));
-  at("column-names").replaceChildren(...found.columns.map((each) => make("option", { value: each })));
-}
-
 export async function newUnit(column) {
   try {
     await settleText();
@@ -152,10 +128,7 @@ export async function newBounds() {
       if (value !== state.view.unit[name]) state.changes[name] = value;
     }
     tell("unit-fault", "");
-    state.number++;
-    forgetTrial();
-    unproved("quick", "Being proved.", "being proved");
-    tell("unit-fault", await certify(), true);
+    tell("unit-fault", await provedAnew(), true);
   } catch (error) {
     tell("unit-fault", error.message, true);
   }

@@ -1,23 +1,26 @@
-// The text of the plan, its file, and copies of it.
+// The plan of the page: its text, another one in its place, its file, and copies of it.
 
-import { at, save, tell } from "./elements.js";
+import { at, make, save, tell } from "./elements.js";
 import { ask, state } from "./page_state.js";
-import { newPlan } from "./plan_edits.js";
-import { unproved } from "./proof.js";
+import { provedAnew, unproved } from "./proof.js";
+import { account } from "./trial.js";
 
-const UNSAVED = "Not saved yet.";
-
-// Show the text with all changes, unless somebody is editing it; and whether its file says the same.
-export function showText(text) {
-  if (!state.edited) state.shownText = at("plan-text").value = text;
-  if (text !== state.opened) tell("save-words", UNSAVED);
-  else if (at("save-words").textContent === UNSAVED) tell("save-words", "");
+// Show another plan; what is wrong with it is said at `place`, beside what was pressed.
+export async function newPlan(text, place) {
+  state.plan = state.shownText = at("plan-text").value = text;
+  state.edited = false;
+  state.answers = state.question = null;
+  const wrong = await provedAnew();
+  if (wrong) {
+    tell(place, wrong, true);
+    account();
+  }
+  columns();
 }
 
-// The same where the plan is refused as it is now.
-export async function showNewText() {
-  const found = await ask("export", { name: "plan.toml" }).catch(() => null);
-  if (found) showText(found.text);
+export async function columns() {
+  const found = await ask("columns").catch(() => ({ columns: [] }));
+  at("column-names").replaceChildren(...found.columns.map((each) => make("option", { value: each })));
 }
 
 export function editText() {

@@ -2,10 +2,9 @@
 
 import { at, put, say, tell } from "./elements.js";
 import { ask, state } from "./page_state.js";
-import { showNewText } from "./plan_file.js";
 import { forgetSolution, solve } from "./solution.js";
 import { account, forgetTrial } from "./trial.js";
-import { showCertified, showQuick } from "./view.js";
+import { dim, showCertified, showQuick, showText } from "./view.js";
 
 const PAUSE = 150; // milliseconds without a change before a proof is asked for
 
@@ -76,7 +75,15 @@ export async function certify() {
   return "";
 }
 
-// What is shown is of another state than the controls: grey, and no risk at all, which could be too small.
+// The same after a change of the plan for which there is no quick answer.
+export function provedAnew() {
+  state.number++;
+  forgetTrial();
+  unproved("quick", "Being proved.", "being proved");
+  return certify();
+}
+
+// Until there is a proof: all that is shown is grey, and no risk at all, which could be too small.
 export function unproved(kind, words, instead) {
   say(kind, words);
   dim();
@@ -87,7 +94,8 @@ export function unproved(kind, words, instead) {
   for (const each of document.querySelectorAll("#risk-numbers dd")) put(each, null, instead);
 }
 
-export function dim() {
-  for (const each of document.querySelectorAll("#question-table [data-field]")) each.classList.add("stale");
-  for (const id of ["law-words", "laws", "boundings", "tradeoff", "risk-numbers", "explained"]) at(id).classList.add("stale");
+// The text with all changes where the plan is refused as it is now.
+async function showNewText() {
+  const found = await ask("export", { name: "plan.toml" }).catch(() => null);
+  if (found) showText(found.text);
 }

@@ -1,6 +1,6 @@
 // The epsilons that meet all margins, for the plan as it is now: a small one, and one that leaves more for the others.
 
-import { at, button, make, put, tell } from "./elements.js";
+import { at, make, put, tell } from "./elements.js";
 import { ask, state } from "./page_state.js";
 
 // All that it depends on: the plan and what was changed on the page, but for epsilon itself.
@@ -16,17 +16,9 @@ export function forgetSolution() {
   at("offers").replaceChildren();
 }
 
-let take = () => {};
-
-// What is done with an epsilon that is taken.
-export function onTake(act) {
-  take = act;
-}
-
 function offer({ epsilon, words }) {
-  const own = button(`Take epsilon ${epsilon}`, () => take(epsilon));
-  own.dataset.epsilon = epsilon;
-  return make("p", { class: "buttons" }, own, make("span", {}, words));
+  const take = make("button", { type: "button", "data-epsilon": epsilon }, `Take epsilon ${epsilon}`);
+  return make("p", { class: "buttons" }, take, make("span", {}, words));
 }
 
 export async function solve() {

@@ -1,33 +1,44 @@
-"""What the page asks for, by name: each a function of plain data, made of functions that others call too."""
+"""What the page asks for, by name: each a function of plain data, made of functions that others call too.
+
+As a program, this module is the process that computes certified answers, so that quick ones never wait for them.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rangebound.errors import ArgumentError, PlanError
+from rangebound.errors import ArgumentError, PlanError, RangeboundError
 from rangebound.release.output.deployment_record import record, record_text
-from rangebound.release.output.expected_width import ExpectedWidth, expected_widths
 from rangebound.release.output.explain import explain
-from rangebound.release.output.rendering import Row
+from rangebound.release.output.facts import Row
+from rangebound.release.output.forecast import ExpectedWidth, expected_widths
 from rangebound.release.output.solution import MarginMet, Solution, solve
 from rangebound.release.output.table import Release
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
 from rangebound.values.arguments import counted, upwards
-from rangebound.web.explorer.added_question import QuestionForm, with_question
 from rangebound.web.explorer.adjusted_plan import PlanChanges, adjusted, adjusted_text, kept
-from rangebound.web.explorer.charged_release import account_words, charged_release, paying_account
 from rangebound.web.explorer.edited_text import with_values, without_query
-from rangebound.web.explorer.made_up_trial import made_up_trial
+from rangebound.web.explorer.forms import OneNumber, QuestionForm, with_question
 from rangebound.web.explorer.notebook_export import notebook
-from rangebound.web.explorer.one_number import OneNumber
-from rangebound.web.explorer.plan_view import plan_view
-from rangebound.web.explorer.quick_shares import KnownWidths
-from rangebound.web.explorer.source_columns import check_columns, column_names
+from rangebound.web.explorer.plan_tables import (
+    account_words,
+    charged_release,
+    check_columns,
+    column_names,
+    made_up_trial,
+    paying_account,
+)
+from rangebound.web.explorer.plan_view import KnownWidths, plan_view
+from rangebound.web.processes import work
 
 Answered = tuple[dict[str, object], KnownWidths | None]
 SMALL_REST = 0.1
@@ -243,3 +254,23 @@ TASKS: Mapping[str, Callable[[Mapping[str, Any], Path], Answered]] = {
     "export": _exported,
 }
 """What the page may ask for; beside these, `quick` is answered at once, and `save` writes the file."""
+
+
+def answer(folder: Path, message: Mapping[str, Any]) -> dict[str, Any]:
+    """What is `shown` for a task, and what quick answers may be scaled from as `known`.
+
+    Edge cases: an error of the library is an answer, with the key `error` and, for a plan, the `field` at fault.
+    """
+    try:
+        shown, known = TASKS[message["task"]](message["asked"], folder)
+        return {"shown": shown, "known": None if known is None else asdict(known)}
+    except RangeboundError as error:
+        field = {"field": error.field} if isinstance(error, PlanError) else {}
+        return {"shown": {"error": " ".join(str(error).split()), **field}, "known": None}
+    except Exception as error:  # its message may contain data, so it is not shown
+        words = f"unexpected {type(error).__name__}; this is a bug, please report it"
+        return {"shown": {"error": words}, "known": None}
+
+
+if __name__ == "__main__":
+    work(nullcontext(partial(answer, Path(sys.argv[1]))))

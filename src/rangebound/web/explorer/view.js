@@ -1,12 +1,9 @@
 // What is shown of a plan: budget, risk, unit, questions.
 
 import { epsilonChart, percent, shareBar, short, tradeoffChart } from "./charts.js";
-import { at, button, make, put, tell } from "./elements.js";
+import { at, make, put, tell } from "./elements.js";
 import { showLaw } from "./law_view.js";
 import { state } from "./page_state.js";
-import { ownBounds, remove, wanted } from "./plan_edits.js";
-import { showText } from "./plan_file.js";
-import { changed, dim } from "./proof.js";
 
 function showBudget(epsilon, delta) {
   const index = state.epsilons.findLastIndex((each) => each <= epsilon * (1 + 1e-12));
@@ -122,7 +119,7 @@ function showQuestions(view) {
   at("by-the-data").hidden = view.questions.every((each) => !each.no_margin);
 }
 
-// The half-width in a table of about so many rows, where it is not that of every table, and whether that is of any use.
+// The half-width in a table of about this many rows, where it is not that of every table, and whether that is of any use.
 function expectedWords(each, expected) {
   const width = each.half_width === null && expected.half_width !== null
     ? [make("span", { class: "at-rows", "data-value": expected.half_width }, `about ${short(expected.half_width)} for ${expected.rows === 1 ? "one row" : `${short(expected.rows)} rows`}`)] : [];
@@ -133,24 +130,18 @@ function questionRow(each, facts, index, movable, bounded) {
   const row = make("tr", { "data-query": each.query });
   const head = make("th", { scope: "row", title: facts.described }, make("span", {}, each.query, " ", make("span", { class: "kind quiet" }, each.kind)));
   if (!facts.made) {
-    const out = button("Remove", () => remove(each.query));
-    out.className = "small";
-    out.setAttribute("aria-label", `Remove ${each.query}`);
-    head.append(out);
+    head.append(make("button", { type: "button", class: "small", "aria-label": `Remove ${each.query}` }, "Remove"));
   }
   if (bounded && !facts.made && Object.keys(facts.bounds).length) head.append(boundsForm(each, facts, index));
   row.append(head);
   const share = make("td", { class: "share", "data-name": "Share" }), margin = make("td", { class: "margin", "data-name": "Wanted margin" });
   if (movable) {
-    const slider = make("input", { type: "range", id: `share-${index}`, min: 0, max: 100, step: 0.5, "aria-label": `Share of ${each.query}, in percent` });
-    slider.addEventListener("input", () => changed({ query: each.query, share: Number(slider.value) / 100 }));
-    share.append(slider);
+    share.append(make("input", { type: "range", id: `share-${index}`, min: 0, max: 100, step: 0.5, "aria-label": `Share of ${each.query}, in percent` }));
   }
   share.append(make("output"), " ", make("span", { class: "why quiet" }));
   if (facts.no_margin || facts.made) margin.append(make("span", { class: "quiet", title: facts.no_margin }, "by the data"));
   else {
     const field = make("input", { type: "text", inputMode: "decimal", id: `margin-${index}`, placeholder: "none", "aria-label": `Wanted margin of ${each.query}`, "aria-describedby": `margin-fault-${index}`, value: each.margin ?? "" });
-    field.addEventListener("change", () => wanted(each.query, field));
     margin.append(field, make("output", { id: `margin-fault-${index}` }));
   }
   row.append(share, margin);
@@ -160,15 +151,12 @@ function questionRow(each, facts, index, movable, bounded) {
 
 // Contribution bounds of one question, closed unless it has some.
 function boundsForm(each, facts, index) {
-  const place = make("output", { id: `bounds-words-${index}` }), fields = {};
   const found = make("details", { class: "own", open: Object.values(facts.bounds).some((value) => value !== null) }, make("summary", {}, "Own bounds"));
   for (const name of Object.keys(facts.bounds)) {
     const field = make("input", { type: "text", inputMode: "numeric", "data-bound": name, "aria-label": `${name === "rows" ? "Rows" : "Groups"} of each that count in ${each.query}` });
-    fields[name] = field;
-    field.addEventListener("change", () => ownBounds(each.query, fields, place.id));
     found.append(make("label", {}, name, " ", field));
   }
-  found.append(place);
+  found.append(make("output", { id: `bounds-words-${index}` }));
   return found;
 }
 
@@ -182,4 +170,19 @@ function showAttack(risk) {
     ["Mu of Gaussian differential privacy", "mu", risk.mu],
   ];
   at("risk-numbers").replaceChildren(...facts.flatMap(([words, name, value]) => [make("dt", {}, words), make("dd", { "data-risk": name, "data-value": value }, risk.texts[name])]));
+}
+
+const UNSAVED = "Not saved yet.";
+
+// Show the text with all changes, unless somebody is editing it; and whether its file says the same.
+export function showText(text) {
+  if (!state.edited) state.shownText = at("plan-text").value = text;
+  if (text !== state.opened) tell("save-words", UNSAVED);
+  else if (at("save-words").textContent === UNSAVED) tell("save-words", "");
+}
+
+// What is shown is of another state than the controls.
+export function dim() {
+  for (const each of document.querySelectorAll("#question-table [data-field]")) each.classList.add("stale");
+  for (const id of ["law-words", "laws", "boundings", "tradeoff", "risk-numbers", "explained"]) at(id).classList.add("stale");
 }

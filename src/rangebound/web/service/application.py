@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Scope
 
-from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable, plain
+from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.values.arguments import counted
+from rangebound.web.gate import BodyTooLarge, Gate, json_answer, json_body
 from rangebound.web.service.deadline import seen
 from rangebound.web.service.office import LOG, Office, Refusal, shown
-from rangebound.web.service.openapi import document, page
+from rangebound.web.service.operations import OPERATIONS, HttpOperation, document, page
 from rangebound.web.service.rate import RateLimit, peer_of
-from rangebound.web.service.routes import OPERATIONS, HttpOperation
 from rangebound.web.service.settings import ID
-from rangebound.web.service.submission import canonical_plan, plain_data
+from rangebound.web.service.submission import canonical_plan
 from rangebound.web.service.token_store import Token
 
 Answer = Callable[[Office, Request, Token], Awaitable[Response]]
@@ -36,28 +32,11 @@ LARGEST_HEADERS = 16_384
 _LONGEST_ADDRESS = 2000
 _ODD = re.compile(rb"//|\\\\|%(?:00|2f|5c)", re.IGNORECASE)  # no name on this server has a slash, so none is encoded
 _LONGEST_REASON = 1000
-_HEADERS = (
-    (b"cache-control", b"no-store"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (
-        b"content-security-policy",
-        b"default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'",
-    ),
-)
+_POLICY = b"default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 
 
 def application(office: Office) -> ASGIApp:
     """The application over an office, which it opens and closes."""
-
-    @asynccontextmanager
-    async def open_for(_: Starlette) -> AsyncIterator[None]:
-        await office.open()
-        try:
-            yield
-        finally:
-            await office.close()
-
     limits = office.settings.limits
     known, strangers = RateLimit(limits.requests), RateLimit(limits.strangers)
     routes = [
@@ -65,55 +44,28 @@ def application(office: Office) -> ASGIApp:
         for each in OPERATIONS
     ]
     routes += [Route("/", _page, methods=["GET"]), Route("/openapi.json", _document, methods=["GET"])]
-    handlers: Mapping[Any, Any] = {HTTPException: _of_starlette, Exception: _of_nobody}
-    return Gate(Starlette(routes=routes, lifespan=open_for, exception_handlers=handlers), limits.sending)
+    return Gate(
+        routes,
+        opened=office,
+        policy=_POLICY,
+        refusal=_refusal,
+        handlers={HTTPException: _of_starlette, Exception: _of_nobody},
+        sending=limits.sending,
+        log=LOG,
+    )
 
 
-class Gate:
-    """Around the application: plain addresses only, headers on every answer, and no client that never reads it."""
-
-    def __init__(self, inner: ASGIApp, sending: float) -> None:
-        self._inner, self._sending = inner, sending
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand on a request."""
-        if scope["type"] == "lifespan":
-            await self._inner(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            return
-
-        raw: bytes = scope.get("raw_path") or b""
-
-        async def guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                LOG.info("%s %s %s %d", _address(scope), scope["method"], _shown_path(raw), message["status"])
-                message = {**message, "headers": [*message.get("headers", []), *_HEADERS]}
-            await asyncio.wait_for(send(message), self._sending)
-
-        if len(raw) + len(scope.get("query_string", b"")) > _LONGEST_ADDRESS or _ODD.search(raw):
-            await _error(400, "address: not one of this server")(scope, receive, guarded)
-            return
-        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
-            # A proxy in front might go by the other one of the two, and take what follows for its next request.
-            await _error(400, "headers: a length and chunks at once")(scope, receive, guarded)
-            return
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > LARGEST_HEADERS:
-            await _error(431, "headers: too large")(scope, receive, guarded)
-            return
-        try:
-            await self._inner(scope, receive, guarded)
-        except (TimeoutError, ClientDisconnect):
-            LOG.warning("a client went away, or does not read its answer")
-
-
-def _address(scope: Scope) -> str:
-    return scope["client"][0] if scope.get("client") else ""
-
-
-def _shown_path(raw: bytes) -> str:
-    """A path for the log: without what follows a question mark, where a client may have put a token."""
-    return plain(raw[:200].decode("ascii", "backslashreplace"))
+def _refusal(scope: Scope) -> Response | None:
+    """The answer to a request that no client of ours sends."""
+    raw: bytes = scope.get("raw_path") or b""
+    if len(raw) + len(scope.get("query_string", b"")) > _LONGEST_ADDRESS or _ODD.search(raw):
+        return _error(400, "address: not one of this server")
+    if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+        # A proxy in front might go by the other one of the two, and take what follows for its next request.
+        return _error(400, "headers: a length and chunks at once")
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > LARGEST_HEADERS:
+        return _error(431, "headers: too large")
+    return None
 
 
 async def _guarded(
@@ -161,19 +113,13 @@ async def _body(
     if kind != "application/json" or request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Refusal(415, "body: must be application/json, and not compressed")
 
-    async def read() -> bytes:
-        found = bytearray()
-        async for piece in request.stream():
-            found += piece
-            if len(found) > limits.body:
-                raise Refusal(413, f"body: must have at most {counted(limits.body, 'byte')}")
-        return bytes(found)
-
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length[:20]) > limits.body:
-        raise Refusal(413, f"body: must have at most {counted(limits.body, 'byte')}")
     try:
-        data = plain_data(await asyncio.wait_for(read(), limits.reading))
+        if length.isdecimal() and int(length[:20]) > limits.body:  # before it is sent
+            raise BodyTooLarge(f"body: must have at most {counted(limits.body, 'byte')}")
+        data = await json_body(request, most=limits.body, reading=limits.reading)
+    except BodyTooLarge as error:
+        raise Refusal(413, str(error)) from None
     except TimeoutError:
         raise Refusal(408, "body: came too slowly") from None
     unknown = [name for name in data if name not in operation_takes]
@@ -191,7 +137,7 @@ def _text(data: Mapping[str, Any], name: str, longest: int) -> str | None:
 
 
 async def _accounts(office: Office, request: Request, token: Token) -> Response:
-    return _json(
+    return json_answer(
         {"accounts": [await office.account(name) for name in token.accounts if name in office.settings.accounts]}
     )
 
@@ -199,13 +145,13 @@ async def _accounts(office: Office, request: Request, token: Token) -> Response:
 async def _sources(office: Office, request: Request, token: Token) -> Response:
     account = request.path_params["account"]
     names = office.settings.accounts[account].sources
-    return _json({"sources": [await office.source(account, name) for name in names]})
+    return json_answer({"sources": [await office.source(account, name) for name in names]})
 
 
 async def _dry_run(office: Office, request: Request, token: Token) -> Response:
     data = await _body(office, request, {"plan": 0, "source": 0}, ("plan",))
     task = {"account": request.path_params["account"], "plan": canonical_plan(data["plan"])}
-    return _json(await office.dry_run(token, {**task, "source": _text(data, "source", 64)}))
+    return json_answer(await office.dry_run(token, {**task, "source": _text(data, "source", 64)}))
 
 
 async def _submit(office: Office, request: Request, token: Token) -> Response:
@@ -218,17 +164,17 @@ async def _submit(office: Office, request: Request, token: Token) -> Response:
         )
     plan, account = canonical_plan(data["plan"]), request.path_params["account"]
     job = await office.submit(token, account, id, plan, _text(data, "source", 64))
-    return _json(shown(job, seen(job, time.time(), office.settings.release.delay)), 202)
+    return json_answer(shown(job, seen(job, time.time(), office.settings.release.delay)), 202)
 
 
 async def _releases(office: Office, request: Request, token: Token) -> Response:
     now, delay = time.time(), office.settings.release.delay
     found = office.jobs.of([request.path_params["account"]])
-    return _json({"releases": [shown(each, seen(each, now, delay)) for each in found]})
+    return json_answer({"releases": [shown(each, seen(each, now, delay)) for each in found]})
 
 
 async def _release(office: Office, request: Request, token: Token) -> Response:
-    return _json(shown(*await office.find(request.path_params["account"], request.path_params["id"])))
+    return json_answer(shown(*await office.find(request.path_params["account"], request.path_params["id"])))
 
 
 async def _file(name: str, media: str, office: Office, request: Request, token: Token) -> Response:
@@ -237,7 +183,7 @@ async def _file(name: str, media: str, office: Office, request: Request, token: 
 
 
 async def _asked(office: Office, request: Request, token: Token) -> Response:
-    return _json(await office.asked(request.path_params["account"], request.path_params["id"]))
+    return json_answer(await office.asked(request.path_params["account"], request.path_params["id"]))
 
 
 async def _decide(approve: bool, office: Office, request: Request, token: Token) -> Response:
@@ -245,7 +191,7 @@ async def _decide(approve: bool, office: Office, request: Request, token: Token)
     reason = _text(data, "reason", _LONGEST_REASON) or ""
     account, id = request.path_params["account"], request.path_params["id"]
     await office.decide(token, account, id, approve=approve, reason=reason)
-    return _json(shown(*await office.find(account, id)))
+    return json_answer(shown(*await office.find(account, id)))
 
 
 _HANDLERS: Mapping[str, Answer] = {
@@ -276,7 +222,7 @@ async def _page(_: Request) -> Response:
 
 
 async def _document(_: Request) -> Response:
-    return _json(document())
+    return json_answer(document())
 
 
 async def _of_starlette(_: Request, error: HTTPException) -> Response:
@@ -288,12 +234,8 @@ async def _of_nobody(_: Request, error: Exception) -> Response:
     return _error(500, "unexpected error; the custodian's log has the details")
 
 
-def _json(data: object, status: int = 200) -> Response:
-    return Response(json.dumps(data, ensure_ascii=False).encode(), status, media_type="application/json")
-
-
 def _error(status: int, words: str) -> Response:
     headers = {"www-authenticate": "Bearer"} if status == 401 else {"retry-after": "10"} if status == 429 else {}
-    found = _json({"error": words}, status)
+    found = json_answer({"error": words}, status)
     found.headers.update({**headers, "connection": "close"} if status in (400, 408, 413) else headers)
     return found

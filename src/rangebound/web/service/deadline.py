@@ -1,4 +1,4 @@
-"""When an answer may be seen: at multiples of a fixed delay after a request, so that its time says only which."""
+"""When an answer becomes visible: at a multiple of a fixed delay after its request, and its timing reveals no more."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ RUNNING = "running"
 def seen(job: Job, now: float, delay: float) -> SeenState:
     """What may be seen of a request now.
 
-    The answer of a request that began at b and was done at d is available from b + k delay on, for the least whole
-    k >= 1 with d <= b + k delay. Before, the request is "running", whatever has happened.
+    The answer to a request of time b that was ready at time d becomes visible at b + k delay, where k is the smallest
+    whole number, at least 1, with d <= b + k delay. Until then the request is "running", whatever has happened.
 
     Guarantee: the view is a function of the request, of `now`, and of k for those multiples that have passed.
     Edge cases: that a request waits for approval is seen at a multiple too, since it is filed once an earlier release

@@ -65,7 +65,7 @@ With curl, in another shell:
   curl -s -H "Authorization: Bearer $TOKEN" {url}/v1/accounts/clinics/sources
 
 In Python:
-  from rangebound.web.service.client import Client
+  from rangebound.web.client import Client
   client = Client("{url}", "{tokens["anna"]}", account="clinics")
   print(client.release("{folder / "plan.toml"}").csv)
 

@@ -1,16 +1,23 @@
-"""The requests that a server has taken, in a database in its folder: they outlive the process."""
+"""The folder of a server, and the requests that it has taken, in a database there: they outlive the process."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from rangebound.errors import ArgumentError
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 class JobState(Enum):
@@ -124,6 +131,35 @@ def private_folder(folder: Path) -> None:
         )
 
 
+@contextmanager
+def sole_server(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process until the block ends; an `ArgumentError` where another one holds it.
+
+    Two servers on one folder would run each other's requests, and count those in flight by themselves.
+
+    Guarantee: the lock ends with the process, however that ends, and no worker has it.
+    Edge cases: on Windows, where there is no `flock`, a second process is not noticed.
+    """
+    private_folder(folder)
+    file = folder / "server.lock"
+    handle = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)  # not inherited by other processes
+    try:
+        if fcntl is not None:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                number = file.read_text(encoding="ascii", errors="replace").strip()
+                raise ArgumentError(
+                    f"folder={str(folder)!r}: process {number} serves this folder already; a second server needs a "
+                    "folder of its own"
+                ) from None
+        os.ftruncate(handle, 0)
+        os.write(handle, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        os.close(handle)
+
+
 def database(folder: Path) -> sqlite3.Connection:
     """The database of a server, which only its user can read."""
     private_folder(folder)
@@ -136,16 +172,6 @@ def database(folder: Path) -> sqlite3.Connection:
     return connection
 
 
-def _job(row: tuple[str, str, str, str, str, float, str, float | None, str]) -> Job:
-    account, id, who, source, plan, begun, state, done, message = row
-    return Job(
-        account=account,
-        id=id,
-        who=who,
-        source=source,
-        plan=plan,
-        begun=begun,
-        state=JobState(state),
-        done=done,
-        message=message,
-    )
+def _job(row: tuple[Any, ...]) -> Job:
+    found = dict(zip(_FIELDS.split(", "), row, strict=True))
+    return Job(**{**found, "state": JobState(found["state"])})

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from rangebound.errors import ArgumentError
+from rangebound.web.gate import listening, serve_until_stopped
 from rangebound.web.service.application import LARGEST_HEADERS, application
-from rangebound.web.service.folder_lock import sole_server
+from rangebound.web.service.job_store import sole_server
 from rangebound.web.service.office import Office
 from rangebound.web.service.rate import peer_of
 from rangebound.web.service.settings import Server, read_settings
@@ -107,15 +105,15 @@ def _serve(server: Server, office: Office, ready: Callable[[str], None]) -> None
     protocol = type("Protocol", (PatientProtocol,), own)
     certificate = None if listen.certificate is None else str(server.home / listen.certificate)
     key = None if listen.key is None else str(server.home / listen.key)
-    chosen = uvicorn.Config(
+    bound = listening(listen.host, listen.port)
+    scheme = "http" if certificate is None else "https"
+    host = f"[{listen.host}]" if ":" in listen.host else listen.host
+    ready(f"{scheme}://{host}:{bound.getsockname()[1]}")
+    serve_until_stopped(
         application(office),
+        bound,
         http=protocol,
-        ws="none",
-        lifespan="on",
         log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
         proxy_headers=False,
         limit_concurrency=limits.connections + 1,  # one more than there may be is answered by 503
         timeout_keep_alive=5,
@@ -124,22 +122,6 @@ def _serve(server: Server, office: Office, ready: Callable[[str], None]) -> None
         ssl_certfile=certificate,
         ssl_keyfile=key,
     )
-    bound = _socket(listen.host, listen.port)
-    scheme = "http" if certificate is None else "https"
-    host = f"[{listen.host}]" if ":" in listen.host else listen.host
-    ready(f"{scheme}://{host}:{bound.getsockname()[1]}")
-    uvicorn.Server(chosen).run(sockets=[bound])
-
-
-def _socket(host: str, port: int) -> socket.socket:
-    try:
-        found = socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=512
-        )
-    except OSError as reason:
-        raise ArgumentError(f"listen={host!r}, port={port}: cannot be used ({reason.strerror})") from None
-    found.set_inheritable(False)
-    return found
 
 
 def _log(server: Server) -> None:

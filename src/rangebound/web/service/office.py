@@ -16,12 +16,12 @@ from typing import Any
 from rangebound.errors import LedgerTampered, LedgerUnavailable, RangeboundError
 from rangebound.ledger.approval import RequestStatus
 from rangebound.ledger.book import Ledger
+from rangebound.web.processes import LedgerAway, Pool, TimeUp, WorkerDied
 from rangebound.web.service.deadline import SeenState, next_tick, seen
 from rangebound.web.service.job_store import Job, JobState, JobStore, database
-from rangebound.web.service.pool import LedgerAway, Pool, TimeUp, WorkerDied
-from rangebound.web.service.release_tasks import FILES, filed, named, public_words
 from rangebound.web.service.settings import Server
 from rangebound.web.service.token_store import Token, TokenStore
+from rangebound.web.service.worker import FILES, filed, named, public_words
 
 LOG = logging.getLogger("rangebound.serve")
 
@@ -49,16 +49,16 @@ class Office:
         self.ledger = Ledger.open(server.ledger, key=server.key)
         for name in self.settings.accounts:
             self.ledger.account(name)
-        log = server.folder / "workers.log"
-        self.checkers = Pool(config, log, self.settings.release.checkers)
-        self.workers = Pool(config, log, self.settings.release.workers)
+        command, log = ("rangebound.web.service.worker", str(config)), server.folder / "workers.log"
+        self.checkers = Pool(command, self.settings.release.checkers, log=log)
+        self.workers = Pool(command, self.settings.release.workers, log=log)
         self._queue: asyncio.Queue[tuple[str, str, int]] = asyncio.Queue()  # the last is the number of the attempt
         self._coming: Counter[str] = Counter()  # requests of each person whose plans are being checked
         self._checking: Counter[str] = Counter()  # their dry runs
         self._tasks: list[asyncio.Task[None]] = []
         self._columns: dict[str, dict[str, str]] = {}
 
-    async def open(self) -> None:
+    async def __aenter__(self) -> None:
         """Begin to work, with the requests that an earlier process left unfinished."""
         await self.checkers.start()
         await self.workers.start()
@@ -67,7 +67,7 @@ class Office:
                 self._queue.put_nowait((job.account, job.id, 1))
         self._tasks = [asyncio.create_task(self._work()) for _ in range(self.settings.release.workers)]
 
-    async def close(self) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Stop; what is not finished is run again by the next process."""
         for each in self._tasks:
             each.cancel()

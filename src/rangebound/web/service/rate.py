@@ -1,4 +1,4 @@
-"""How many requests a client may make a minute: a bucket for each, which fills again."""
+"""How many requests a client may make per minute: a bucket per client, which fills again."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def peer_of(host: str) -> str:
 
 
 class RateLimit:
-    """A bucket with a minute's requests for each client; of clients that were not seen for long it knows nothing.
+    """A bucket with the requests of one minute per client; clients that were not seen for long are forgotten.
 
     >>> limit = RateLimit(60)
     >>> [limit.allows("anna", 0.0) for _ in range(61)].count(True), limit.allows("anna", 1.0)
     (60, True)
     """
 
-    def __init__(self, a_minute: int) -> None:
-        self._most = float(a_minute)
+    def __init__(self, per_minute: int) -> None:
+        self._most = float(per_minute)
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def allows(self, client: str, now: float) -> bool:

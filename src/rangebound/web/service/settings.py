@@ -113,7 +113,7 @@ class Running(Part):
 
 
 class ClientLimits(Part):
-    """What a client may ask for: bytes of a body, requests a minute, releases in flight, seconds."""
+    """What a client may ask for: bytes of a body, requests per minute, releases in flight, seconds."""
 
     body: Annotated[int, Field(ge=1000, le=10_000_000)] = 1_000_000
     requests: Number = 240

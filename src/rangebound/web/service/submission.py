@@ -1,11 +1,10 @@
-"""What a client sends: bytes that become plain data, and a plan that reads nothing but the sources of its account."""
+"""The plan that a client sends: it reads nothing but the sources of its account."""
 
 from __future__ import annotations
 
 import json
-import math
 import tomllib
-from typing import Any, NoReturn
+from typing import Any
 
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.output.table import plan_from_json
@@ -15,52 +14,6 @@ from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import lines
 from rangebound.values import arguments
 from rangebound.web.service.settings import DataSource, Settings
-
-_DEEPEST = 40  # a plan has eight levels
-
-
-def plain_data(body: bytes) -> dict[str, Any]:
-    """The object in a body of JSON.
-
-    Guarantee: data of a few levels, without NaN, infinities, numbers of thousands of digits, repeated names or texts
-    that are not Unicode; all else is an `ArgumentError`, whatever the bytes are.
-
-    >>> plain_data(b'{"id": "table-1"}')
-    {'id': 'table-1'}
-    """
-    try:
-        text = body.decode("utf-8")
-        found = json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_constant)
-        json.dumps(found, ensure_ascii=False).encode("utf-8")
-    except UnicodeDecodeError:
-        raise ArgumentError("body: must be UTF-8 text") from None
-    except (ValueError, RecursionError):  # also half of a surrogate pair
-        raise ArgumentError("body: not valid JSON, or deeper or larger than any plan is") from None
-    if not isinstance(found, dict):
-        raise ArgumentError('body: must be an object, such as {"id": "table-1", "plan": "..."}')
-    _check(found, _DEEPEST)
-    return found
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name stands twice")
-    return found
-
-
-def _no_constant(_: str) -> NoReturn:
-    raise ValueError("NaN and infinities are not JSON")
-
-
-def _check(data: Any, levels: int) -> None:
-    if not levels:
-        raise ArgumentError("body: deeper than any plan is")
-    if isinstance(data, float) and not math.isfinite(data):
-        raise ArgumentError("body: a number is too large")
-    if isinstance(data, (dict, list)):
-        for each in data.values() if isinstance(data, dict) else data:
-            _check(each, levels - 1)
 
 
 def canonical_plan(plan: object) -> str:

@@ -1,6 +1,7 @@
-"""Noise on a lattice: its step, its variance by two routes, and what can be published."""
+"""Noise on a lattice: its step, its variance by two routes, what can be published, and exact answers."""
 
 import math
+from fractions import Fraction
 from statistics import NormalDist
 
 import numpy as np
@@ -12,10 +13,10 @@ from scipy.special import ndtr
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.release.noise.strategies.contributions import NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import (
+    ExactAnswers,
     LatticeNoise,
     admits,
     gaussian_reach,
-    in_steps,
     published,
     wholes,
 )
@@ -52,12 +53,11 @@ def test_draws_have_that_variance(account):
 
 def test_published_numbers_come_back_and_others_are_refused():
     steps = wholes([3, -5, 0, 2**53])
-    again = in_steps(published(steps, 0.25), 0.25)
-    assert again.tolist() == steps.tolist()
+    assert admits(published(steps, 0.25), 0.25)
+    assert wholes(published(steps, 0.25) / 0.25).tolist() == steps.tolist()
     for wrong in (0.1, -0.0, math.nan, math.inf, 2.0**54):
         assert not admits(np.array([wrong]), 0.25)
-        with pytest.raises(ArgumentError, match="published"):
-            in_steps([wrong], 0.25)
+        assert not admits(np.array([0.5, wrong]), np.array([0.5, 0.25]))
 
 
 def test_what_is_no_scale_and_no_whole_number_is_refused_and_not_shown():
@@ -112,3 +112,10 @@ def test_the_last_bits_of_noise_hide_those_of_a_count_at_every_scale(scale):
     else:
         with pytest.raises(ArgumentError, match="so that doubles hold Gaussian noise exactly"):
             LatticeNoise(account=NoiseAccount.GAUSSIAN, scale=scale)
+
+
+def test_values_are_the_nearest_doubles_also_of_very_large_numerators():
+    numerators = np.array([[10**40 + 1, -1], [0, 7]], dtype=object)
+    answers = ExactAnswers(numerators=numerators, denominator=3 * 10**30)
+    assert answers.values.tolist() == [[float(each) for each in answers.fractions()[at : at + 2]] for at in (0, 2)]
+    assert answers.fractions()[1] == Fraction(-1, 3 * 10**30)

@@ -14,8 +14,8 @@ from tests.release.noise.strategies.test_marginal_strategy import marginal
 
 
 def total_variance(strategy, weights=None):
-    cells = [math.prod(strategy.sizes[i] for i in each) for each in strategy.wanted]
-    return np.multiply(cells, strategy.variances()) @ (weights or np.ones(len(cells)))
+    totals = [each.sum() for each in strategy.by_marginal(strategy.variances)]
+    return totals @ np.array(weights or np.ones(len(totals)))
 
 
 @pytest.mark.parametrize(

@@ -109,13 +109,11 @@ def test_answers_are_those_of_dense_generalised_least_squares(sizes, wanted):
     drawn = strategy.draw(counts)
     matrix, covariance = measured(strategy)
     weighted = np.linalg.solve(np.linalg.cholesky(covariance), np.eye(len(covariance)))
-    noisy = np.concatenate([each.ravel() for each in drawn])
-    cells = np.linalg.lstsq(weighted @ matrix, weighted @ noisy, rcond=None)[0]
+    cells = np.linalg.lstsq(weighted @ matrix, weighted @ drawn, rcond=None)[0]
     spread = np.linalg.pinv(matrix.T @ np.linalg.solve(covariance, matrix))
-    for attributes, answer, variance in zip(wanted, strategy.answers(drawn), strategy.variances(), strict=True):
-        rows = marginal(sizes, attributes)
-        np.testing.assert_allclose(answer.values.ravel(), rows @ cells, rtol=1e-8, atol=1e-8)
-        np.testing.assert_allclose(np.diag(rows @ spread @ rows.T), variance, rtol=1e-7)
+    rows = np.concatenate([marginal(sizes, each) for each in wanted])
+    np.testing.assert_allclose(strategy.answers(drawn).values, rows @ cells, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(np.diag(rows @ spread @ rows.T), strategy.variances, rtol=1e-7)
 
 
 def test_noise_that_is_shifted_by_the_kernel_publishes_the_same(monkeypatch):
@@ -139,17 +137,16 @@ def test_noise_that_is_shifted_by_the_kernel_publishes_the_same(monkeypatch):
 
 def test_large_counts_are_exact_and_arrays_that_cannot_have_been_drawn_are_refused():
     strategy = design_marginals((2,), [(0,)], budget=1e4)
-    (answer,) = strategy.answers(strategy.draw([[2**31, 2**30]]))
+    answer = strategy.answers(strategy.draw([[2**31, 2**30]]))
     assert np.abs(answer.values - [2**31, 2**30]).max() < 0.1
     huge = strategy.draw([[2**70, 0]])  # clamped where doubles end
     assert strategy.admits(huge)
-    assert [each.item() for each in huge] == [2.0**53 * noise.step for noise in strategy.noises]
+    assert huge.tolist() == [2.0**53 * noise.step for noise in strategy.noises]
     strategy = design_marginals((2, 3), [(0, 1)], budget=1.0)
     drawn = strategy.draw([np.zeros((2, 3))])
     assert strategy.admits(drawn)
     assert not strategy.admits(drawn[:-1])
-    assert not strategy.admits([*drawn[:-1], drawn[-1][:, :1]])
-    off = [*drawn[:-1], drawn[-1] + strategy.noises[-1].step / 2]
+    off = np.array([*drawn[:-1], drawn[-1] + strategy.noises[-1].step / 2])
     assert not strategy.admits(off)
     with pytest.raises(ArgumentError, match="drawn"):
         strategy.answers(off)

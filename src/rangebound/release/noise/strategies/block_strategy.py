@@ -12,20 +12,19 @@ r g (1 / cell scale + 1 / block scale), and twice that where it is replaced.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.errors import ArgumentError
 from rangebound.release.noise.joint_loss import JointLoss, added_up
-from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount, whole
-from rangebound.release.noise.strategies.exact_answers import ExactAnswers
-from rangebound.release.noise.strategies.lattice_noise import Bits, LatticeNoise, Wholes, admits, in_steps, published
-from rangebound.release.noise.strategies.layer_loss import layer_loss
+from rangebound.release.noise.strategies.contributions import NoiseAccount, layer_loss, whole
+from rangebound.release.noise.strategies.laplace_tail import excess_of_continuous, laplace_radius, measured_radius
+from rangebound.release.noise.strategies.lattice_noise import Bits, ExactAnswers, LatticeNoise, Wholes, published
 from rangebound.release.noise.strategies.ranges import Range, check_ranges, clamped_counts, sums
+from rangebound.release.noise.strategies.strategy import Strategy
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up
@@ -35,23 +34,23 @@ _MOST = 2**52
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockStrategy:
-    """Sums over `ranges` of a series, from noisy cells and noisy blocks of `block` cells (the last may be shorter).
+class BlockStrategy(Strategy):
+    """Sums over `ranges` of each series, from noisy cells and noisy blocks of `block` cells (the last may be shorter).
 
     Without a `block_scale` the cells alone are measured. `design_series` finds block and scales.
 
     Guarantee: what `draw` returns is `cost`-private in pure form; `answers` are exact, unbiased and add up;
     `variances` are theirs, rounded up.
-    Assumes: counts are the finest ones (one series, or several along leading axes), in which `contributions` hold over
-    all series together.
+    Assumes: counts are the finest ones, one row per series, in which `contributions` hold over all series together.
     """
 
+    account: NoiseAccount = field(default=NoiseAccount.PURE, init=False)
     length: int
     block: int
     ranges: tuple[Range, ...]
-    contributions: Contributions
     cell_scale: float
     block_scale: float | None
+    series: int = 1
 
     def __post_init__(self) -> None:
         check_ranges(self.length, self.ranges)
@@ -66,19 +65,21 @@ class BlockStrategy:
 
     @property
     def cost(self) -> Fraction:
-        """An upper bound of epsilon over all neighbouring datasets; some unit attains it."""
-        bounds = self.contributions
-        rate = sum((1 / Fraction(each.scale) for each in self.noises), Fraction(0))
-        return bounds.rows * bounds.cells * rate * (2 if bounds.replaced else 1)
+        """An upper bound that some unit attains."""
+        return self.contributions.reach * sum((1 / Fraction(each.scale) for each in self.noises), Fraction(0))
 
-    def loss(self, series: int) -> JointLoss:
-        """What a unit can lose, by its cells and by its blocks, of so many series; see `layer_loss`."""
-        cells, *blocks = self.noises
-        layers = [(cells, 1, self.length), *((each, self.block, len(self.starts)) for each in blocks)]
+    @cached_property
+    def loss(self) -> JointLoss:
+        """What a unit can lose by its cells and by its blocks; see `layer_loss`."""
+        layers = zip(self.noises, (1, self.block), (self.length, len(self.starts)), strict=False)
         return added_up(
-            layer_loss(noise.scale, capacity=capacity, nodes=nodes * series, bounds=self.contributions)
+            layer_loss(noise.scale, capacity=capacity, nodes=nodes * self.series, bounds=self.contributions)
             for noise, capacity, nodes in layers
         )
+
+    @cached_property
+    def steps(self) -> Floats:
+        return np.ones(self.series * (self.length + (len(self.starts) if self.block_scale is not None else 0)))
 
     @property
     def starts(self) -> npt.NDArray[np.intp]:
@@ -86,35 +87,26 @@ class BlockStrategy:
         return np.arange(0, self.length, self.block)
 
     def draw(self, counts: npt.ArrayLike, bits: Bits = secure_bits) -> Floats:
-        """The noisy cells of exact counts, and behind them along the last axis the noisy blocks."""
-        cells = clamped_counts(counts, self.length, _MOST)
+        """For each series the noisy cells, and behind them the noisy blocks."""
+        cells = clamped_counts(counts, self.length, _MOST, self.series)
         parts = [cells, np.add.reduceat(cells, self.starts, axis=-1)]
-        noisy = [
-            part + noise.draw(part.size, bits).reshape(part.shape)
-            for part, noise in zip(parts, self.noises, strict=False)
-        ]
-        return published(np.concatenate(noisy, axis=-1), 1.0)
+        noisy = [noise.measured(part, bits) for part, noise in zip(parts, self.noises, strict=False)]
+        return published(np.concatenate(noisy, axis=-1), 1.0).ravel()
 
-    def admits(self, drawn: Floats) -> bool:
-        """Whether `draw` can return this array."""
-        width = self.length + (len(self.starts) if self.block_scale is not None else 0)
-        return bool(drawn.ndim) and drawn.shape[-1] == width and admits(drawn, 1.0)
-
-    def answers(self, drawn: Floats) -> ExactAnswers:
-        """All wanted sums, from the published measurements alone; the last axis has one for each range."""
-        if not self.admits(drawn):
-            raise ArgumentError("drawn: must be the array that draw returned")
-        noisy = in_steps(drawn, 1.0)
-        cells: Wholes = noisy[..., : self.length] * _GAMMA
+    def answers(self, drawn: npt.ArrayLike) -> ExactAnswers:
+        """All wanted sums, series by series."""
+        noisy = self.in_steps(drawn).reshape(self.series, -1)
+        cells: Wholes = noisy[:, : self.length] * _GAMMA
         if self.block_scale is not None:
-            gap = noisy[..., self.length :] - np.add.reduceat(noisy[..., : self.length], self.starts, axis=-1)
+            gap = noisy[:, self.length :] - np.add.reduceat(noisy[:, : self.length], self.starts, axis=-1)
             sizes = np.diff([*self.starts.tolist(), self.length])
             gammas = np.array([self._gamma(each) for each in sizes.tolist()], dtype=object)
             cells = cells + np.repeat(gap * gammas, sizes, axis=-1)
-        return ExactAnswers(numerators=sums(cells, self.ranges), denominator=_GAMMA)
+        return ExactAnswers(numerators=sums(cells, self.ranges).ravel(), denominator=_GAMMA)
 
+    @cached_property
     def variances(self) -> Floats:
-        """The variance of each wanted sum, rounded up."""
+        """Rounded up."""
         last = int(self.starts[-1])
         regular = [self._part(j, self.block) for j in range(self.block + 1)]
         final = [self._part(j, self.length - last) for j in range(self.length - last + 1)]
@@ -127,7 +119,29 @@ class BlockStrategy:
                 continue
             head, tail = regular[(begin + 1) * self.block - first], table[stop - end * self.block]
             found.append(head + (end - begin - 1) * regular[self.block] + tail)
-        return np.array([rounded_up(each) for each in found])
+        return np.tile([rounded_up(each) for each in found], self.series)
+
+    def radii(self, level: float) -> Floats:
+        """By moments; exact for single cells without blocks.
+
+        No cell has a weight above 1, and a block of k cells none above k a / (b + k a), for variances a and b.
+        """
+        cell, block = self.noises[0], self.noises[-1]
+        part = self.block * cell.variance / (block.variance + self.block * cell.variance)
+        largest = np.full(len(self.variances), max(cell.scale, block.scale * part) * (1.0 + 1e-9))
+        found = laplace_radius(self.variances / 2.0 * excess_of_continuous(self.noises), largest, level)
+        if self.block_scale is not None:
+            return found
+        single = np.tile([stop - first == 1 for first, stop in self.ranges], self.series)
+        return np.where(single, measured_radius(cell.scale, level), found)
+
+    def words(self) -> str:
+        blocks = "" if self.block_scale is None else f" and on blocks of {self.block}"
+        return f"discrete Laplace noise on the days{blocks}"
+
+    def to_dict(self) -> dict[str, object]:
+        scales = {"cell_scale": self.cell_scale, "block_scale": self.block_scale}
+        return {"strategy": "blocks", "block": self.block, **scales}
 
     def _gamma(self, size: int) -> int:
         """gamma of a block, in 2^-30."""

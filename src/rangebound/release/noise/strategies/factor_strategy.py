@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
@@ -25,17 +25,16 @@ import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
-from rangebound.release.noise.strategies.exact_answers import ExactAnswers
 from rangebound.release.noise.strategies.lattice_noise import (
     Bits,
+    ExactAnswers,
     LatticeNoise,
     Wholes,
-    admits,
-    in_steps,
     published,
     wholes,
 )
 from rangebound.release.noise.strategies.ranges import Range, check_ranges, clamped_counts, sums
+from rangebound.release.noise.strategies.strategy import Strategy, listed
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats, Integers
 
@@ -47,22 +46,22 @@ _WEIGHT = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
-class FactorStrategy:
-    """Sums over `ranges` of a series, from measurements by the rows of a triangular `factor` of whole numbers.
+class FactorStrategy(Strategy):
+    """Sums over `ranges` of each series, from measurements by the rows of a triangular `factor` of whole numbers.
 
     Row i of the factor has i + 1 entries, the last of them positive. `design_series` finds a good one; it is data of
     the strategy, since the optimum is computed in floating point and may differ in a digit between machines.
 
     Guarantee: what `draw` returns is mu-GDP with mu^2 = `cost`, which is computed in whole numbers; `answers` are the
     same on every machine, add up exactly, and are unbiased to 2^-60 of the noise; `variances` are theirs to 1e-9.
-    Assumes: counts are the finest ones (one series, or several along leading axes), in which `contributions` hold over
-    all series together.
+    Assumes: counts are the finest ones, one row per series, in which `contributions` hold over all series together.
     """
 
+    account: NoiseAccount = field(default=NoiseAccount.GAUSSIAN, init=False)
     factor: tuple[tuple[int, ...], ...]
     ranges: tuple[Range, ...]
-    contributions: Contributions
     scale: float
+    series: int = 1
 
     def __post_init__(self) -> None:
         check_ranges(self.length, self.ranges)
@@ -83,6 +82,14 @@ class FactorStrategy:
         """The noise of every measurement."""
         return LatticeNoise(account=NoiseAccount.GAUSSIAN, scale=self.scale)
 
+    @property
+    def noises(self) -> tuple[LatticeNoise, ...]:
+        return (self.noise,)
+
+    @cached_property
+    def steps(self) -> Floats:
+        return np.full(self.series * self.length, self.noise.step)
+
     @cached_property
     def matrix(self) -> Integers:
         """The factor as a matrix."""
@@ -93,35 +100,36 @@ class FactorStrategy:
 
     @cached_property
     def cost(self) -> Fraction:
-        """An upper bound of mu^2 over all neighbouring datasets."""
         return Fraction(squared_length(self.matrix, self.contributions)) / Fraction(self.scale) ** 2
 
     def draw(self, counts: npt.ArrayLike, bits: Bits = secure_bits) -> Floats:
-        """The noisy measurements of exact counts, in the shape of the counts."""
         most = 2**61 // int(np.abs(self.matrix).sum(axis=1).max())
-        cells = clamped_counts(counts, self.length, most)
+        cells = clamped_counts(counts, self.length, most, self.series)
         exact = wholes(cells.astype(np.int64) @ self.matrix.T)
-        noisy = self.noise.draw(exact.size, bits).reshape(exact.shape) + exact * int(1 / self.noise.step)
-        return published(noisy, self.noise.step)
+        return published(self.noise.measured(exact, bits), self.noise.step).ravel()
 
-    def admits(self, drawn: Floats) -> bool:
-        """Whether `draw` can return this array."""
-        return bool(drawn.ndim) and drawn.shape[-1] == self.length and admits(drawn, self.noise.step)
+    def answers(self, drawn: npt.ArrayLike) -> ExactAnswers:
+        """All wanted sums, series by series."""
+        noisy = self.in_steps(drawn).reshape(self.series, self.length)
+        cells = _substituted(self.matrix, noisy.T << _FRACTION).T
+        found = sums(cells, self.ranges).ravel()
+        return ExactAnswers(numerators=found, denominator=int(1 / self.noise.step) << _FRACTION)
 
-    def answers(self, drawn: Floats) -> ExactAnswers:
-        """All wanted sums, from the published measurements alone; the last axis has one for each range."""
-        if not self.admits(drawn):
-            raise ArgumentError("drawn: must be the array that draw returned")
-        noisy = in_steps(drawn, self.noise.step)
-        cells = np.moveaxis(_substituted(self.matrix, np.moveaxis(noisy, -1, 0) << _FRACTION), 0, -1)
-        return ExactAnswers(numerators=sums(cells, self.ranges), denominator=int(1 / self.noise.step) << _FRACTION)
-
+    @cached_property
     def variances(self) -> Floats:
-        """The variance of each wanted sum: that of the noise times the squared length of its row of W A^-1.
+        """The variance of the noise times the squared length of the row of W A^-1 of each wanted sum.
 
         The inverse is made by sums and products of doubles one by one, in a fixed order: the same on every machine.
         """
-        return np.array([self.noise.variance * each for each in squared_rows(self.matrix, self.ranges)])
+        own = [self.noise.variance * each for each in squared_rows(self.matrix, self.ranges)]
+        return np.tile(own, self.series)
+
+    def words(self) -> str:
+        return "Gaussian noise through a triangular factor"
+
+    def to_dict(self) -> dict[str, object]:
+        factor = listed([entry for row in self.factor for entry in row])
+        return {"strategy": "factor", "factor": factor, "scale": self.scale}
 
 
 def squared_length(matrix: Integers, contributions: Contributions) -> int:

@@ -86,7 +86,7 @@ class LatticeNoise:
             return up(2 * ratio / (1 - ratio) ** 2)
 
     def draw(self, count: int, bits: Bits) -> Wholes:
-        """So many independent draws, in steps.
+        """This many independent draws, in steps.
 
         Gaussian noise takes its random words from the source of every release, discrete noise takes `bits`.
         """
@@ -95,6 +95,12 @@ class LatticeNoise:
                 np.array([magnitude(self.scale, bits) * (1 - 2 * bits(1)) for _ in range(count)], dtype=object)
             )
         return wholes(self._normal.release(np.zeros(count), step=self.step) / self.step if count else np.zeros(0))
+
+    def measured(self, exact: Wholes, bits: Bits) -> Wholes:
+        """Exact whole numbers with noise of their own each, in steps."""
+        array = np.asarray(exact, dtype=object)
+        noise = self.draw(array.size, bits).reshape(array.shape)
+        return np.asarray(noise + array * int(1 / self.step), dtype=object)
 
     @cached_property
     def _normal(self) -> Mechanism:
@@ -126,6 +132,29 @@ def gaussian_reach(level: float) -> float:
     return -statistics.NormalDist().inv_cdf(outside / 2.0) * (1.0 + 2.0**-21) + 15.0 * 2.0**-_FINENESS
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ExactAnswers:
+    """The answers `numerators / denominator`: unbiased, unclamped, and adding up exactly where the truth does.
+
+    >>> answers = ExactAnswers(numerators=np.array([1, -5], dtype=object), denominator=4)
+    >>> answers.values.tolist(), answers.fractions()[1]
+    ([0.25, -1.25], Fraction(-5, 4))
+    """
+
+    numerators: Wholes
+    denominator: int | Wholes
+
+    @property
+    def values(self) -> Floats:
+        """The nearest doubles, which are the same on every machine."""
+        return np.asarray(self.numerators / self.denominator, dtype=np.float64)
+
+    def fractions(self) -> list[Fraction]:
+        """The answers themselves, in the order of the flattened array."""
+        pairs = np.broadcast(self.numerators, self.denominator)
+        return [Fraction(one, other) for one, other in pairs]
+
+
 def wholes(values: npt.ArrayLike) -> Wholes:
     """An array of Python's whole numbers, from numbers that are whole; others are refused, and not shown.
 
@@ -155,7 +184,7 @@ def published(steps: Wholes, step: float) -> Floats:
     return np.array(doubles, dtype=np.float64).reshape(steps.shape) * step + 0.0
 
 
-def admits(values: Floats, step: float) -> bool:
+def admits(values: Floats, step: float | Floats) -> bool:
     """Whether all of the numbers can be published: multiples of the step, not beyond the clamp, no negative zero.
 
     >>> admits(np.array([1.5, -2.0]), 0.5), admits(np.array([1.25]), 0.5), admits(np.array([-0.0]), 0.5)
@@ -164,11 +193,3 @@ def admits(values: Floats, step: float) -> bool:
     steps = values / step
     exact = np.isfinite(steps) & (steps == np.floor(steps)) & (np.abs(steps) <= _MOST)
     return bool((exact & ~((values == 0.0) & np.signbit(values))).all())
-
-
-def in_steps(values: npt.ArrayLike, step: float) -> Wholes:
-    """Published numbers in steps again; numbers that cannot have been published are refused."""
-    array = np.asarray(values, dtype=np.float64)
-    if not admits(array, step):
-        raise ArgumentError(f"published: must be multiples of the step {step!r}, as drawn")
-    return wholes(array / step)

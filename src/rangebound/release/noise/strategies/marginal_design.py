@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
-from rangebound.errors import ArgumentError, Unsatisfiable
-from rangebound.release.noise.strategies.contributions import Contributions, budget_of
+from rangebound.errors import ArgumentError
+from rangebound.release.noise.strategies.contributions import Contributions, budget_of, within_budget
 from rangebound.release.noise.strategies.marginal_strategy import (
     ENUMERATED,
     Attributes,
     MarginalStrategy,
     agreement_table,
+    cell_count,
     check_workload,
     residuals_of,
 )
 from rangebound.values.array_types import Floats
 from rangebound.values.extras import need
 
-_ROUNDS = 40
+_ROUNDS = 40  # of constraints that are added
 _CLOSE = 1e-6  # how far a constraint that was left out may be violated, relative to the cost
 
 
@@ -44,12 +46,12 @@ def design_marginals(
     Assumes: sizes, wanted marginals, weights and contribution bounds are public.
 
     >>> strategy = design_marginals((2, 3), [(0,), (0, 1)], budget=1.0)
-    >>> drawn = strategy.draw([[40, 60], [[10, 10, 20], [0, 0, 60]]])
-    >>> one, both = strategy.answers(drawn)
-    >>> one.values.shape, both.values.shape, sum(both.fractions()) == sum(one.fractions())
-    ((2,), (2, 3), True)
-    >>> bool(abs(one.values - [40, 60]).max() < 8 * strategy.variances()[0] ** 0.5)
+    >>> found = strategy.answers(strategy.draw([[40, 60], [[10, 10, 20], [0, 0, 60]]]))
+    >>> sum(found.fractions()[:2]) == sum(found.fractions()[2:])
     True
+    >>> one, both = strategy.by_marginal(found.values)
+    >>> one.shape, both.shape, bool(abs(one - [40, 60]).max() < 8 * strategy.variances[0] ** 0.5)
+    ((2,), (2, 3), True)
     >>> strategy.cost <= 1
     True
     """
@@ -59,8 +61,9 @@ def design_marginals(
     shares = tuple(weights) if weights is not None else (1.0,) * len(wanted)
     if len(shares) != len(wanted) or not all(0.0 < each < math.inf for each in shares):
         raise ArgumentError("weights: must be one positive number for each wanted marginal")
-    scales = np.array(_best_scales(sizes, wanted, contributions, shares))
-    return _within(limit, sizes, wanted, contributions, scales)
+    scales = _best_scales(sizes, wanted, contributions, shares)
+    best = MarginalStrategy(sizes=sizes, wanted=wanted, contributions=contributions, scales=scales)
+    return _within(limit, best)
 
 
 @lru_cache(maxsize=64)
@@ -75,7 +78,7 @@ def _best_scales(
         precisions = np.sqrt(loads / own)
     else:
         precisions = _program(sizes, residuals, loads / loads.max(), contributions)
-    cells = np.array([math.prod(sizes[i] for i in each) for each in residuals], dtype=np.float64)
+    cells = np.array([cell_count(sizes, each) for each in residuals], dtype=np.float64)
     return tuple((cells / np.sqrt(precisions)).tolist())
 
 
@@ -85,12 +88,18 @@ def rescaled(strategy: MarginalStrategy, budget: Fraction | float) -> MarginalSt
     Guarantee: `cost` is at most the budget, in exact arithmetic. A strategy with the least total variance stays one.
 
     >>> one = design_marginals((2, 3), [(0,), (0, 1)], budget=1.0)
-    >>> round(rescaled(one, 0.25).variances()[0] / one.variances()[0], 6)
+    >>> round(rescaled(one, 0.25).cell_variances[0] / one.cell_variances[0], 6)
     4.0
     """
     limit = budget_of(budget)
-    scales = np.array(strategy.scales) * math.sqrt(strategy.cost / limit)
-    return _within(limit, strategy.sizes, strategy.wanted, strategy.contributions, scales)
+    return _within(limit, strategy, math.sqrt(strategy.cost / limit))
+
+
+def _within(limit: Fraction, strategy: MarginalStrategy, factor: float = 1.0) -> MarginalStrategy:
+    start = np.array(strategy.scales) * factor
+    return within_budget(
+        lambda scales: replace(strategy, scales=scales), start, limit, lambda ratio: math.sqrt(ratio) * (1.0 + 1e-12)
+    )
 
 
 def _spread(
@@ -104,29 +113,13 @@ def _spread(
     )
 
 
-def _within(
-    limit: Fraction,
-    sizes: tuple[int, ...],
-    wanted: tuple[Attributes, ...],
-    contributions: Contributions,
-    scales: Floats,
-) -> MarginalStrategy:
-    """Scales in these proportions, as small as the budget allows: the cost is exact, and checked."""
-    for _ in range(_ROUNDS):
-        found = MarginalStrategy(sizes=sizes, wanted=wanted, contributions=contributions, scales=tuple(scales.tolist()))
-        if limit * Fraction(1 - 1e-9) <= found.cost <= limit:
-            return found
-        scales = scales * (math.sqrt(found.cost / limit) * (1.0 + 1e-12))
-    raise Unsatisfiable(f"budget={float(limit)!r}: no scales were found that cost as much and not more")
-
-
 def _program(
     sizes: Sequence[int], residuals: Sequence[Attributes], loads: Floats, contributions: Contributions
 ) -> Floats:
     """Precisions that minimise sum of loads / precision at cost 1, by adding the constraints that are violated."""
     used = sorted({i for each in residuals for i in each})
     loose = any(size > 1 for i, size in enumerate(sizes) if i not in used)
-    cells = np.array([math.prod(sizes[i] for i in each) for each in residuals], dtype=np.float64)
+    cells = np.array([cell_count(sizes, each) for each in residuals], dtype=np.float64)
     if 2 ** len(used) * len(residuals) <= ENUMERATED:
         table = agreement_table(sizes, residuals, used) / cells
         own, others, opposites = table[-1], table if loose else table[:-1], -table

@@ -37,32 +37,33 @@ have k and l cells of r rows, and there convex in k and l, so largest where thes
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
 from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount, whole
-from rangebound.release.noise.strategies.exact_answers import ExactAnswers
 from rangebound.release.noise.strategies.lattice_noise import (
     Bits,
+    ExactAnswers,
     LatticeNoise,
     Wholes,
-    admits,
-    in_steps,
     published,
     wholes,
 )
+from rangebound.release.noise.strategies.strategy import Strategy, listed
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats, Integers
 from rangebound.values.numeric import rounded_up
 
 Attributes = tuple[int, ...]
+Array = TypeVar("Array", Floats, Wholes)
 
 ENUMERATED = 2**23
 """Entries of a table of all sets of attributes by residuals up to which kappa is computed for every set."""
@@ -70,22 +71,23 @@ _EXACT = 60  # bits of the sums in which kappa is computed, as 64-bit integers
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarginalStrategy:
+class MarginalStrategy(Strategy):
     """Residuals of the `wanted` marginals of a table with attributes of the given `sizes`, in a Gaussian account.
 
     `scales` has one noise scale for each residual, in the order of `residuals`; noise of that scale is drawn on n_B
     times the counts. `design_marginals` finds the best ones. Attributes that no wanted marginal has still belong to
-    the finest cells that contribution bounds speak of.
+    the finest cells that contribution bounds speak of. Published are the noisy residuals D y, answered all cells of one
+    wanted marginal after those of the other.
 
-    Guarantee: what `draw` returns is mu-GDP with mu^2 = `cost`; `answers` are unbiased, consistent with each other and
-    least squares; `variances` are theirs, rounded up.
-    Assumes: the counts given to `draw` are marginals of one table in which `contributions` hold.
+    Guarantee: what `draw` returns is mu-GDP with mu^2 = `cost`, which is exact for one contribution of an added unit;
+    `answers` are unbiased, consistent with each other and least squares; `variances` are theirs, rounded up.
+    Assumes: the counts given to `draw` are the wanted marginals of one table in which `contributions` hold.
     Edge cases: an attribute with one value adds no residual. Published numbers are clamped at 2^53 steps.
     """
 
+    account: NoiseAccount = field(default=NoiseAccount.GAUSSIAN, init=False)
     sizes: tuple[int, ...]
     wanted: tuple[Attributes, ...]
-    contributions: Contributions
     scales: tuple[float, ...]
 
     def __post_init__(self) -> None:
@@ -106,89 +108,116 @@ class MarginalStrategy:
 
     @cached_property
     def cost(self) -> Fraction:
-        """An upper bound of mu^2 over all neighbouring datasets; exact for one contribution of an added unit."""
         precisions = [
-            Fraction(self.cells(each)) / Fraction(scale) ** 2
+            Fraction(cell_count(self.sizes, each)) / Fraction(scale) ** 2
             for each, scale in zip(self.residuals, self.scales, strict=True)
         ]
         return privacy_cost(self.sizes, self.residuals, precisions, self.contributions)
 
-    def cells(self, attributes: Attributes) -> int:
-        """How many cells a marginal has."""
-        return math.prod(self.sizes[i] for i in attributes)
+    @cached_property
+    def _shapes(self) -> list[tuple[int, ...]]:
+        """The shape of what is published of each residual."""
+        return [tuple(self.sizes[i] - 1 for i in each) for each in self.residuals]
 
-    def draw(self, counts: Sequence[npt.ArrayLike], bits: Bits = secure_bits) -> tuple[Floats, ...]:
-        """The noisy residuals D y of the exact wanted marginals, one array for each of `residuals`."""
+    @cached_property
+    def steps(self) -> Floats:
+        return np.repeat([each.step for each in self.noises], [math.prod(each) for each in self._shapes])
+
+    def draw(self, counts: Sequence[npt.ArrayLike], bits: Bits = secure_bits) -> Floats:
         tables = self._tables(counts)
         found = []
         for residual, noise in zip(self.residuals, self.noises, strict=True):
-            exact = _marginal(self.wanted, tables, residual)
-            noisy = noise.draw(exact.size, bits).reshape(exact.shape)
-            noisy += exact * (self.cells(residual) * int(1 / noise.step))
-            found.append(published(_differences(noisy), noise.step))
-        return tuple(found)
+            finer = next(each for each in self.wanted if set(residual) <= set(each))
+            exact = summed(tables[finer], finer, residual)
+            noisy = noise.measured(exact * cell_count(self.sizes, residual), bits)
+            found.append(published(_differences(noisy), noise.step).ravel())
+        return np.concatenate(found)
 
-    def admits(self, drawn: Sequence[Floats]) -> bool:
-        """Whether `draw` can return these arrays: their shapes, and every number on its lattice."""
-        if len(drawn) != len(self.residuals):
-            return False
-        return all(
-            each.shape == tuple(self.sizes[i] - 1 for i in residual) and admits(each, noise.step)
-            for each, residual, noise in zip(drawn, self.residuals, self.noises, strict=True)
-        )
+    def answers(self, drawn: npt.ArrayLike) -> ExactAnswers:
+        """One marginal after the other: sum over B of n_(A without B) R_B / n_A^2.
 
-    def answers(self, drawn: Sequence[Floats]) -> tuple[ExactAnswers, ...]:
-        """The least-squares answers of all wanted marginals, in exact arithmetic from the published numbers alone."""
-        if not self.admits(drawn):
-            raise ArgumentError("drawn: must be the arrays that draw returned")
+        R_B is n_B^2 P_B x_B with its noise.
+        """
         finest = min(each.step for each in self.noises)
         parts = {
-            residual: _projected(in_steps(values, noise.step), self.sizes, residual) * int(noise.step / finest)
-            for residual, values, noise in zip(self.residuals, drawn, self.noises, strict=True)
+            residual: _projected(part, self.sizes, residual) * int(noise.step / finest)
+            for residual, part, noise in zip(
+                self.residuals, shaped(self.in_steps(drawn), self._shapes), self.noises, strict=True
+            )
         }
-        return tuple(self._answer(each, parts, int(1 / finest)) for each in self.wanted)
+        numerators, denominators = [], []
+        for wanted in self.wanted:
+            count = cell_count(self.sizes, wanted)
+            total = np.zeros([self.sizes[i] for i in wanted], dtype=object)
+            for residual, part in parts.items():
+                if set(residual) <= set(wanted):
+                    spread = spread_over(part, self.sizes, residual, wanted)
+                    total = total + spread * (count // cell_count(self.sizes, residual))
+            numerators.append(np.ravel(total))
+            denominators += [count**2 * int(1 / finest)] * count
+        return ExactAnswers(numerators=np.concatenate(numerators), denominator=np.array(denominators, dtype=object))
 
-    def _answer(self, wanted: Attributes, parts: Mapping[Attributes, Wholes], per_step: int) -> ExactAnswers:
-        """One marginal: sum over B of n_(A without B) R_B / n_A^2, where R_B is n_B^2 P_B x_B with its noise."""
-        shape = tuple(self.sizes[i] for i in wanted)
-        total = np.zeros(shape, dtype=object)
-        for residual, part in parts.items():
-            if set(residual) <= set(wanted):
-                spread = tuple(self.sizes[i] if i in residual else 1 for i in wanted)
-                total += np.asarray(part, dtype=object).reshape(spread) * (self.cells(wanted) // self.cells(residual))
-        return ExactAnswers(numerators=total, denominator=self.cells(wanted) ** 2 * per_step)
+    def by_marginal(self, numbers: Array) -> list[Array]:
+        """Numbers of all wanted marginals as one table for each."""
+        return shaped(numbers, [tuple(self.sizes[i] for i in each) for each in self.wanted])
 
-    def variances(self) -> tuple[float, ...]:
+    @cached_property
+    def cell_variances(self) -> tuple[float, ...]:
         """The variance of every cell of each wanted marginal; all cells of one have the same.
 
         sum over B in A of sigma_B^2 product over B of (1 - 1 / n_i) / product over A without B of n_i^2.
         """
-        return self._variances
+        found = []
+        for wanted in self.wanted:
+            total = Fraction(0)
+            for residual, shape, noise in zip(self.residuals, self._shapes, self.noises, strict=True):
+                if set(residual) <= set(wanted):
+                    apart = cell_count(self.sizes, wanted) ** 2 * cell_count(self.sizes, residual)
+                    total += Fraction(noise.variance) * math.prod(shape) * Fraction(1, apart)
+            found.append(rounded_up(total))
+        return tuple(found)
 
     @cached_property
-    def _variances(self) -> tuple[float, ...]:
-        return tuple(rounded_up(self._variance(each)) for each in self.wanted)
+    def variances(self) -> Floats:
+        return np.repeat(self.cell_variances, [cell_count(self.sizes, each) for each in self.wanted])
 
-    def _variance(self, wanted: Attributes) -> Fraction:
-        total = Fraction(0)
-        for residual, noise in zip(self.residuals, self.noises, strict=True):
-            if set(residual) <= set(wanted):
-                total += (
-                    Fraction(noise.variance)
-                    * math.prod(self.sizes[i] - 1 for i in residual)
-                    * Fraction(1, self.cells(wanted) ** 2 * self.cells(residual))
-                )
-        return total
+    def words(self) -> str:
+        return f"Gaussian noise on {len(self.residuals)} residuals of margins"
 
-    def _tables(self, counts: Sequence[npt.ArrayLike]) -> list[Wholes]:
+    def to_dict(self) -> dict[str, object]:
+        return {"strategy": "residuals", "scales": listed(self.scales)}
+
+    def _tables(self, counts: Sequence[npt.ArrayLike]) -> dict[Attributes, Wholes]:
         """The wanted marginals as whole numbers, in their shapes."""
         if len(counts) != len(self.wanted):
             raise ArgumentError(f"counts: must be {len(self.wanted)} arrays, one for each wanted marginal")
-        tables = [wholes(each) for each in counts]
-        for table, wanted in zip(tables, self.wanted, strict=True):
+        tables = {wanted: wholes(each) for wanted, each in zip(self.wanted, counts, strict=True)}
+        for wanted, table in tables.items():
             if table.shape != tuple(self.sizes[i] for i in wanted):
                 raise ArgumentError(f"counts of {wanted}: must have the sizes of its attributes")
         return tables
+
+
+def cell_count(sizes: Sequence[int], attributes: Attributes) -> int:
+    """How many cells a marginal has."""
+    return math.prod(sizes[i] for i in attributes)
+
+
+def summed(table: Wholes, attributes: Attributes, wanted: Attributes) -> Wholes:
+    """The sums of a marginal over all its attributes but the wanted ones."""
+    axes = tuple(at for at, i in enumerate(attributes) if i not in wanted)
+    return np.asarray(table.sum(axis=axes) if axes else table, dtype=object)
+
+
+def spread_over(table: Wholes, sizes: Sequence[int], residual: Attributes, wanted: Attributes) -> Wholes:
+    """The table of a residual in the axes of a marginal, ready to be repeated along the others."""
+    return np.asarray(table, dtype=object).reshape([sizes[i] if i in residual else 1 for i in wanted])
+
+
+def shaped(flat: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+    """The tables of these shapes that stand one after the other in a flat array."""
+    cuts = np.cumsum([math.prod(each) for each in shapes])[:-1]
+    return [part.reshape(shape) for part, shape in zip(np.split(flat, cuts), shapes, strict=True)]
 
 
 def check_workload(sizes: Sequence[int], wanted: Sequence[Attributes]) -> None:
@@ -225,7 +254,7 @@ def privacy_cost(
     v' G v grows with every precision (each measurement adds a square), so precisions may be rounded up first: then
     kappa is a sum of whole numbers, and is bounded exactly.
     """
-    total = sum((p * math.prod(sizes[i] for i in b) for p, b in zip(precisions, residuals, strict=True)), Fraction(0))
+    total = sum((p * cell_count(sizes, b) for p, b in zip(precisions, residuals, strict=True)), Fraction(0))
     bits = _EXACT + total.denominator.bit_length() - total.numerator.bit_length() - 2
     unit = Fraction(2) ** bits
     loads = [math.ceil(each * unit) for each in precisions]
@@ -275,16 +304,6 @@ def _bounds(
         for load, each, top in zip(loads, residuals, tops, strict=True)
     )
     return max(0, *(differing(i) for i in used)), opposite
-
-
-def _marginal(wanted: Sequence[Attributes], tables: Sequence[Wholes], residual: Attributes) -> Wholes:
-    """The counts by the attributes of a residual, summed from a wanted marginal that has them."""
-    for attributes, table in zip(wanted, tables, strict=True):
-        if set(residual) <= set(attributes):
-            axes = tuple(at for at, i in enumerate(attributes) if i not in residual)
-            summed = table.sum(axis=axes) if axes else table
-            return np.asarray(summed, dtype=object)
-    raise AssertionError("every residual is part of a wanted marginal")
 
 
 def _differences(table: Wholes) -> Wholes:

@@ -56,10 +56,13 @@ def sums(cells: Wholes, ranges: Sequence[Range]) -> Wholes:
     return found
 
 
-def clamped_counts(counts: npt.ArrayLike, length: int, most: int) -> Wholes:
-    """Finest counts as whole numbers between -most and most: clamping them moves no neighbour farther."""
+def clamped_counts(counts: npt.ArrayLike, length: int, most: int, series: int = 1) -> Wholes:
+    """Finest counts, one row per series, as whole numbers between -most and most.
+
+    Clamping them moves no neighbour farther.
+    """
     array = wholes(counts)
-    if not array.ndim or array.shape[-1] != length:
+    if not array.ndim or array.shape[-1] != length or array.size != length * series:
         raise ArgumentError(f"counts: must have one cell for each day along the last axis, {length} in all")
     bounded: Wholes = np.minimum(np.maximum(array, -most), most)
-    return bounded
+    return bounded.reshape(series, length)

@@ -11,7 +11,13 @@ import numpy as np
 
 from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.release.noise.strategies.block_strategy import BlockStrategy
-from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount, budget_of
+from rangebound.release.noise.strategies.contributions import (
+    LARGER,
+    Contributions,
+    NoiseAccount,
+    budget_of,
+    within_budget,
+)
 from rangebound.release.noise.strategies.factor_strategy import FactorStrategy, squared_length
 from rangebound.release.noise.strategies.ranges import Range, check_ranges
 from rangebound.values.array_types import Floats, Integers
@@ -19,7 +25,6 @@ from rangebound.values.numeric import root_up
 
 _QUANTUM = 2**12  # the largest entry of a factor
 _CLOSE = 5e-4  # how far the total variance may be above the optimum
-_LARGER = 1.0 + 2.0**-51
 _ROUNDS = 100
 _RIDGE = 1e-6  # of the mean diagonal, so that single cells can be found also where none is wanted
 _MIXTURES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
@@ -33,8 +38,9 @@ def design_series(
     account: NoiseAccount,
     contributions: Contributions | None = None,
     weights: Sequence[float] | None = None,
+    series: int = 1,
 ) -> FactorStrategy | BlockStrategy:
-    """The strategy that answers sums over ranges of a series with little total variance, each times its weight.
+    """The strategy that answers sums over ranges of each series with little total variance, each times its weight.
 
     Gaussian account, `budget` of mu^2: the Gram matrix of least total variance for one contribution is a fixed point
     [denisov2022]; its triangular factor is rounded to whole numbers. For several contributions it is compared, by the
@@ -46,10 +52,10 @@ def design_series(
     Assumes: length, ranges, weights and contribution bounds are public.
 
     >>> from rangebound.release.noise.strategies.ranges import running_totals
-    >>> strategy = design_series(5, running_totals(5), budget=1.0, account=NoiseAccount.PURE)
-    >>> drawn = strategy.draw([[3, 0, 2, 4, 1], [0, 0, 0, 0, 9]])  # two series at once
-    >>> strategy.answers(drawn).values.shape, len(strategy.variances()), strategy.cost <= 1
-    ((2, 5), 5, True)
+    >>> strategy = design_series(5, running_totals(5), budget=1.0, account=NoiseAccount.PURE, series=2)
+    >>> drawn = strategy.draw([[3, 0, 2, 4, 1], [0, 0, 0, 0, 9]])
+    >>> len(strategy.answers(drawn).values), len(strategy.variances), strategy.cost <= 1
+    (10, 10, True)
     """
     limit, bounds, wanted = budget_of(budget), contributions or Contributions(), tuple(ranges)
     check_ranges(length, wanted)
@@ -57,17 +63,10 @@ def design_series(
     if shares.shape != (len(wanted),) or not ((shares > 0.0) & (shares < math.inf)).all():
         raise ArgumentError("weights: must be one positive number for each range")
     if account is NoiseAccount.PURE:
-        return _blocks(length, wanted, limit, bounds, shares)
-    return _factor(length, wanted, limit, bounds, shares)
-
-
-def _factor(
-    length: int, ranges: tuple[Range, ...], limit: Fraction, contributions: Contributions, weights: Floats
-) -> FactorStrategy:
-    rows, size = _best_factor(length, ranges, contributions, tuple(weights.tolist()))
-    strategy = FactorStrategy(
-        factor=rows, ranges=ranges, contributions=contributions, scale=root_up(Fraction(size) / limit)
-    )
+        return _blocks(length, wanted, limit, bounds, shares, series)
+    rows, size = _best_factor(length, wanted, bounds, tuple(shares.tolist()))
+    scale = root_up(Fraction(size) / limit)
+    strategy = FactorStrategy(factor=rows, ranges=wanted, contributions=bounds, scale=scale, series=series)
     if strategy.cost > limit:
         raise Unsatisfiable(f"budget={float(limit)!r}: no scale was found that costs as much and not more")
     return strategy
@@ -161,11 +160,11 @@ def _score(matrix: Integers, square: Floats, contributions: Contributions) -> fl
 
 
 def _blocks(
-    length: int, ranges: tuple[Range, ...], limit: Fraction, contributions: Contributions, weights: Floats
+    length: int, ranges: tuple[Range, ...], limit: Fraction, bounds: Contributions, weights: Floats, series: int
 ) -> BlockStrategy:
     from scipy import optimize
 
-    rate = float(limit) / (contributions.rows * contributions.cells * (2 if contributions.replaced else 1))
+    rate = float(limit) / bounds.reach
     ends = np.array(ranges)
     plain = _laplace_variance(1.0 / rate) * float(((ends[:, 1] - ends[:, 0]) * weights).sum())
     best = (plain, 1, 0.0)
@@ -179,20 +178,20 @@ def _blocks(
         )
         best = min(best, (float(found.fun), block, float(found.x)))
     _, block, share = best
-    scales = [1.0 / (rate * (1.0 - share)), 1.0 / (rate * share) if share else None]
-    for _ in range(_ROUNDS):
-        strategy = BlockStrategy(
+
+    def made(scales: tuple[float, ...]) -> BlockStrategy:
+        return BlockStrategy(
             length=length,
             block=block,
             ranges=ranges,
-            contributions=contributions,
-            cell_scale=float(scales[0] or 0.0),
-            block_scale=scales[1],
+            contributions=bounds,
+            cell_scale=scales[0],
+            block_scale=scales[1] or None,
+            series=series,
         )
-        if strategy.cost <= limit:
-            return strategy
-        scales = [None if each is None else each * _LARGER for each in scales]
-    raise Unsatisfiable(f"budget={float(limit)!r}: no scales were found that cost as much and not more")
+
+    scales = [1.0 / (rate * (1.0 - share)), 1.0 / (rate * share) if share else 0.0]
+    return within_budget(made, scales, limit, lambda _: LARGER)
 
 
 def _laplace_variance(scale: float) -> float:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +11,6 @@ import numpy.typing as npt
 from rangebound.errors import ArgumentError
 
 Places = npt.NDArray[np.intp]
-K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,28 +66,3 @@ class Tree:
         for level in self.levels[:0:-1]:
             np.add.at(found, self.places[level], found[level])
         return found
-
-
-def tree_of(paths: Sequence[Sequence[K]]) -> tuple[Tree, tuple[tuple[K, ...], ...]]:
-    """The tree of finest cells named by their paths (canton, municipality), and the path of each of its nodes.
-
-    Nodes are in the order in which they first occur, and the leaves in the order of the paths.
-
-    >>> tree, nodes = tree_of([("Zurich", "Uster"), ("Zurich", "Wald"), ("Uri", "Altdorf")])
-    >>> tree.parents, nodes[1], nodes[-1]
-    ((-1, 0, 1, 1, 0, 4), ('Zurich',), ('Uri', 'Altdorf'))
-    """
-    places: dict[tuple[K, ...], int] = {(): 0}
-    parents = [-1]
-    for path in paths:
-        whole_path = tuple(path)
-        if whole_path in places:
-            raise ArgumentError("paths: must be distinct, and none the beginning of another")
-        for size in range(1, len(whole_path) + 1):
-            if whole_path[:size] not in places:
-                places[whole_path[:size]] = len(parents)
-                parents.append(places[whole_path[: size - 1]])
-    tree = Tree(parents=tuple(parents))
-    if len(tree.leaves) != len(paths):
-        raise ArgumentError("paths: must be distinct, and none the beginning of another")
-    return tree, tuple(places)

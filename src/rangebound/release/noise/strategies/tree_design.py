@@ -9,8 +9,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from rangebound.errors import ArgumentError, Unsatisfiable
-from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount, budget_of
+from rangebound.errors import ArgumentError
+from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount, budget_of, within_budget
 from rangebound.release.noise.strategies.tree import Tree
 from rangebound.release.noise.strategies.tree_strategy import TreeStrategy, of_siblings, tree_variances, tree_weights
 from rangebound.values.array_types import Floats
@@ -46,7 +46,7 @@ def design_tree(
     >>> found = strategy.answers(strategy.draw([30, 10, 20])).fractions()  # the leaves are the nodes 2, 3 and 4
     >>> found[3] + found[4] == found[1], found[1] + found[2] == found[0]
     (True, True)
-    >>> bool(abs(float(found[0]) - 60) < 8 * strategy.variances()[0] ** 0.5)
+    >>> bool(abs(float(found[0]) - 60) < 8 * strategy.variances[0] ** 0.5)
     True
     """
     limit, bounds = budget_of(budget), contributions or Contributions()
@@ -58,13 +58,12 @@ def design_tree(
     with np.errstate(divide="ignore"):
         exact = np.where(rates > 0.0, 1.0 / np.sqrt(rates) if gaussian else 1.0 / rates, 0.0)
         scales = np.where(rates > 0.0, 2.0 ** (np.rint(np.log2(exact) * _GRID) / _GRID), 0.0)
-    for _ in range(_ROUNDS):
-        found = TreeStrategy(tree=tree, account=account, contributions=bounds, scales=tuple(scales.tolist()))
-        if limit * Fraction(1 - 1e-9) <= found.cost <= limit:
-            return found
-        ratio = float(found.cost / limit)
-        scales = scales * ((math.sqrt(ratio) if gaussian else ratio) * (1.0 + 1e-12))
-    raise Unsatisfiable(f"budget={float(limit)!r}: no scales were found that cost as much and not more")
+    return within_budget(
+        lambda scales: TreeStrategy(tree=tree, account=account, contributions=bounds, scales=scales),
+        scales,
+        limit,
+        lambda ratio: (math.sqrt(ratio) if gaussian else ratio) * (1.0 + 1e-12),
+    )
 
 
 @lru_cache(maxsize=8)

@@ -28,19 +28,18 @@ import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
 from rangebound.release.noise.joint_loss import JointLoss
-from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
-from rangebound.release.noise.strategies.exact_answers import ExactAnswers
+from rangebound.release.noise.strategies.contributions import HALF_PI, NoiseAccount, layer_loss
+from rangebound.release.noise.strategies.laplace_tail import excess_of_continuous, laplace_radius
 from rangebound.release.noise.strategies.lattice_noise import (
     Bits,
+    ExactAnswers,
     LatticeNoise,
     Wholes,
-    admits,
-    in_steps,
     published,
     wholes,
 )
-from rangebound.release.noise.strategies.layer_loss import HALF_PI, layer_loss
 from rangebound.release.noise.strategies.ranges import clamped_counts
+from rangebound.release.noise.strategies.strategy import Strategy, listed
 from rangebound.release.noise.strategies.tree import Places, Tree
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats
@@ -51,10 +50,11 @@ _SUM = 60  # bits of the sums in which the cost is found
 
 
 @dataclass(frozen=True, kw_only=True)
-class TreeStrategy:
+class TreeStrategy(Strategy):
     """Counts of all nodes of a `tree`, measured with noise of the given `scales`; 0 for a node without a measurement.
 
-    `design_tree` finds the best scales.
+    `design_tree` finds the best scales. Measurements and answers are in the order of the nodes; the counts of children
+    add up to that of their parent.
 
     Guarantee: what `draw` returns is mu-GDP with mu^2 = `cost`, or `cost`-private in a pure account; `answers` are the
     same on every machine, add up exactly, and are unbiased to 2^-60; `variances` are theirs to 1e-9.
@@ -63,8 +63,6 @@ class TreeStrategy:
     """
 
     tree: Tree
-    account: NoiseAccount
-    contributions: Contributions
     scales: tuple[float, ...]
 
     def __post_init__(self) -> None:
@@ -75,9 +73,18 @@ class TreeStrategy:
         assert self.noises
 
     @cached_property
-    def noises(self) -> dict[float, LatticeNoise]:
-        """The noise of each scale."""
-        return {each: LatticeNoise(account=self.account, scale=each) for each in sorted({*self.scales} - {0.0})}
+    def noises(self) -> tuple[LatticeNoise, ...]:
+        """The noise of each scale, the smallest first."""
+        return tuple(LatticeNoise(account=self.account, scale=each) for each in sorted({*self.scales} - {0.0}))
+
+    def _by_node(self, numbers: Sequence[float], unmeasured: float = 0.0) -> Floats:
+        """Numbers of the noises as those of the nodes that are measured with each."""
+        places = np.searchsorted([0.0, *(each.scale for each in self.noises)], self.scales)
+        return np.array([unmeasured, *numbers])[places]
+
+    @cached_property
+    def steps(self) -> Floats:
+        return self._by_node([each.step for each in self.noises])[self.measured]
 
     @cached_property
     def measured(self) -> Places:
@@ -86,7 +93,6 @@ class TreeStrategy:
 
     @cached_property
     def cost(self) -> Fraction:
-        """An upper bound of mu^2, or of epsilon, over all neighbouring datasets."""
         bounds, gaussian = self.contributions, self.account is NoiseAccount.GAUSSIAN
         shared = np.minimum(self.tree.leaf_counts, bounds.cells) if gaussian else np.ones(len(self.tree), np.int64)
         held = min(bounds.cells, len(self.tree.leaves))
@@ -98,7 +104,7 @@ class TreeStrategy:
 
         Assumes: no node is shared by more cells than a unit has.
         """
-        rates = {each: 1 / Fraction(each) ** power for each in self.noises}
+        rates = {each.scale: 1 / Fraction(each.scale) ** power for each in self.noises}
         most = max(rates.values()) * self.contributions.cells * len(self.tree.levels)
         unit = Fraction(2) ** (_SUM + most.denominator.bit_length() - most.numerator.bit_length() - 1)
         loads = {0.0: 0} | {each: -int(-rate * unit // 1) for each, rate in rates.items()}
@@ -109,7 +115,7 @@ class TreeStrategy:
 
     @cached_property
     def loss(self) -> JointLoss:
-        """What a unit can lose in a pure account: each level is a layer, with noise of its smallest scale at most.
+        """What a unit can lose; in a pure account each level is a layer, with noise of its smallest scale at most.
 
         Levels whose nodes have noise of different scales have another bound, and the smaller one counts. A node of
         noise s under which a unit has n of its leaves loses r n / s at most, and is mu-GDP with
@@ -118,6 +124,8 @@ class TreeStrategy:
         times the largest such sum. A unit that is replaced leaves g leaves and enters g others, and no node moves by
         more than the larger of both: twice that.
         """
+        if self.account is NoiseAccount.GAUSSIAN:
+            return super().loss
         bounds, sizes, scales = self.contributions, self.tree.leaf_counts, np.array(self.scales)
         held = min(bounds.cells, len(self.tree.leaves))
         alike, others, rest = JointLoss(), JointLoss(), np.minimum(sizes, held)
@@ -136,35 +144,23 @@ class TreeStrategy:
         return min((replace(each, epsilon=self.cost) for each in ways), key=lambda each: each.mu)
 
     def draw(self, counts: npt.ArrayLike, bits: Bits = secure_bits) -> Floats:
-        """The noisy counts of the measured nodes, from the exact counts of the leaves."""
-        leaves = clamped_counts(counts, len(self.tree.leaves), 2**61 // len(self.tree.leaves))
-        if leaves.ndim != 1:
+        if np.ndim(counts) != 1:
             raise ArgumentError("counts: must be one number for each leaf")
+        (leaves,) = clamped_counts(counts, len(self.tree.leaves), 2**61 // len(self.tree.leaves))
         exact = np.zeros(len(self.tree), dtype=np.int64)
         exact[self.tree.leaves] = leaves.astype(np.int64)
         for level in self.tree.levels[:0:-1]:
             np.add.at(exact, self.tree.places[level], exact[level])
-        found = np.zeros(len(self.tree))
-        for noise, nodes in self._groups():
-            noisy = noise.draw(len(nodes), bits) + wholes(exact[nodes]) * int(1 / noise.step)
-            found[nodes] = published(noisy, noise.step)
+        found, scales = np.zeros(len(self.tree)), np.array(self.scales)
+        for noise in self.noises:
+            nodes = np.flatnonzero(scales == noise.scale)
+            found[nodes] = published(noise.measured(wholes(exact[nodes]), bits), noise.step)
         return found[self.measured]
 
-    def admits(self, drawn: Floats) -> bool:
-        """Whether `draw` can return this array."""
-        if drawn.shape != self.measured.shape:
-            return False
-        full = self._at_nodes(drawn)
-        return all(admits(full[nodes], noise.step) for noise, nodes in self._groups())
-
-    def answers(self, drawn: Floats) -> ExactAnswers:
-        """The least-squares counts of all nodes, from the published numbers alone; children add up to their parent."""
-        if not self.admits(drawn):
-            raise ArgumentError("drawn: must be the array that draw returned")
-        full = self._at_nodes(drawn)
+    def answers(self, drawn: npt.ArrayLike) -> ExactAnswers:
         noisy = wholes(np.zeros(len(self.tree)))
-        for noise, nodes in self._groups():
-            noisy[nodes] = (in_steps(full[nodes], noise.step) << _FRACTION) // int(1 / noise.step)
+        per_one = wholes(1.0 / self.steps)
+        noisy[self.measured] = (self.in_steps(drawn) << _FRACTION) // per_one
         return ExactAnswers(numerators=self._fitted(noisy), denominator=1 << _FRACTION)
 
     def _fitted(self, noisy: Wholes) -> Wholes:
@@ -193,27 +189,44 @@ class TreeStrategy:
             final[children] = final[children] + left[np.fromiter(last, dtype=np.intp)]
         return final
 
+    @cached_property
     def variances(self) -> Floats:
         """The variance of the answer at each node, by doubles in a fixed order: the same on every machine."""
         return tree_variances(self.tree, self._weights)
 
     @cached_property
     def _weights(self) -> tuple[Floats, Floats, Floats]:
-        table = {0.0: np.inf} | {each: noise.variance for each, noise in self.noises.items()}
-        return tree_weights(self.tree, np.array([table[each] for each in self.scales]))
+        return tree_weights(self.tree, self._by_node([each.variance for each in self.noises], np.inf))
 
-    def _groups(self) -> Sequence[tuple[LatticeNoise, Places]]:
-        """The nodes of each scale."""
-        scales = np.array(self.scales)
-        order = np.argsort(scales, kind="stable")
-        order = order[scales[order] > 0.0]
-        cuts = np.flatnonzero(np.diff(scales[order])) + 1
-        return list(zip(self.noises.values(), np.split(order, cuts), strict=True))
+    def radii(self, level: float) -> Floats:
+        """In a pure account by moments: the variance of each answer, and the largest part of one measurement in it.
 
-    def _at_nodes(self, drawn: Floats) -> Floats:
-        found = np.zeros(len(self.tree))
-        found[self.measured] = drawn
-        return found
+        Let A be the weights of measurements in a node's estimate from its subtree, and s the share of a node in what is
+        spread over it and its siblings. By induction from the root, the weight of a measurement in the final estimate
+        of a node above it is from 0 to A. So in the final estimate of c it is at most A_c below c, at most s A below a
+        sibling, and s times that in the final estimate of the parent elsewhere.
+        """
+        if self.account is NoiseAccount.GAUSSIAN:
+            return super().radii(level)
+        tree, (own, _, shares) = self.tree, self._weights
+        below, highest = own * np.array(self.scales), np.zeros(len(tree))
+        for nodes in tree.levels[::-1]:
+            below[nodes] = np.maximum(below[nodes], (1.0 - own[nodes]) * highest[nodes])
+            if nodes[0]:
+                np.maximum.at(highest, tree.places[nodes], below[nodes])
+        final = below.copy()
+        for nodes in tree.levels[1:]:
+            parents = tree.places[nodes]
+            final[nodes] = np.maximum(below[nodes], shares[nodes] * np.maximum(highest[parents], final[parents]))
+        squares = self.variances / 2.0 * excess_of_continuous(self.noises)
+        return laplace_radius(squares, final * (1.0 + 1e-9), level)
+
+    def words(self) -> str:
+        noise = "Gaussian" if self.account is NoiseAccount.GAUSSIAN else "discrete Laplace"
+        return f"{noise} noise on {self.size} nodes of a tree"
+
+    def to_dict(self) -> dict[str, object]:
+        return {"strategy": "tree", "scales": listed(self.scales)}
 
 
 def tree_weights(tree: Tree, noise: Floats) -> tuple[Floats, Floats, Floats]:
