@@ -9,6 +9,7 @@ from functools import reduce
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.term import Tree, term
 from rangebound.release.noise.draw import Key
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.fields import number
@@ -18,18 +19,7 @@ from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import TEXTS, Family, Schema
 from rangebound.release.sql import group_order
 from rangebound.release.sql.comparison import meets
-from rangebound.release.sql.expression import (
-    Tree,
-    as_key,
-    as_number,
-    column,
-    double,
-    integer,
-    is_there,
-    local,
-    place_in_time,
-    term,
-)
+from rangebound.release.sql.expression import as_key, as_number, column, double, integer, is_there, local, place_in_time
 from rangebound.release.sql.group_key import key_text, key_value
 from rangebound.release.sql.group_order import Salt, shortened
 from rangebound.release.sql.relation import (

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.term import Tree, term
 from rangebound.release.plan.fields import canonical, number
 from rangebound.release.plan.key_rule import KeyRule
 from rangebound.release.plan.measure import Values
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.comparison import beyond_doubles
-from rangebound.release.sql.expression import Tree, as_day, as_key, choice, column, day, double, is_there, term, text
+from rangebound.release.sql.expression import as_day, as_key, choice, column, day, double, is_there, text
 from rangebound.release.sql.measured import among, value, whole_border
 from rangebound.release.sql.relation import MANY, table_of
 

@@ -13,8 +13,9 @@ from sqlglot import exp
 
 from rangebound.errors import ArgumentError
 from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.term import Tree, term
 from rangebound.release.plan.table_schema import TEXTS, Family
-from rangebound.release.sql.expression import Tree, choice, integer, longer, term, text
+from rangebound.release.sql.expression import choice, integer, longer, text
 from rangebound.values import arguments
 
 PRIME = 2**31 - 1

@@ -29,6 +29,7 @@ from sqlglot import exp
 from rangebound.errors import EngineError, PlanError
 from rangebound.release.engine import Engine
 from rangebound.release.engine.interface import Place
+from rangebound.release.engine.term import Tree
 from rangebound.release.plan.join import Join
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import (
@@ -43,18 +44,7 @@ from rangebound.release.plan.table_schema import (
     form_of,
 )
 from rangebound.release.plan.text_format import TextFormat
-from rangebound.release.sql.expression import (
-    Tree,
-    as_key,
-    as_number,
-    choice,
-    column,
-    double,
-    every,
-    integer,
-    is_there,
-    local,
-)
+from rangebound.release.sql.expression import as_key, as_number, choice, column, double, every, integer, is_there, local
 from rangebound.release.sql.expression import text as literal
 from rangebound.release.sql.group_order import Salt, digest, shortened
 from rangebound.release.sql.local_time import in_zone

@@ -17,6 +17,7 @@ from itertools import pairwise
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.term import Tree, term
 from rangebound.release.plan.column_declaration import MadeColumn
 from rangebound.release.plan.condition import Comparison, Condition
 from rangebound.release.plan.expressions.nodes import Constant, Named
@@ -26,7 +27,6 @@ from rangebound.release.plan.fields import WHOLE, number
 from rangebound.release.plan.table_schema import Family, Schema, extended
 from rangebound.release.sql.comparison import meets
 from rangebound.release.sql.expression import (
-    Tree,
     as_key,
     as_number,
     by_truth,
@@ -41,7 +41,6 @@ from rangebound.release.sql.expression import (
     read_number,
     read_truth,
     source_name,
-    term,
     text,
 )
 

@@ -9,8 +9,9 @@ from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.engine.interface import Relation as Relation
+from rangebound.release.engine.term import Tree, term
 from rangebound.release.plan.table_schema import Family, Schema, extended
-from rangebound.release.sql.expression import SOURCE, Tree, column, every, integer, local, term, text
+from rangebound.release.sql.expression import SOURCE, column, every, integer, local, text
 from rangebound.release.sql.group_order import Salt
 
 

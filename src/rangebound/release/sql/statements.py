@@ -15,6 +15,7 @@ from typing import Any, assert_never
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.term import Tree, term
 from rangebound.release.noise.draw import Key
 from rangebound.release.plan.groupings import Block, block_of, blocks
 from rangebound.release.plan.measure import (
@@ -40,7 +41,7 @@ from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.comparison import beyond_doubles, meets
 from rangebound.release.sql.contribution_bound import Scan, Sheet
-from rangebound.release.sql.expression import Tree, as_key, as_number, choice, column, integer, is_there, local, term
+from rangebound.release.sql.expression import as_key, as_number, choice, column, integer, is_there, local
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.measured import edge_place, fixed_point, outside, place, present, scaled_product, value
 from rangebound.release.sql.relation import Relation, at_most, counted

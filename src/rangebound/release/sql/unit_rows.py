@@ -19,11 +19,11 @@ from functools import partial
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.term import Tree, term
 from rangebound.release.plan.fields import HUGE, WHOLE, date
 from rangebound.release.plan.per_unit import UnitColumn
 from rangebound.release.plan.table_schema import KEYS, Family, Schema, TypedSchema, form_of
 from rangebound.release.sql.expression import (
-    Tree,
     as_key,
     as_number,
     choice,
@@ -34,7 +34,6 @@ from rangebound.release.sql.expression import (
     finite,
     integer,
     is_there,
-    term,
 )
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.relation import Relation, View, aliased, star, unused_name, where
