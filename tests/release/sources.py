@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
-from rangebound.release.plan.model import Source
+from rangebound.release.plan.source import Source
 from tests.release.postgres_tables import on_postgres
 
 

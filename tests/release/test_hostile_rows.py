@@ -18,7 +18,7 @@ from rangebound.release import make_plan
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.postgres import Postgres
 from rangebound.release.engine.spark import Spark
-from rangebound.release.plan.model import Source
+from rangebound.release.plan.source import Source
 from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.sql import contribution_bound, expression
 from rangebound.release.sql.aggregate import compiled

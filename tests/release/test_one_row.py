@@ -22,7 +22,7 @@ from rangebound.release import make_plan
 from rangebound.release.engine import duckdb_table as module
 from rangebound.release.engine import frame as frames
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.plan.model import Source
+from rangebound.release.plan.source import Source
 from rangebound.release.plan.table_schema import Family, check_schema
 from tests.release.engine.test_damage import as_text
 from tests.release.engine.test_engines import found

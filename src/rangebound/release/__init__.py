@@ -19,6 +19,7 @@ from rangebound.release.output.solution import MarginMet, Solution, solve
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Checked, check_certificate, check_entry
 from rangebound.release.plan.asking import Translated, translate
+from rangebound.release.plan.budget import Budget
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.draft import draft
 from rangebound.release.plan.field_table import field_table
@@ -46,7 +47,8 @@ from rangebound.release.plan.kinds.standard_deviation import StandardDeviation
 from rangebound.release.plan.kinds.sum import Sum
 from rangebound.release.plan.kinds.top_k import TopK
 from rangebound.release.plan.kinds.variance import Variance
-from rangebound.release.plan.model import Budget, Plan, Source, plan_schema
+from rangebound.release.plan.model import Plan, plan_schema
+from rangebound.release.plan.source import Source
 from rangebound.release.plan.toml import make_plan, parse_plan, read_plan
 from rangebound.release.plan.unit import Unit
 from rangebound.release.run import release

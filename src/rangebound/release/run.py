@@ -23,8 +23,9 @@ from rangebound.release.output.ledger_entry import (
 from rangebound.release.output.size import check_size, fitting
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Entry, write_certificate
+from rangebound.release.plan.cautions import cautions, unread_columns, whole_quantiles
 from rangebound.release.plan.model import Plan, as_plan
-from rangebound.release.plan.table_schema import cautions, check_schema, unread_columns, whole_quantiles
+from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.plan_approval import demand_plan_approval
 from rangebound.release.prepare import answers, prepare, prepared, rehearse
 from rangebound.release.sql.aggregate import aggregated, compiled, rehearse_statements

@@ -11,6 +11,7 @@ EXTRAS = {
     "duckdb": "tables",
     "pydantic": "tables",
     "sqlglot": "tables",
+    "yaml": "tables",
     "rich": "cli",
     "typer": "cli",
     "pyarrow": "parquet",

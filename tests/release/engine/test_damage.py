@@ -16,7 +16,7 @@ from rangebound.release import make_plan, release
 from rangebound.release.engine import duckdb_table as module
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
-from rangebound.release.plan.model import Source
+from rangebound.release.plan.source import Source
 from rangebound.release.plan.table_schema import Family
 from tests.release import reference
 from tests.release.engine.test_engines import PLANS, arrow, found, make_rows

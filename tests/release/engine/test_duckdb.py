@@ -20,8 +20,9 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, Pla
 from rangebound.release import release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
-from rangebound.release.plan.model import Source
-from rangebound.release.plan.table_schema import cautions, check_schema
+from rangebound.release.plan.cautions import cautions
+from rangebound.release.plan.source import Source
+from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.sql.view import view
 from tests.release import reference

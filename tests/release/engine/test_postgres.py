@@ -26,7 +26,7 @@ from rangebound.release.engine.interface import Unrunnable
 from rangebound.release.engine.open_engine import opened
 from rangebound.release.engine.postgres import Postgres
 from rangebound.release.engine.postgres_dialect import POSTGRES, POSTGRES_OF_FEW
-from rangebound.release.plan.model import Source
+from rangebound.release.plan.source import Source
 from rangebound.release.plan.table_schema import Family, TypedSchema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.sql.aggregate import check_statements

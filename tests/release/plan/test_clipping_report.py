@@ -17,7 +17,7 @@ from rangebound.release.noise.draw import Reading
 from rangebound.release.output.table import plan_from_json, plan_json
 from rangebound.release.plan.clipping_report import cut_questions
 from rangebound.release.plan.kinds.clipped import Clipped
-from rangebound.release.plan.model import Source
+from rangebound.release.plan.source import Source
 from rangebound.release.prepare import allocate, prepare, prepared
 from tests.release import reference
 from tests.release.engine.test_engines import found as found_by

@@ -6,7 +6,8 @@ import pytest
 from rangebound.errors import PlanError
 from rangebound.release import Source, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.plan.table_schema import Family, cautions
+from rangebound.release.plan.cautions import cautions
+from rangebound.release.plan.table_schema import Family
 from rangebound.release.suggest import left_out
 
 COUNT = {"name": "n", "kind": "count"}

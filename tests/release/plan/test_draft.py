@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from rangebound.errors import PlanError
 from rangebound.release import draft, parse_plan
-from rangebound.release.plan.model import Source
-from rangebound.release.plan.table_schema import Family, TypedSchema, check_schema, unread_columns
+from rangebound.release.plan.cautions import unread_columns
+from rangebound.release.plan.source import Source
+from rangebound.release.plan.table_schema import Family, TypedSchema, check_schema
 
 SCHEMA = {
     "who": Family.INTEGER,

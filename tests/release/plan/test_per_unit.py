@@ -8,7 +8,7 @@ from rangebound.errors import PlanError
 from rangebound.release import Source, explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.output.ledger_entry import charge_text
-from rangebound.release.plan.table_schema import cautions
+from rangebound.release.plan.cautions import cautions
 from rangebound.release.sql.view import view
 
 COLUMNS = {"cost": {"range": [0, 500]}, "late": "delay > 15"}

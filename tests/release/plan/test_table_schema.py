@@ -6,7 +6,8 @@ import pytest
 
 from rangebound.errors import PlanError
 from rangebound.release import make_plan
-from rangebound.release.plan.table_schema import Family, TypedSchema, check_made, check_schema, unread_columns
+from rangebound.release.plan.cautions import unread_columns
+from rangebound.release.plan.table_schema import Family, TypedSchema, check_made, check_schema
 
 DAY = datetime.date(2025, 1, 31)
 SCHEMA = {

@@ -16,7 +16,7 @@ from rangebound.release.engine import duckdb_table
 from rangebound.release.engine.duckdb import DUCKDB, DuckDB
 from rangebound.release.engine.interface import Unrunnable
 from rangebound.release.engine.spark import Spark
-from rangebound.release.plan.model import Source
+from rangebound.release.plan.source import Source
 from rangebound.release.sql import unit_rows
 from rangebound.release.sql.aggregate import check_statements
 from tests.release.engine.test_engines import found

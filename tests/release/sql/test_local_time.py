@@ -17,7 +17,7 @@ from rangebound.errors import PlanError
 from rangebound.release import make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
-from rangebound.release.plan.model import Source
+from rangebound.release.plan.source import Source
 from rangebound.release.plan.table_schema import Family, check_schema
 from rangebound.release.sql.expression import column
 from rangebound.release.sql.local_time import offsets

@@ -17,7 +17,8 @@ from rangebound.release.dummy.column_hints import ColumnHints, Listed, column_hi
 from rangebound.release.plan.expressions.value_type import ValueType
 from rangebound.release.plan.fields import WHOLE, canonical, date
 from rangebound.release.plan.join import Join
-from rangebound.release.plan.model import Plan, Source
+from rangebound.release.plan.model import Plan
+from rangebound.release.plan.source import Source
 from rangebound.values import arguments
 from rangebound.values.extras import need
 

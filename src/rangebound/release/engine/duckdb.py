@@ -17,7 +17,7 @@ from rangebound.release.engine.dialect import Dialect
 from rangebound.release.engine.duckdb_table import SeenTable
 from rangebound.release.engine.interface import Engine, Further, Place, Record, Unrunnable
 from rangebound.release.engine.term import term
-from rangebound.release.plan.model import Source
+from rangebound.release.plan.source import Source
 from rangebound.release.plan.table_schema import Schema
 
 _PATIENCE = 0.1  # seconds between looks at a statement

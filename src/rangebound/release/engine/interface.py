@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from rangebound.errors import EngineError
 from rangebound.release.engine.dialect import Dialect
-from rangebound.release.plan.model import Source
+from rangebound.release.plan.source import Source
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.plan.text_format import PLAIN, TextFormat
 

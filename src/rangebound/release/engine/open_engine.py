@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rangebound.errors import ArgumentError
-from rangebound.release.plan.model import Source
+from rangebound.release.plan.source import Source
 
 if TYPE_CHECKING:
     from rangebound.release.engine.duckdb import DuckDB

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Field,
     TypeAdapter,
@@ -19,7 +18,7 @@ from pydantic import (
 )
 
 from rangebound.release.plan.expressions.conjunction import HIDDEN, hidden_text
-from rangebound.release.plan.expressions.nodes import columns_of
+from rangebound.release.plan.expressions.nodes import Expression, columns_of
 from rangebound.release.plan.expressions.reading import LONGEST, read
 from rangebound.release.plan.expressions.typed import Known, Typed, typed
 from rangebound.release.plan.expressions.value_type import Range as PublicRange
@@ -34,11 +33,11 @@ _RANGE: TypeAdapter[Ends] = TypeAdapter(Range)
 _MOST_STEPS = 16  # a statement is as deep as there are steps, and writing one that is too deep fails
 
 
-def _in_one_form(text: str) -> str:
-    return str(read(text))
+def _in_one_form(value: object) -> object:
+    return str(read(value)) if isinstance(value, (str, Expression)) else value
 
 
-Written = Annotated[str, AfterValidator(_in_one_form)]
+Written = Annotated[str, BeforeValidator(_in_one_form)]
 """The text of an expression, in the form in which `str` writes it."""
 
 
@@ -77,7 +76,7 @@ class ColumnDeclaration(Part):
 
 def _declaration(value: object) -> object:
     """A text alone is an expression."""
-    return {"value": value} if isinstance(value, str) else value
+    return {"value": value} if isinstance(value, (str, Expression)) else value
 
 
 _EXPRESSION = {"type": "string", "minLength": 1, "maxLength": LONGEST}

@@ -29,7 +29,7 @@ from rangebound.release.plan.expressions.conjunction import (
     conditions_of,
     hidden_text,
 )
-from rangebound.release.plan.expressions.nodes import Named, constant
+from rangebound.release.plan.expressions.nodes import Expression, Named, constant
 from rangebound.release.plan.expressions.reading import LONGEST
 from rangebound.release.plan.fields import Bound, Part, Text, as_tuple, no_time_of_day, printable
 
@@ -170,7 +170,7 @@ class Condition(Part):
 
 
 def _listed(value: object) -> object:
-    found = tuple(conditions_of(value)) if isinstance(value, str) else as_tuple(value)
+    found = tuple(conditions_of(value)) if isinstance(value, (str, Expression)) else as_tuple(value)
     if not isinstance(found, tuple):
         raise ValueError(f'must be an expression, such as "age >= 18", or a list of conditions, such as [{_SUCH}]')
     return found

@@ -7,7 +7,7 @@ and so none changes a sensitivity.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -177,6 +177,13 @@ class KeyRule(Part):
         """Whether the column is read as one of days."""
         days = isinstance(self.bins[0], datetime.date) if self.bins else self.kind is datetime.date
         return days or self.span is not None
+
+    def within_one(self, each: str) -> bool:
+        """Whether all rows with a key are in one period: the same day, week or month, as `each` says."""
+        if self.other is not None:
+            return False
+        days = self.values is not None and self.kind is datetime.date
+        return days or (self.weeks is not None and each == "week") or (self.months is not None and each == "month")
 
     @property
     def listed_values(self) -> Iterator[Plain]:
@@ -416,3 +423,20 @@ class Combination(Part):
         place = self.columns.index(column)
         found = {canonical(key[place]): key[place] for key in self.keys}
         return KeyRule(values=tuple(found.values()))
+
+
+def all_rules(keys: Mapping[str, KeyRule], combinations: Sequence[Combination]) -> dict[str, KeyRule]:
+    """The keys of every column that has any: by itself, or as those that occur in combinations."""
+    found = {**keys}
+    seen: set[str] = set()
+    for index, each in enumerate(combinations):
+        for at, column in enumerate(each.columns):
+            if column in seen:
+                raise ValueError(f"combinations.{index}: {column!r} is in another combination too")
+            seen.add(column)
+            rule = found.setdefault(column, each.rule(column))
+            known = set(rule.labels)
+            other = next((key[at] for key in each.texts if key[at] not in known), None)
+            if other is not None:
+                raise ValueError(f"combinations.{index}: {other!r} is not among the keys of {column!r}")
+    return found

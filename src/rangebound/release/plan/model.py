@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from rangebound.errors import ArgumentTypeError
-from rangebound.ledger.postgres_place import postgres_place
+from rangebound.release.plan.budget import Budget
 from rangebound.release.plan.clipping_report import cut_questions
 from rangebound.release.plan.column_declaration import Declarations, MadeColumn, made_columns, question_range
 from rangebound.release.plan.expressions.conjunction import hidden_text
@@ -21,72 +20,17 @@ from rangebound.release.plan.faults import Place, fault, first_rule
 from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Part, Positive, Text, as_tuple
 from rangebound.release.plan.join import MOST_JOINS, Join, join_misfit, joined_rows
 from rangebound.release.plan.key_file import current_folder
-from rangebound.release.plan.key_rule import Combination, KeyRule, Keys
+from rangebound.release.plan.key_rule import Combination, KeyRule, Keys, all_rules
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.per_unit import UnitColumn, UnitColumns, independent, unit_columns
 from rangebound.release.plan.questions import MADE, Question
-from rangebound.release.plan.text_format import TextFormat
-from rangebound.release.plan.time_zone import Zone
+from rangebound.release.plan.source import Source, Zone
 from rangebound.release.plan.toml_text import toml_text, written_fields
-from rangebound.release.plan.unit import MOST_ROWS, Period, Unit
+from rangebound.release.plan.unit import MOST_ROWS, Unit
 from rangebound.values import arguments
 from rangebound.values.numeric import rounded_up
-from rangebound.values.postgres_address import address_fault, is_address
 
 _MOST_GROUPS = 100_000
-_SMALLEST_DELTA = 1e-24  # noise for a smaller one takes minutes to calibrate, and is that of no delta
-
-
-class Source(TextFormat):
-    """Where the table is: a text file, a workbook, a Parquet file, or a table of DuckDB, PostgreSQL or a Spark server.
-
-    Edge cases: a plan is published with its table, so an address with a token is refused here, which `--spark` takes,
-    and so is one with a password.
-    """
-
-    path: Name | None = None
-    table: Name | None = None
-    spark: Annotated[Name, Field(pattern="^sc://[^/]")] | None = None
-    postgres: Name | None = None
-
-    @model_validator(mode="after")
-    def _fits(self) -> Source:
-        if sum(each is not None for each in (self.path, self.spark, self.postgres)) != 1:
-            raise ValueError("needs one of path, postgres (the address of a database) and spark (that of a server)")
-        if self.path is None and self.table is None:
-            raise ValueError(f"{'postgres' if self.spark is None else 'spark'} goes with the name of a table")
-        if self.postgres is not None and (misfit := address_fault(self.postgres)):
-            raise ValueError(f"postgres: {misfit}")
-        if self.spark is not None and "token=" in self.spark.lower():
-            raise ValueError("spark: must hold no token, since plans are published; give the whole address by --spark")
-        if self.misfit_of_format:
-            raise ValueError(self.misfit_of_format)
-        return self
-
-
-def _not_tiny(delta: float) -> float:
-    if 0.0 < delta < _SMALLEST_DELTA:
-        raise ValueError(f"must be 0, or at least {_SMALLEST_DELTA:g}: what is below buys nothing")
-    return delta
-
-
-def _without_password(ledger: str) -> str:
-    if is_address(ledger):
-        postgres_place(ledger)
-    return ledger
-
-
-class Budget(Part):
-    """What the whole release may spend, and the account of the ledger that pays."""
-
-    epsilon: Annotated[float, Field(gt=0.0, le=100.0)]
-    delta: Annotated[float, Field(ge=0.0, lt=0.5), AfterValidator(_not_tiny)] = 0.0
-    account: Name | None = None
-    ledger: Annotated[Name, AfterValidator(_without_password)] | None = None
-
-    def __str__(self) -> str:
-        delta = f", delta {arguments.upwards(self.delta)}" if self.delta else ""
-        return f"epsilon {arguments.upwards(self.epsilon)}{delta}"
 
 
 class Plan(Part):
@@ -157,7 +101,7 @@ class Plan(Part):
         self._fit_joins()
         self._make_columns()
         names = [each.name for each in self.query if not each.made]
-        self._rules = self._all_rules()
+        self._rules = all_rules(self.keys, self.combinations or ())
         if self.only_listed and not any(rule.public for rule in self._rules.values()):
             raise ValueError("only_listed: no keys are listed; list those of a grouping column in keys")
         if self.only_listed:  # still being made, so not yet frozen
@@ -194,13 +138,12 @@ class Plan(Part):
         self._add_cuts()
         self._interval_level = self._level_of_each()
         if self.interval_level == 1.0:
-            raise ValueError("level: is too near to 1 for so many intervals at once; no double is between")
+            raise ValueError("level: is too near to 1 for this many intervals at once; no double is between")
         return self
 
     def _fit_joins(self) -> None:
         """Refuse joins that do not fit, and take what follows of them for the unit."""
-        misfit = join_misfit(self.join or (), self.unit)
-        if misfit:
+        if misfit := join_misfit(self.join or (), self.unit):
             raise ValueError(misfit)
         if any(each.how == "inner" for each in self.join or ()):  # still being made, so not yet frozen
             object.__setattr__(self, "unit", self.unit.with_unknown_rows())
@@ -208,7 +151,7 @@ class Plan(Part):
         if rows is not None and self.per_unit is None and "rows" not in self.unit.model_fields_set:
             if rows > MOST_ROWS:
                 raise ValueError(
-                    f"unit.rows: the joins allow {arguments.counted(rows, 'row')} a unit; state how many are to count"
+                    f"unit.rows: the joins allow {arguments.counted(rows, 'row')} per unit; state how many are to count"
                 )
             object.__setattr__(self, "unit", self.unit.model_copy(update={"rows": rows}))
 
@@ -216,22 +159,6 @@ class Plan(Part):
     def folder(self) -> Path | None:
         """The folder that the paths of further tables are relative to; None for a plan that comes from elsewhere."""
         return self._folder
-
-    def _all_rules(self) -> dict[str, KeyRule]:
-        """The keys of every column that has any: by itself, or as those that occur in combinations."""
-        found = {**self.keys}
-        seen: set[str] = set()
-        for index, each in enumerate(self.combinations or ()):
-            for at, column in enumerate(each.columns):
-                if column in seen:
-                    raise ValueError(f"combinations.{index}: {column!r} is in another combination too")
-                seen.add(column)
-                rule = found.setdefault(column, each.rule(column))
-                known = set(rule.labels)
-                other = next((key[at] for key in each.texts if key[at] not in known), None)
-                if other is not None:
-                    raise ValueError(f"combinations.{index}: {other!r} is not among the keys of {column!r}")
-        return found
 
     def _check_keys(self) -> None:
         """Refuse keys that are listed twice, that no row can have, and those of columns that no question groups by."""
@@ -304,7 +231,7 @@ class Plan(Part):
         return f"{field}: is missing for {column!r}; state it, or {way}"
 
     def _fit_step(self, columns: Mapping[str, object]) -> None:
-        """Refuse what a plan with one row a unit cannot have."""
+        """Refuse what a plan with one row per unit cannot have."""
         if self.unit.column is None:
             raise ValueError("per_unit: the unit is the row already; name the owner's column in [unit]")
         for name in ("rows", "groups", "period"):
@@ -319,17 +246,17 @@ class Plan(Part):
 
     @property
     def early(self) -> tuple[MadeColumn, ...]:
-        """The columns that are made of the rows of the table before they become one row a unit."""
+        """The columns that are made of the rows of the table before they become one row per unit."""
         return self._early
 
     @property
     def of_unit(self) -> tuple[UnitColumn, ...]:
-        """The columns of a unit; empty where the table is not one of one row a unit."""
+        """The columns of a unit; empty where the table is not one of one row per unit."""
         return self._of_unit
 
     @property
     def counted_unit(self) -> Unit:
-        """The unit as the questions see it: after a step that makes one row a unit, the row.
+        """The unit as the questions see it: after a step that makes one row per unit, the row.
 
         How many units have rows is not public, even where the number of units is.
         """
@@ -378,11 +305,10 @@ class Plan(Part):
         object.__setattr__(self, "query", (*asked, *made))  # still being made, so not yet frozen
 
     def _cuts(self, asked: tuple[Kind, ...], *, apart: bool = False) -> tuple[Kind, ...]:
-        return tuple(cut_questions(asked, unit_of=self.unit_of, choosing=self._chooses, apart=apart))
+        def choosing(question: Kind) -> bool:  # whether a unit may have more groups than count
+            return self.groups(question.counted_by) > self.unit_of(question).groups
 
-    def _chooses(self, question: Kind) -> bool:
-        """Whether a unit may have more groups of a question than count."""
-        return self.groups(question.counted_by) > self.unit_of(question).groups
+        return tuple(cut_questions(asked, unit_of=self.unit_of, choosing=choosing, apart=apart))
 
     def unit_of(self, question: Kind) -> Unit:
         """The privacy unit as a question bounds it: who is protected, and how many of its rows and groups count.
@@ -392,22 +318,11 @@ class Plan(Part):
         """
         unit = self.counted_unit
         period = question.period or unit.period
-        alone = period is not None and period.column in question.counted_by and self._one_period(period)
+        alone = False
+        if period is not None and period.column in question.counted_by:
+            rule = self._rules.get(period.column)
+            alone = rule is None or rule.within_one(period.each)
         return unit.bounded(question.rows, question.groups, question.period, one_period=alone)
-
-    def _one_period(self, period: Period) -> bool:
-        """Whether all rows of a group by the column of a period are in one period, as its keys say."""
-        rule = self._rules.get(period.column)
-        if rule is None:
-            return True
-        if rule.other is not None:
-            return False
-        listed = rule.values is not None and rule.kind is datetime.date
-        return (
-            listed
-            or (rule.weeks is not None and period.each == "week")
-            or (rule.months is not None and period.each == "month")
-        )
 
     def _misfit_of_bounds(self, index: int) -> str:
         """Why a question cannot have its contribution bounds; empty if it can."""

@@ -1,4 +1,4 @@
-"""One row a unit: columns that say of each unit what there is in its rows, before any question is asked."""
+"""One row per unit: columns that say of each unit what there is in its rows, before any question is asked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from rangebound.release.plan.column_declaration import ColumnDeclaration, MadeColumn
 from rangebound.release.plan.expressions import Expression, Known, Typed, ValueType, columns_of, read, typed
@@ -52,14 +52,16 @@ class UnitCall:
         return f"{self.function}({', '.join(map(str, self.arguments))})"
 
 
-def read_call(text: str) -> UnitCall:
-    """What a per-unit column is made by.
+def read_call(text: str | UnitCall) -> UnitCall:
+    """What a per-unit column is made by; a call is checked as its text would be.
 
     Guarantee: a call of one of our functions or a `ValueError` with the reason; nothing is ever evaluated.
 
     >>> str(read_call("sum(cost*2)")), read_call("count()").arguments
     ('sum(cost * 2)', ())
     """
+    if isinstance(text, UnitCall):
+        return UnitCall(text.function, tuple(map(read, text.arguments)))
     if len(text) > LONGEST:
         raise ValueError(f"must have at most {LONGEST} characters; name a part in [columns] and use its name")
     try:
@@ -83,18 +85,18 @@ def read_call(text: str) -> UnitCall:
 _SUCH = f"there are {', '.join(f'{each}(...)' for each in _TAKES)}; compute with their results in [columns]"
 
 
-def _in_one_form(text: str) -> str:
-    return str(read_call(text))
+def _in_one_form(value: object) -> object:
+    return str(read_call(value)) if isinstance(value, (str, UnitCall)) else value
 
 
 class UnitColumnDeclaration(Part):
-    """A column of the table that has one row a unit: a function of all rows of the unit, and the range of its values.
+    """A column of the table that has one row per unit: a function of all rows of the unit, and the range of its values.
 
     >>> UnitColumnDeclaration(value="sum( cost )", range=(0.0, 5000.0)).value
     'sum(cost)'
     """
 
-    value: Annotated[str, AfterValidator(_in_one_form)]
+    value: Annotated[str, BeforeValidator(_in_one_form)]
     range: Range | None = None
 
     @property
@@ -110,7 +112,7 @@ class UnitColumnDeclaration(Part):
 
 
 def _declaration(value: object) -> object:
-    return {"value": value} if isinstance(value, str) else value
+    return {"value": value} if isinstance(value, (str, UnitCall)) else value
 
 
 _TEXT = {"type": "string", "minLength": 1, "maxLength": LONGEST}

@@ -12,8 +12,9 @@ from rangebound.release.dummy.made_up_rows import made_up
 from rangebound.release.engine.open_engine import opened
 from rangebound.release.output.ledger_entry import opening_command
 from rangebound.release.output.table import Release
+from rangebound.release.plan.cautions import cautions
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.table_schema import cautions, check_schema
+from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.plan.toml import read_plan
 from rangebound.release.run import release
 from rangebound.release.sql.view import view

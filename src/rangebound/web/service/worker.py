@@ -43,8 +43,10 @@ from rangebound.release.output.explain import dry_run
 from rangebound.release.output.ledger_entry import check_rule
 from rangebound.release.output.size import check_size
 from rangebound.release.output.table import Release
-from rangebound.release.plan.model import Plan, Source
-from rangebound.release.plan.table_schema import TypedSchema, cautions, check_schema
+from rangebound.release.plan.cautions import cautions
+from rangebound.release.plan.model import Plan
+from rangebound.release.plan.source import Source
+from rangebound.release.plan.table_schema import TypedSchema, check_schema
 from rangebound.release.plan_approval import demand_plan_approval, needs_approval
 from rangebound.release.prepare import prepare, rehearse
 from rangebound.release.sql.aggregate import check_statements

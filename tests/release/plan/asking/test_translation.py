@@ -8,6 +8,7 @@ from rangebound.errors import ArgumentTypeError, PlanError
 from rangebound.release import make_plan, parse_plan
 from rangebound.release.plan.asking import translate
 from rangebound.release.plan.asking.computed import Fixed, KeyOf, Number, Operation
+from rangebound.release.plan.join import Join
 
 BASE = {
     "budget": {"epsilon": 1.0, "delta": 1e-6},
@@ -283,9 +284,9 @@ REFUSED = [
     ("SELECT 1 FROM visits", "1:", "asks for no aggregate"),
     ("SELECT COUNT(*) INTO t FROM visits", "1:", ""),
     ("SELECT PERCENTILE_CONT(1.5) WITHIN GROUP (ORDER BY age) FROM visits", "1:", "between 0 and 1"),
-    ("WITH p AS (SELECT * FROM visits) SELECT COUNT(*) FROM p", "1:", "one row a unit"),
+    ("WITH p AS (SELECT * FROM visits) SELECT COUNT(*) FROM p", "1:", "one row per unit"),
     ("WITH p AS (SELECT person FROM visits GROUP BY person), q AS (SELECT 1) SELECT COUNT(*) FROM p", "1:", "one CTE"),
-    ("WITH p AS (SELECT clinic FROM visits GROUP BY clinic) SELECT COUNT(*) FROM p", "1:", "one row a unit"),
+    ("WITH p AS (SELECT clinic FROM visits GROUP BY clinic) SELECT COUNT(*) FROM p", "1:", "one row per unit"),
     ("WITH RECURSIVE p AS (SELECT 1) SELECT COUNT(*) FROM p", "1:", ""),
     ("SELECT COUNT(*)\nFROM visits\nWHERE UPPER(clinic) = 'A'", "3:7", "compare with each spelling"),
 ]
@@ -294,7 +295,7 @@ REFUSED = [
 def test_one_row_a_unit_takes_no_bounds_of_the_base_plan_and_says_so():
     found = asked("WITH p AS (SELECT person, COUNT(*) AS n FROM visits GROUP BY person) SELECT COUNT(*) FROM p")
     assert (found.plan.unit.rows, found.plan.unit.groups) == (1, 1)
-    words = "one row a unit needs no contribution bounds: those of the base plan are left out (rows, groups)"
+    words = "one row per unit needs no contribution bounds: those of the base plan are left out (rows, groups)"
     assert words in found.notes
     whole = asked('SELECT COUNT(*) FROM "visits"')
     assert (whole.plan.unit.rows, whole.plan.unit.groups) == (2, 3)
@@ -366,6 +367,14 @@ def test_a_join_that_is_neither_named_nor_used_is_left_out():
     assert not asked("SELECT COUNT(*) AS n FROM visits", JOINED).plan.join
     named = asked("SELECT COUNT(*) AS n FROM visits v LEFT JOIN regions r ON v.area = r.code", JOINED).plan
     assert named.join[0].table == "regions"
+
+
+@pytest.mark.parametrize("name", ["label", "odd label", "name"])
+def test_a_joined_column_that_an_expression_alone_uses_is_joined(name):
+    join = {**JOINED["join"][0], "columns": {name: "theirs"}}
+    used = asked(f"SELECT COUNT(*) FROM visits WHERE \"{name}\" = 'a'", {**BASE, "join": [join]}).plan
+    assert used.join == (Join(**join),)
+    assert not asked("SELECT COUNT(*) FROM visits WHERE area + age > 1", {**BASE, "join": [join]}).plan.join
 
 
 @pytest.mark.parametrize(

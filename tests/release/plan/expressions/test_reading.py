@@ -159,3 +159,22 @@ def test_the_deepest_expression_can_be_read_typed_and_written():
     assert columns_of(found) == ("a",)
     assert read(str(found)) == found
     assert typed(found, {}).range == (float("-inf"), float("inf"))
+
+
+@pytest.mark.parametrize("leaf", [Named("a"), Named("odd name"), constant(-1), constant(datetime.date(2025, 1, 31))])
+@pytest.mark.parametrize("wrap", ["-x", "not", "abs", "+", "in", "case"])
+def test_a_tree_is_taken_where_its_text_is(leaf, wrap):
+    def taken(value):
+        try:
+            return read(value)
+        except ValueError:
+            return None
+
+    tree, more = leaf, [constant(2)] if wrap in ("+", "in", "case") else []
+    found = []
+    for _ in range(DEEPEST + 3):
+        assert taken(tree) == taken(str(tree))
+        found.append(taken(tree) is None)
+        tree = call(wrap, tree, *more)
+    folded = wrap == "-x" and leaf == constant(-1)
+    assert (found[0], found[-1]) == (False, not folded)  # both sides of the limit are met

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from rangebound.errors import PlanError
-from rangebound.release.plan.asking.refusal import fragment
 from rangebound.release.plan.asking.row_expression import RowExpressions, bare, is_condition
-from rangebound.release.plan.asking.statement import only
+from rangebound.release.plan.asking.statement import fragment, only
+from rangebound.release.plan.expressions.nodes import Expression, call
 
 Fields = dict[str, object]
 
@@ -24,7 +24,7 @@ class Question:
     """
 
     fields: Fields
-    where: tuple[str, ...] = ()
+    where: tuple[Expression, ...] = ()
     part: str | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
 
@@ -40,7 +40,7 @@ class Aggregates:
     def __init__(
         self,
         rows: RowExpressions,
-        made: dict[str, object],
+        made: dict[str, Expression],
         *,
         unit: str | None,
         most: int | None,
@@ -53,10 +53,10 @@ class Aggregates:
     def question(self, node: exp.Expr) -> Question | None:
         """The question of an aggregate, or None where a node is not one."""
         node = bare(node)
-        where: tuple[str, ...] = ()
+        where: tuple[Expression, ...] = ()
         if isinstance(node, exp.Filter):
-            only(self.rows.text, node, this="", expression="")
-            where, node = (self.rows.written(node.expression.this),), bare(node.this)
+            only(self.rows.text, node, "this", "expression")
+            where, node = (self.rows.tree(node.expression.this),), bare(node.this)
         reader = _READERS.get(type(node))
         found = self._quotient(node) if reader is None else reader(self, node)
         if found is None and isinstance(node, exp.AggFunc):
@@ -71,7 +71,7 @@ class Aggregates:
 
     def _argument(self, node: exp.Expr, *others: str) -> exp.Expr:
         """The one argument of an aggregate."""
-        only(self.rows.text, node, this="", big_int="", **dict.fromkeys(others, ""))
+        only(self.rows.text, node, "this", "big_int", *others)
         if isinstance(node.this, exp.Distinct):
             raise self.refused(node, "DISTINCT stands in COUNT(DISTINCT x) alone")
         if not isinstance(node.this, exp.Expr):
@@ -95,11 +95,11 @@ class Aggregates:
             return self.rows.resolve(node)
         if self.rows.constant(node) is not None:
             raise self.refused(node, "a constant needs no answer; name a column")
-        normal = self.rows.normal(node)
-        return made_name(f"number({normal})" if is_condition(node) else normal, self.made)
+        found = self.rows.column_tree(node)
+        return made_name(call("number", found) if is_condition(node) else found, self.made)
 
     def _count(self, node: exp.Expr) -> Question:
-        only(self.rows.text, node, this="", big_int="")
+        only(self.rows.text, node, "this", "big_int")
         what = node.this
         if isinstance(what, exp.Distinct):
             return self._distinct(node, what)
@@ -114,10 +114,10 @@ class Aggregates:
 
     def _present(self, node: exp.Expr) -> Question:
         """The rows in which an expression has a value; those in which the condition of a CASE without ELSE holds."""
-        condition = self._chosen(node, None)
-        return Question(fields={"kind": "count"}, where=(condition or f"(not missing({self.rows.written(node)}))",))
+        condition = self._chosen(node, None) or call("not", call("missing", self.rows.tree(node)))
+        return Question(fields={"kind": "count"}, where=(condition,))
 
-    def _chosen(self, node: exp.Expr, otherwise: float | None) -> str | None:
+    def _chosen(self, node: exp.Expr, otherwise: float | None) -> Expression | None:
         """The condition of CASE WHEN c THEN 1 [ELSE 0] END, with no ELSE where `otherwise` is None."""
         node = bare(node)
         if not isinstance(node, (exp.Case, exp.If)) or (isinstance(node, exp.Case) and node.this is not None):
@@ -131,10 +131,10 @@ class Aggregates:
         fits = value is not None if otherwise is None else value == 1.0 and value is not True
         if not fits or (default is not None and self.rows.constant(default) != otherwise):
             return None
-        return self.rows.written(first[0].this)
+        return self.rows.tree(first[0].this)
 
     def _distinct(self, node: exp.Expr, what: exp.Distinct) -> Question:
-        only(self.rows.text, what, expressions="")
+        only(self.rows.text, what, "expressions")
         if len(what.expressions) != 1:
             raise self.refused(node, "COUNT(DISTINCT x) takes one column")
         inner = bare(what.expressions[0])
@@ -151,11 +151,11 @@ class Aggregates:
         if condition is not None:
             return Question(fields={"kind": "count"}, where=(condition,))
         if is_condition(what):
-            return Question(fields={"kind": "count"}, where=(self.rows.written(what),))
+            return Question(fields={"kind": "count"}, where=(self.rows.tree(what),))
         return Question(fields={"kind": "sum", **self.column(what)})
 
     def _count_if(self, node: exp.Expr) -> Question:
-        return Question(fields={"kind": "count"}, where=(self.rows.written(self._argument(node)),))
+        return Question(fields={"kind": "count"}, where=(self.rows.tree(self._argument(node)),))
 
     def _mean(self, node: exp.Expr) -> Question:
         what = self._argument(node)
@@ -182,21 +182,21 @@ class Aggregates:
         return Question(fields={"kind": "mode", **column}, notes=note if "range" in column else ())
 
     def _quantile(self, node: exp.Expr) -> Question:
-        only(self.rows.text, node, this="", expression="", quantile="")
+        only(self.rows.text, node, "this", "expression", "quantile")
         level = node.args.get("expression") or node.args.get("quantile")
         if level is None:
             raise self.refused(node, "takes a column and a level, such as QUANTILE_CONT(x, 0.9)")
         return self._at(node, node.this, level, falling=False)
 
     def _within(self, node: exp.Expr) -> Question | None:
-        only(self.rows.text, node, this="", expression="")
+        only(self.rows.text, node, "this", "expression")
         inner, order = node.this, node.expression
         ordered = order.expressions if isinstance(order, exp.Order) else []
         if not isinstance(inner, (exp.PercentileCont, exp.PercentileDisc, exp.Mode)) or len(ordered) != 1:
             raise self.refused(node, "WITHIN GROUP goes with PERCENTILE_CONT and PERCENTILE_DISC, by one column")
         if isinstance(inner, exp.Mode):
             return self._most_frequent(ordered[0].this)
-        only(self.rows.text, inner, this="")
+        only(self.rows.text, inner, "this")
         return self._at(node, ordered[0].this, inner.this, falling=bool(ordered[0].args.get("desc")))
 
     def _at(self, node: exp.Expr, what: exp.Expr, level: exp.Expr, *, falling: bool) -> Question:
@@ -212,7 +212,7 @@ class Aggregates:
 
     def _two(self, node: exp.Expr) -> Question:
         """Correlation and line: SQL has the dependent column first."""
-        only(self.rows.text, node, this="", expression="")
+        only(self.rows.text, node, "this", "expression")
         first, second = self.column(node.this), self.column(node.expression)
         if isinstance(node, exp.Corr):
             return Question(fields={"kind": "correlation", "x": first, "y": second})
@@ -232,7 +232,7 @@ class Aggregates:
         part = self.question(left)
         if part is None or part.fields != {"kind": "count"} or not part.where:
             return None
-        return Question(fields={"kind": "share", "of": conjunction(part.where)})
+        return Question(fields={"kind": "share", "of": call("and", *part.where)})
 
     def _ratio(self, above: exp.Expr, below: exp.Expr) -> Question | None:
         """A ratio of two sums, where no row lacks a value of one of them alone; else two sums are published.
@@ -264,15 +264,11 @@ class Aggregates:
         return node
 
 
-def conjunction(conditions: Sequence[str]) -> str:
-    """Conditions that hold together, as one."""
-    return " and ".join(conditions)
-
-
-def made_name(written: str, made: dict[str, object]) -> str:
+def made_name(found: Expression, made: dict[str, Expression]) -> str:
     """The name of a made column: its expression, cut where it is long; the column is made."""
+    written = str(found)
     name = written if len(written) <= _LONGEST else f"{written[: _LONGEST - 8]} ... {len(made)}"
-    made[name] = written
+    made[name] = found
     return name
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from rangebound.release.plan.expressions.nodes import Call, Constant, Named, columns_of
+from rangebound.release.plan.per_unit import UnitCall
 
 
 def mapping(value: object) -> dict[str, object]:
@@ -38,6 +42,24 @@ def ranges(data: Mapping[str, object]) -> dict[str, Sequence[object]]:
 def values(data: Mapping[str, object]) -> list[object]:
     """The expressions of a base plan, and of this SELECT's made columns."""
     return [*mapping(data.get("columns")).values(), *mapping(data.get("per_unit")).values()]
+
+
+def named_in(value: object) -> Iterator[str]:
+    """The names of columns, and other words, in parts of a plan: those of expressions, and of texts that may be any."""
+    match value:
+        case UnitCall():
+            yield from named_in(value.arguments)
+        case Constant() | Named() | Call():
+            yield from columns_of(value)
+        case str():
+            yield from (value, *re.findall(r"\w+", value))
+        case Mapping():
+            yield from named_in(tuple(value.values()))
+        case list() | tuple():
+            for each in value:
+                yield from named_in(each)
+        case _:
+            yield from re.findall(r"\w+", str(value))
 
 
 def names_in(data: Mapping[str, object]) -> Sequence[str]:

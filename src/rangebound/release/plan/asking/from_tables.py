@@ -3,19 +3,64 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from sqlglot import exp
 
 from rangebound.release.plan.asking.base_plan import joins, mapping, names_in, pairs
-from rangebound.release.plan.asking.column_names import Names
-from rangebound.release.plan.asking.refusal import refused
 from rangebound.release.plan.asking.row_expression import RowExpressions, bare
-from rangebound.release.plan.asking.statement import only
+from rangebound.release.plan.asking.statement import only, refused
+from rangebound.values import arguments
 
 _FILE = re.compile(r"[/\\]|\.(csv|tsv|txt|parquet|pq|jsonl?|ndjson|xlsx|db|duckdb|arrow|gz|zst)\Z")
+
+
+_LONGEST_NAME = 200
+
+
+class Names:
+    """Columns by what a text calls them; `tables` has the joined tables by name with our names of their columns."""
+
+    def __init__(
+        self, text: str, known: Iterable[str], tables: Mapping[str, Mapping[str, str] | None], *, complete: bool
+    ) -> None:
+        self.text, self.known, self.complete = text, tuple(dict.fromkeys(known)), complete
+        self.tables = {name.casefold(): theirs for name, theirs in tables.items()}
+
+    def resolve(self, node: exp.Column) -> str:
+        """The name of a column in the plan.
+
+        A name in quotation marks is taken as it is; any other may differ in upper and lower case from a known one.
+        Where all columns are known, a name that is none of them is refused.
+        """
+        only(self.text, node, "this", "table")
+        if not isinstance(node.this, exp.Identifier):
+            raise refused(self.text, node, "must be the name of a column")
+        name = node.name
+        if not name or len(name) > _LONGEST_NAME or "\x00" in name:
+            raise refused(self.text, node, f"the name of a column has 1 to {_LONGEST_NAME} characters")
+        if node.table:
+            table = node.table.casefold()
+            if table not in self.tables:
+                raise refused(self.text, node, f"FROM and JOIN name no table {node.table!r}")
+            theirs = self.tables[table]
+            if theirs is not None:
+                if name not in theirs:
+                    guess = arguments.similar(name, theirs)
+                    rule = f"the base plan's join has no column {name!r}; {guess or 'name it in its columns'}"
+                    raise refused(self.text, node, rule)
+                return theirs[name]
+        alike = [each for each in self.known if each.casefold() == name.casefold()]
+        if name in self.known or (node.this.args.get("quoted") and not self.complete):
+            return name
+        if len(alike) == 1 and not node.this.args.get("quoted"):
+            return alike[0]
+        if self.complete:
+            guess = arguments.similar(name, self.known)
+            raise refused(self.text, node, f"the table has no such column{f'; {guess}' if guess else ''}")
+        return name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +87,7 @@ class TableReader:
             raise refused(
                 self.text, source, "must be the name of the base plan's table; files and functions are not read"
             )
-        only(self.text, table, this="", alias="", db="", catalog="")
+        only(self.text, table, "this", "alias", "db", "catalog")
         self._check_alias(table)
         self._check_table(table)
         tables: dict[str, Mapping[str, str] | None] = dict.fromkeys(_called(table))
@@ -58,7 +103,7 @@ class TableReader:
     def _check_alias(self, table: exp.Table) -> None:
         alias = table.args.get("alias")
         if alias is not None:
-            only(self.text, alias, this="")
+            only(self.text, alias, "this")
 
     def _check_table(self, table: exp.Table) -> None:
         source, called = self.data.get("source"), ".".join(part.name for part in table.parts).casefold()
@@ -80,11 +125,11 @@ class TableReader:
         self, node: exp.Join, tables: dict[str, Mapping[str, str] | None]
     ) -> tuple[exp.Join, Mapping[str, object]]:
         """The join of the base plan that a JOIN names."""
-        only(self.text, node, this="", on="", side="", kind="")
+        only(self.text, node, "this", "on", "side", "kind")
         table = node.this
         if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
             raise refused(self.text, node, "must name a table that the base plan joins")
-        only(self.text, table, this="", alias="")
+        only(self.text, table, "this", "alias")
         self._check_alias(table)
         for each in joins(self.data):
             path, own = each.get("path"), each.get("table")

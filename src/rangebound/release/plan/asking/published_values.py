@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from rangebound.release.plan.asking.aggregates import Aggregates, Question
 from rangebound.release.plan.asking.computed import Computed, Fixed, KeyOf, Number, Operation
-from rangebound.release.plan.asking.refusal import fragment, refused
-from rangebound.release.plan.asking.row_expression import BINARY, INSTEAD, RowExpressions, bare, iso_day
-from rangebound.release.plan.asking.statement import only
+from rangebound.release.plan.asking.row_expression import BINARY, INSTEAD, RowExpressions, bare
+from rangebound.release.plan.asking.statement import fragment, only, refused
+from rangebound.release.plan.expressions.nodes import Expression, iso_day
 
 
 @dataclass(kw_only=True)
@@ -53,7 +53,7 @@ class PublishedValues:
     aggregates: Aggregates
     items: list[SelectItem]
     groups: list[str]
-    made: Mapping[str, object]
+    made: Mapping[str, Expression]
     questions: list[NamedQuestion] = field(default_factory=list)
 
     def computed(self, node: exp.Expr, *, asking: SelectItem | None = None) -> Computed:
@@ -97,9 +97,9 @@ class PublishedValues:
                 return KeyOf(self.groups.index(name))
             return None
         if self.groups and not aggregated(node, self._aliases(asking)):
-            written = self.rows.normal(node)
+            found = self.rows.column_tree(node)
             for at, name in enumerate(self.groups):
-                if self.made.get(name) == written:
+                if self.made.get(name) == found:
                     return KeyOf(at)
         return None
 
@@ -108,21 +108,21 @@ class PublishedValues:
             return tuple(self.computed(each, asking=asking) for each in parts)
 
         if type(node) in BINARY:
-            only(self.text, node, this="", expression="", typed="", safe="")
+            only(self.text, node, "this", "expression", "typed", "safe")
             return self._compared(node, BINARY[type(node)], *inner(node.this, node.expression))
         if type(node) in _FUNCTIONS:
-            only(self.text, node, this="")
+            only(self.text, node, "this")
             return Operation(_FUNCTIONS[type(node)], inner(node.this))
         if isinstance(node, exp.Round):
-            only(self.text, node, this="", decimals="")
+            only(self.text, node, "this", "decimals")
             digits = node.args.get("decimals")
             return Operation("round", inner(node.this, *([] if digits is None else [digits])))
         if isinstance(node, exp.Between):
-            only(self.text, node, this="", low="", high="")
+            only(self.text, node, "this", "low", "high")
             what, low, high = inner(node.this, node.args["low"], node.args["high"])
             return Operation("and", (self._compared(node, ">=", what, low), self._compared(node, "<=", what, high)))
         if isinstance(node, exp.In):
-            only(self.text, node, this="", expressions="")
+            only(self.text, node, "this", "expressions")
             what, *values = inner(node.this, *node.expressions)
             return Operation("or", tuple(self._compared(node, "==", what, each) for each in values))
         if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):

@@ -1,27 +1,29 @@
-"""Expressions about one row: from SQL into the language of a plan's columns."""
+"""Expressions about one row: from the tree of SQL to that of a plan's columns."""
 
 from __future__ import annotations
 
 import datetime
-import json
-import keyword
 import re
 from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
 from rangebound.errors import PlanError
-from rangebound.release.plan.asking.refusal import refused
-from rangebound.release.plan.asking.statement import only
+from rangebound.release.plan.asking.statement import only, refused
+from rangebound.release.plan.expressions.nodes import Expression, Literal, Named, call, constant, iso_day
 from rangebound.release.plan.expressions.reading import read
+from rangebound.release.plan.fields import printable
 
 Resolve = Callable[[exp.Column], str]
 """The name of a column in the plan, by what the text calls it."""
 
 _CALLS: Mapping[type[exp.Expr], str] = {
+    exp.Not: "not",
+    exp.Neg: "-x",
     exp.Abs: "abs",
     exp.Floor: "floor",
     exp.Ceil: "ceil",
+    exp.Round: "round",
     exp.Year: "year",
     exp.Quarter: "quarter",
     exp.Month: "month",
@@ -70,9 +72,9 @@ INSTEAD: Mapping[type[exp.Expr], str] = {
     exp.Upper: "engines have different tables of letters; compare with each spelling, as x IN ('a', 'A')",
     exp.ILike: "engines have different tables of letters; LIKE compares letter by letter",
     exp.RegexpLike: "engines read patterns differently; LIKE 'a%' compares the beginning of a text",
-    exp.Subquery: "a query inside another one is not in the subset; a CTE that is one row a unit is",
-    exp.Select: "a query inside another one is not in the subset; a CTE that is one row a unit is",
-    exp.Exists: "a query inside another one is not in the subset; a CTE that is one row a unit is",
+    exp.Subquery: "a query inside another one is not in the subset; a CTE that is one row per unit is",
+    exp.Select: "a query inside another one is not in the subset; a CTE that is one row per unit is",
+    exp.Exists: "a query inside another one is not in the subset; a CTE that is one row per unit is",
     exp.Window: "a window would see single rows; GROUP BY gives one number a group",
     exp.CurrentDate: "its value depends on the day on which it is asked; write DATE '2025-01-31'",
     exp.CurrentTimestamp: "its value depends on the moment at which it is asked; write DATE '2025-01-31'",
@@ -96,28 +98,39 @@ _SUBSET += "LEAST, GREATEST, ABS, FLOOR, CEIL, ROUND and parts of dates, and [co
 
 
 class RowExpressions:
-    """Writes expressions of one text about rows, whose columns `resolve` knows; `notes` are for the reader."""
+    """Reads expressions of one text about rows, whose columns `resolve` knows; `notes` are for the reader."""
 
     def __init__(self, text: str, resolve: Resolve) -> None:
         self.text, self.resolve = text, resolve
         self.notes: dict[str, None] = {}
 
-    def written(self, node: exp.Expr) -> str:
-        """An expression in the language of a plan.
+    def tree(self, node: exp.Expr) -> Expression:
+        """An expression of a plan.
 
         Guarantee: made of names, constants and the functions on the lists above alone, or a `PlanError`.
         """
-        writer = _WRITERS.get(type(node))
-        if writer is not None:
-            return writer(self, node)
-        if isinstance(node, exp.AggFunc):
-            raise self.refused(node, "an aggregate stands alone in SELECT, or in HAVING and ORDER BY")
-        raise self.refused(node, INSTEAD.get(type(node), _SUBSET))
-
-    def normal(self, node: exp.Expr) -> str:
-        """An expression in the one form in which a plan has it."""
+        reader = _READERS.get(type(node))
+        if reader is None:
+            alone = isinstance(node, exp.AggFunc)
+            rule = "an aggregate stands alone in SELECT, or in HAVING and ORDER BY" if alone else _SUBSET
+            raise self.refused(node, rule if alone else INSTEAD.get(type(node), rule))
         try:
-            return str(read(self.written(node)))
+            return reader(self, node)
+        except PlanError:
+            raise
+        except ValueError as reason:
+            raise self.refused(node, str(reason)) from None
+
+    def trees(self, *nodes: exp.Expr) -> list[Expression]:
+        """Expressions of a plan, in order."""
+        return [self.tree(each) for each in nodes]
+
+    def column_tree(self, node: exp.Expr) -> Expression:
+        """The expression that makes a column, which a plan could have as text."""
+        try:
+            return read(self.tree(node))
+        except PlanError:
+            raise
         except ValueError as reason:
             raise self.refused(node, str(reason)) from None
 
@@ -128,11 +141,11 @@ class RowExpressions:
     def clip(self, node: exp.Expr) -> tuple[exp.Expr, list[float | datetime.date]] | None:
         """What is clipped to constants by LEAST and GREATEST, and the two ends; None for any other expression."""
         for outer, inner in ((exp.Least, exp.Greatest), (exp.Greatest, exp.Least)):
-            node = _bare(node)
+            node = bare(node)
             if not isinstance(node, outer):
                 continue
             first, limit = self._limited(node)
-            nested = _bare(first) if first is not None else None
+            nested = bare(first) if first is not None else None
             if limit is not None and isinstance(nested, inner):
                 what, other = self._limited(nested)
                 if what is not None and other is not None:
@@ -151,9 +164,9 @@ class RowExpressions:
         value = self.constant(fixed[0])
         return (others[0], value) if isinstance(value, (float, datetime.date)) else (None, None)
 
-    def constant(self, node: exp.Expr) -> bool | float | str | datetime.date | None:
+    def constant(self, node: exp.Expr) -> Literal | None:
         """The value of a constant; None for anything else."""
-        node = _bare(node)
+        node = bare(node)
         match node:
             case exp.Literal():
                 return self._text(node) if node.is_string else self._number(node)
@@ -187,154 +200,133 @@ class RowExpressions:
             raise self.refused(node, "a date is written DATE '2025-01-31'")
         return found
 
-    def _constant(self, node: exp.Expr) -> str:
+    def _constant(self, node: exp.Expr) -> Expression:
         value = self.constant(node)
         assert value is not None
-        return self._text_of(value)
+        return self._constant_of(value)
 
-    def _text_of(self, value: bool | float | str | datetime.date) -> str:
-        """A constant in the language of a plan, with a note where it is a day."""
+    def _constant_of(self, value: Literal) -> Expression:
+        """A constant, with a note where it is a day."""
         if isinstance(value, datetime.date) or (isinstance(value, str) and iso_day(value)):
             self.notes[_TIMES] = None
-        return constant_text(value)
+        return constant(value)
 
-    def _column(self, node: exp.Expr) -> str:
+    def _column(self, node: exp.Expr) -> Expression:
         assert isinstance(node, exp.Column)
-        return column_text(self.resolve(node))
+        return Named(printable(self.resolve(node)))
 
-    def _paren(self, node: exp.Expr) -> str:
-        return self.written(node.this)
-
-    def _binary(self, node: exp.Expr) -> str:
-        only(self.text, node, this="", expression="", typed="", safe="")
-        left, right = self.written(node.this), self.written(node.expression)
+    def _binary(self, node: exp.Expr) -> Expression:
+        only(self.text, node, "this", "expression", "typed", "safe")
+        left, right = self.trees(node.this, node.expression)
         if isinstance(node, ORDERED):  # texts have no order, so a text that is a day is meant as one
             left, right = self._dated(node.this, left), self._dated(node.expression, right)
-        return f"({left} {BINARY[type(node)]} {right})"
+        return call(BINARY[type(node)], left, right)
 
-    def _dated(self, node: exp.Expr, written: str) -> str:
+    def _dated(self, node: exp.Expr, found: Expression) -> Expression:
         value = self.constant(node)
         day = iso_day(value) if isinstance(value, str) else None
-        return written if day is None else constant_text(day)
+        return found if day is None else constant(day)
 
-    def _not(self, node: exp.Expr) -> str:
-        return f"(not {self.written(node.this)})"
+    def _between(self, node: exp.Expr) -> Expression:
+        only(self.text, node, "this", "low", "high")
+        what = self.tree(node.this)
+        low, high = (self._dated(node.args[each], self.tree(node.args[each])) for each in ("low", "high"))
+        return call("and", call(">=", what, low), call("<=", what, high))
 
-    def _negative(self, node: exp.Expr) -> str:
-        return f"(-{self.written(node.this)})"
-
-    def _between(self, node: exp.Expr) -> str:
-        only(self.text, node, this="", low="", high="")
-        what = self.written(node.this)
-        low, high = (self._dated(node.args[each], self.written(node.args[each])) for each in ("low", "high"))
-        return f"(({what} >= {low}) and ({what} <= {high}))"
-
-    def _in(self, node: exp.Expr) -> str:
-        only(self.text, node, this="", expressions="")
+    def _in(self, node: exp.Expr) -> Expression:
+        only(self.text, node, "this", "expressions")
         values = [self.constant(each) for each in node.expressions]
         if not values or None in values:
             raise self.refused(node, "IN takes a list of constants, such as x IN ('a', 'b')")
-        return (
-            f"({self.written(node.this)} in [{', '.join(self._text_of(each) for each in values if each is not None)}])"
-        )
+        listed = [self._constant_of(each) for each in values if each is not None]
+        return call("in", self.tree(node.this), *listed)
 
-    def _is(self, node: exp.Expr) -> str:
-        only(self.text, node, this="", expression="")
+    def _is(self, node: exp.Expr) -> Expression:
+        only(self.text, node, "this", "expression")
         if not isinstance(node.expression, exp.Null):
             raise self.refused(node, "IS takes NULL alone; a column of truth values stands by itself")
-        return f"missing({self.written(node.this)})"
+        return call("missing", self.tree(node.this))
 
-    def _like(self, node: exp.Expr) -> str:
-        only(self.text, node, this="", expression="")
+    def _like(self, node: exp.Expr) -> Expression:
+        only(self.text, node, "this", "expression")
         pattern = self.constant(node.expression)
         found = re.fullmatch(r"(%?)([^%_\\]+)(%?)", pattern, re.DOTALL) if isinstance(pattern, str) else None
         if found is None:
             raise self.refused(node, "LIKE takes 'text%', '%text' or '%text%'; engines read other patterns differently")
         before, inner, after = found.groups()
-        what, quoted = self.written(node.this), constant_text(inner)
-        if not before and not after:
-            return f"({what} == {quoted})"
-        name = "contains" if before and after else "starts" if after else "ends"
-        return f"{name}({what}, {quoted})"
+        name = ("contains" if before else "starts") if after else "ends" if before else "=="
+        return call(name, self.tree(node.this), constant(inner))
 
-    def _case(self, node: exp.Expr) -> str:
-        only(self.text, node, this="", ifs="", default="")
-        subject = self.written(node.this) if node.this is not None else None
+    def _case(self, node: exp.Expr) -> Expression:
+        only(self.text, node, "this", "ifs", "default")
+        subject = self.tree(node.this) if node.this is not None else None
         parts = []
         for each in node.args["ifs"]:
-            only(self.text, each, this="", true="")
-            condition = self.written(each.this)
-            parts += [condition if subject is None else f"({subject} == {condition})", self.written(each.args["true"])]
-        return f"case({', '.join([*parts, *self._default(node)])})"
-
-    def _default(self, node: exp.Expr) -> list[str]:
+            only(self.text, each, "this", "true")
+            condition, value = self.trees(each.this, each.args["true"])
+            parts += [condition if subject is None else call("==", subject, condition), value]
         default = node.args.get("default")
-        return [] if default is None or isinstance(default, exp.Null) else [self.written(default)]
+        if default is not None and not isinstance(default, exp.Null):
+            parts.append(self.tree(default))
+        return call("case", *parts)
 
-    def _if(self, node: exp.Expr) -> str:
-        only(self.text, node, this="", true="", false="")
+    def _if(self, node: exp.Expr) -> Expression:
+        only(self.text, node, "this", "true", "false")
         otherwise = node.args.get("false")
-        parts = [node.this, node.args["true"], *([] if otherwise is None else [otherwise])]
-        return f"case({', '.join(map(self.written, parts))})"
+        return call("case", *self.trees(node.this, node.args["true"], *([] if otherwise is None else [otherwise])))
 
-    def _coalesce(self, node: exp.Expr) -> str:
-        only(self.text, node, this="", expressions="")
-        return f"coalesce({', '.join(map(self.written, [node.this, *node.expressions]))})"
+    def _coalesce(self, node: exp.Expr) -> Expression:
+        only(self.text, node, "this", "expressions")
+        return call("coalesce", *self.trees(node.this, *node.expressions))
 
-    def _nullif(self, node: exp.Expr) -> str:
-        only(self.text, node, this="", expression="")
-        what, other = self.written(node.this), self.written(node.expression)
-        if self.constant(node.expression) is not None:
-            return f"case(({what} != {other}), {what})"
-        return f"case(coalesce(({what} != {other}), true), {what})"  # a value stays where the other one is missing
+    def _nullif(self, node: exp.Expr) -> Expression:
+        only(self.text, node, "this", "expression")
+        what, other = self.trees(node.this, node.expression)
+        differ = call("!=", what, other)
+        if self.constant(node.expression) is None:
+            differ = call("coalesce", differ, constant(True))  # a value stays where the other one is missing
+        return call("case", differ, what)
 
-    def _extreme(self, node: exp.Expr) -> str:
-        only(self.text, node, this="", expressions="", ignore_nulls="")
+    def _extreme(self, node: exp.Expr) -> Expression:
+        only(self.text, node, "this", "expressions", "ignore_nulls")
         if not node.expressions:
             raise self.refused(node, "takes two or more values")
         self.notes[_CLIP] = None
-        name = "min" if isinstance(node, exp.Least) else "max"
-        return f"{name}({', '.join(map(self.written, [node.this, *node.expressions]))})"
+        return call("min" if isinstance(node, exp.Least) else "max", *self.trees(node.this, *node.expressions))
 
-    def _round(self, node: exp.Expr) -> str:
-        only(self.text, node, this="")
-        return f"round({self.written(node.this)})"
-
-    def _call(self, node: exp.Expr) -> str:
-        only(self.text, node, this="")
+    def _call(self, node: exp.Expr) -> Expression:
+        only(self.text, node, "this")
         what = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
-        return f"{_CALLS[type(node)]}({self.written(what)})"
+        return call(_CALLS[type(node)], self.tree(what))
 
-    def _extract(self, node: exp.Expr) -> str:
-        only(self.text, node, this="", expression="")
+    def _extract(self, node: exp.Expr) -> Expression:
+        only(self.text, node, "this", "expression")
         name = _PARTS.get(node.name.upper())
         if name is None:
             said = "; DOW counts from different days in different dialects, and ISODOW from Monday, 1"
             raise self.refused(node, f"EXTRACT takes {', '.join(_PARTS)}{said if 'DOW' in node.name.upper() else ''}")
-        return f"{name}({self.written(node.expression)})"
+        return call(name, self.tree(node.expression))
 
-    def _cast(self, node: exp.Expr) -> str:
-        only(self.text, node, this="", to="")
+    def _cast(self, node: exp.Expr) -> Expression:
+        only(self.text, node, "this", "to")
         if _is_type(node, exp.DType.DATE):
             if isinstance(node.this, exp.Literal):
-                return self._text_of(self._day(node))
-            return f"date({self.written(node.this)})"
+                return self._constant_of(self._day(node))
+            return call("date", self.tree(node.this))
         if _is_type(node, *_NUMERIC) or (_is_type(node, *_WHOLE) and is_condition(node.this)):
-            return f"number({self.written(node.this)})"
+            return call("number", self.tree(node.this))
         if _is_type(node, exp.DType.VARCHAR, exp.DType.TEXT):
-            return f"text({self.written(node.this)})"
+            return call("text", self.tree(node.this))
         way = "; how a number becomes a whole one differs, and FLOOR(x) or ROUND(x) says it"
         raise self.refused(node, f"CAST takes DOUBLE, VARCHAR and DATE{way if _is_type(node, *_WHOLE) else ''}")
 
 
-Writer = Callable[[RowExpressions, exp.Expr], str]
-_WRITERS: Mapping[type[exp.Expr], Writer] = {
+Reader = Callable[[RowExpressions, exp.Expr], Expression]
+_READERS: Mapping[type[exp.Expr], Reader] = {
     exp.Literal: RowExpressions._constant,
     exp.Boolean: RowExpressions._constant,
     exp.Column: RowExpressions._column,
-    exp.Paren: RowExpressions._paren,
-    exp.Not: RowExpressions._not,
-    exp.Neg: RowExpressions._negative,
+    exp.Paren: lambda rows, node: rows.tree(node.this),
     exp.Between: RowExpressions._between,
     exp.In: RowExpressions._in,
     exp.Is: RowExpressions._is,
@@ -345,7 +337,6 @@ _WRITERS: Mapping[type[exp.Expr], Writer] = {
     exp.Nullif: RowExpressions._nullif,
     exp.Least: RowExpressions._extreme,
     exp.Greatest: RowExpressions._extreme,
-    exp.Round: RowExpressions._round,
     exp.Extract: RowExpressions._extract,
     exp.Cast: RowExpressions._cast,
     **dict.fromkeys(BINARY, RowExpressions._binary),
@@ -356,53 +347,16 @@ CONDITIONS = (exp.EQ, exp.NEQ, *ORDERED, exp.And, exp.Or, exp.Not, exp.In, exp.B
 
 def is_condition(node: exp.Expr) -> bool:
     """Whether a node is a condition by its form."""
-    return isinstance(_bare(node), CONDITIONS)
+    return isinstance(bare(node), CONDITIONS)
 
 
-def _bare(node: exp.Expr) -> exp.Expr:
+def bare(node: exp.Expr) -> exp.Expr:
+    """A node without parentheses around it."""
     while isinstance(node, exp.Paren):
         node = node.this
     return node
 
 
-def bare(node: exp.Expr) -> exp.Expr:
-    """A node without parentheses around it."""
-    return _bare(node)
-
-
 def _is_type(node: exp.Expr, *types: exp.DType) -> bool:
     to = node.args.get("to")
     return isinstance(to, exp.DataType) and to.this in types and not to.args.get("nested")
-
-
-def iso_day(text: str) -> datetime.date | None:
-    """The day that a text spells, if it does."""
-    if not re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
-        return None
-    try:
-        return datetime.date.fromisoformat(text)
-    except ValueError:
-        return None
-
-
-def constant_text(value: bool | float | str | datetime.date) -> str:
-    """A constant in the language of a plan.
-
-    >>> constant_text(18.0), constant_text("x"), constant_text(datetime.date(2025, 1, 31)), constant_text(True)
-    ('18.0', '"x"', 'date("2025-01-31")', 'true')
-    """
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, datetime.date):
-        return f'date("{value.isoformat()}")'
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
-
-
-def column_text(name: str) -> str:
-    """A column in the language of a plan.
-
-    >>> column_text("age"), column_text("odd name")
-    ('age', 'column("odd name")')
-    """
-    plain = re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) and not keyword.iskeyword(name)
-    return name if plain and name not in ("true", "false") else f"column({json.dumps(name, ensure_ascii=False)})"

@@ -1,4 +1,4 @@
-"""One SELECT of a text, or the reason why there is none; what each part may hold is on a list."""
+"""One SELECT of a text, or the reason why there is none, with its place; what each part may hold is on a list."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from sqlglot.dialects import DuckDB
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from rangebound.errors import PlanError
-from rangebound.release.plan.asking.refusal import refused
+from rangebound.errors import PlanError, plain
 from rangebound.values import arguments
 
 LONGEST = 10_000
@@ -22,6 +21,7 @@ _STARTS = (TokenType.SELECT, TokenType.WITH)
 _OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE)
 _CLOSE = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END)
 _ONE = "must be one SELECT, such as SELECT clinic, COUNT(*) FROM visits GROUP BY clinic"
+_SHOWN = 60  # characters of a part in an error
 
 
 def parsed(text: str) -> exp.Select:
@@ -95,7 +95,7 @@ def _check_tables(text: str, tree: exp.Select, strings: set[int]) -> None:
             raise refused(text, each, "must be the name of the base plan's table; files and functions are not read")
 
 
-def only(text: str, node: exp.Expr, **known: str) -> None:
+def only(text: str, node: exp.Expr, *known: str) -> None:
     """Refuse a node with a part that is not among those that are `known`, so that nothing is ever passed over."""
     for name, value in node.args.items():
         if value and name not in known:
@@ -116,3 +116,42 @@ _INSTEAD = {
     "offset": "; LIMIT alone cuts the published rows",
     "into": "; --output writes the table",
 }
+
+
+def refused(text: str, node: exp.Expr | int, rule: str) -> PlanError:
+    """The error about a part of a text, by its node or its place among the characters.
+
+    >>> str(refused("SELECT x", 7, "is not an aggregate"))
+    'sql:1:8: is not an aggregate'
+    """
+    start = node if isinstance(node, int) else start_of(node)
+    line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
+    said = "" if isinstance(node, int) else f"{fragment(node)}: "
+    return PlanError(plain(f"sql:{line}:{column}: {said}{rule}"), field="sql", line=line)
+
+
+def start_of(node: exp.Expr) -> int:
+    """Where the part of a node begins in the text, or what is around it, if no token says it."""
+    found = min(_starts(node), default=None)
+    if found is None:
+        return 0 if node.parent is None else start_of(node.parent)
+    return found
+
+
+def _starts(node: exp.Expr) -> Iterator[int]:
+    for each in node.walk():
+        start = each.meta.get("start")
+        if isinstance(start, int):
+            yield start
+
+
+def fragment(node: exp.Expr) -> str:
+    """A part of the text as an error and a name show it: in one line, cut short."""
+    bare = node.copy()
+    for each in bare.walk():
+        each.comments = None
+    try:
+        found = " ".join(bare.sql().split())
+    except (SqlglotError, ValueError, TypeError, AttributeError, KeyError):  # a tree that it cannot write
+        found = node.key.upper()
+    return found if len(found) <= _SHOWN else found[: _SHOWN - 3] + "..."

@@ -11,23 +11,29 @@ from pathlib import Path
 from sqlglot import exp
 
 from rangebound.errors import ArgumentTypeError, PlanError, plain
-from rangebound.release.plan.asking.aggregates import Aggregates, conjunction, made_name
-from rangebound.release.plan.asking.base_plan import fields, joins, mapping, pairs, ranges, unit_column, values
-from rangebound.release.plan.asking.column_names import Names
+from rangebound.release.plan.asking.aggregates import Aggregates, made_name
+from rangebound.release.plan.asking.base_plan import (
+    fields,
+    joins,
+    mapping,
+    named_in,
+    pairs,
+    ranges,
+    unit_column,
+    values,
+)
 from rangebound.release.plan.asking.computed import Computed
-from rangebound.release.plan.asking.from_tables import TableReader
+from rangebound.release.plan.asking.from_tables import Names, TableReader
 from rangebound.release.plan.asking.published_values import NamedQuestion, PublishedValues, SelectItem, aggregated, free
-from rangebound.release.plan.asking.refusal import fragment, refused
 from rangebound.release.plan.asking.row_expression import RowExpressions, bare
-from rangebound.release.plan.asking.statement import only, parsed
+from rangebound.release.plan.asking.statement import fragment, only, parsed, refused
 from rangebound.release.plan.asking.unit_step import per_unit
+from rangebound.release.plan.expressions.nodes import Expression, call
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.plan.toml_text import written_fields
 
 Base = Plan | Mapping[str, object]
-Tables = dict[str, Mapping[str, str] | None]
-"""The tables of a SELECT by what it calls them; of joined ones our names of their columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +116,7 @@ def _folder(base: Base, given: str | Path | None) -> str | Path | None:
 
 
 _MOST_ROWS = 10**9
+_PARTS = ("expressions", "from_", "with_", "joins", "where", "group", "having", "order", "limit")
 _NULLS = "rows without a key are in no group; `missing` in [keys] of the base plan gives them one"
 
 
@@ -120,7 +127,7 @@ class _Translation:
     data: dict[str, object]
     table_columns: list[str]
     folder: str | Path | None
-    made: dict[str, object] = field(default_factory=dict)
+    made: dict[str, Expression] = field(default_factory=dict)
     places: dict[str, exp.Expr] = field(default_factory=dict)
     groups: list[str] = field(default_factory=list)
     items: list[SelectItem] = field(default_factory=list)
@@ -134,13 +141,7 @@ class _Translation:
     def asked(self) -> Translated:
         """The whole."""
         select = self.select
-        only(
-            self.text,
-            select,
-            **dict.fromkeys(
-                ("expressions", "from_", "with_", "joins", "where", "group", "having", "order", "limit"), ""
-            ),
-        )
+        only(self.text, select, *_PARTS)
         if self.data.pop("query", None):
             self.notes["the questions of the base plan are not asked"] = None
         self._read_from()
@@ -162,7 +163,7 @@ class _Translation:
             groups=self.groups,
             made=self.made,
         )
-        conditions = () if where is None else (self.rows.written(where.this),)
+        conditions = () if where is None else (self.rows.tree(where.this),)
         for each in self.items:
             each.value = self.published.computed(each.node, asking=each)
         having, order = select.args.get("having"), select.args.get("order")
@@ -213,12 +214,12 @@ class _Translation:
         steps = self._steps()
         from_ = source.this
         if isinstance(from_, exp.Subquery):
-            only(self.text, from_, this="", alias="")
+            only(self.text, from_, "this", "alias")
             if steps or not isinstance(from_.this, exp.Select):
-                raise refused(self.text, from_, "a query inside another one must be one row a unit, and the only one")
+                raise refused(self.text, from_, "a query inside another one must be one row per unit, and the only one")
             step, name = from_.this, from_.alias
         elif isinstance(from_, exp.Table) and from_.name in steps and not from_.args.get("db"):
-            only(self.text, from_, this="", alias="")
+            only(self.text, from_, "this", "alias")
             step, name = steps[from_.name], from_.alias or from_.name
         elif steps:
             raise refused(
@@ -233,7 +234,7 @@ class _Translation:
             raise refused(self.text, step, "the base plan has a per-unit step already")
         inner = step.args.get("from_")
         if inner is None or step.args.get("with_"):
-            raise refused(self.text, step, "a CTE must be one row a unit of the base plan's table")
+            raise refused(self.text, step, "a CTE must be one row per unit of the base plan's table")
         self._read_tables(step, inner)
         made = per_unit(self.text, step, self.rows, self.unit)
         self.data["per_unit"] = made
@@ -251,22 +252,22 @@ class _Translation:
         bounds = [name for name in ("rows", "groups", "period") if unit.get(name) not in (None, 1)]
         if bounds:
             self.data["unit"] = {name: value for name, value in unit.items() if name not in bounds}
-            words = "one row a unit needs no contribution bounds: those of the base plan are left out"
+            words = "one row per unit needs no contribution bounds: those of the base plan are left out"
             self.notes[f"{words} ({', '.join(bounds)})"] = None
 
     def _steps(self) -> dict[str, exp.Select]:
         with_ = self.select.args.get("with_")
         if with_ is None:
             return {}
-        only(self.text, with_, expressions="")
+        only(self.text, with_, "expressions")
         (first, *others) = with_.expressions
         if others:
-            raise refused(self.text, others[0], "one CTE is in the subset, which is one row a unit")
-        only(self.text, first, this="", alias="")
+            raise refused(self.text, others[0], "one CTE is in the subset, which is one row per unit")
+        only(self.text, first, "this", "alias")
         alias = first.args["alias"]
-        only(self.text, alias, this="")
+        only(self.text, alias, "this")
         if not isinstance(first.this, exp.Select):
-            raise refused(self.text, first, "a CTE must be a SELECT that is one row a unit")
+            raise refused(self.text, first, "a CTE must be a SELECT that is one row per unit")
         return {alias.name: first.this}
 
     def _read_tables(self, select: exp.Select, source: exp.Expr) -> None:
@@ -287,7 +288,7 @@ class _Translation:
         group = self.select.args.get("group")
         if group is None:
             return
-        only(self.text, group, expressions="", all="")
+        only(self.text, group, "expressions", "all")
         keys = group.expressions
         if group.args.get("all"):
             keys = [each.node for each in self.items if not aggregated(each.node)]
@@ -306,15 +307,12 @@ class _Translation:
             if not value.is_integer() or not 1 <= value <= len(self.items):
                 raise refused(self.text, node, f"must be the place of a column in SELECT, 1 to {len(self.items)}")
             return self.items[int(value) - 1].node, self.items[int(value) - 1].name
-        if isinstance(node, exp.Column) and not node.table and not self._is_column(node):
+        if isinstance(node, exp.Column) and not node.table and node.name not in self.there:
             for each in self.items:
                 if each.name == node.name:
                     return each.node, each.name
         same = [each.name for each in self.items if each.node == node]
         return node, same[0] if same else ""
-
-    def _is_column(self, node: exp.Column) -> bool:
-        return node.name in self.there
 
     def _key_name(self, node: exp.Expr, alias: str) -> str:
         """The name of a grouping column, which is made where it is an expression."""
@@ -325,22 +323,22 @@ class _Translation:
             raise refused(self.text, node, "an aggregate does not make groups")
         if self.rows.constant(node) is not None:
             raise refused(self.text, node, "a constant does not make groups")
-        written = self.rows.normal(node)
+        found = self.rows.column_tree(node)
         for name, value in self.made.items():
-            if value == written:
+            if value == found:
                 return name
         if alias and alias not in self.there and alias != fragment(node):
-            self.made[alias] = written
+            self.made[alias] = found
             self.places[alias] = node
             return alias
-        name = made_name(written, self.made)
+        name = made_name(found, self.made)
         self.places[name] = node
         return name
 
     # What is made of published numbers
 
     def _ordering(self, node: exp.Expr) -> Ordering:
-        only(self.text, node, this="", desc="", nulls_first="")
+        only(self.text, node, "this", "desc", "nulls_first")
         inner = bare(node.this)
         value = self.rows.constant(inner)
         if isinstance(value, float):
@@ -358,7 +356,7 @@ class _Translation:
             return None
         value = None
         if isinstance(limit, exp.Limit):
-            only(self.text, limit, expression="")
+            only(self.text, limit, "expression")
             value = self.rows.constant(limit.expression)
         if not isinstance(value, float) or not value.is_integer() or not 0 <= value <= _MOST_ROWS:
             raise refused(self.text, limit, "LIMIT takes a whole number of rows")
@@ -366,7 +364,7 @@ class _Translation:
 
     # The plan
 
-    def _plan(self, conditions: tuple[str, ...]) -> Plan:
+    def _plan(self, conditions: tuple[Expression, ...]) -> Plan:
         queries = [self._query(each, conditions) for each in self.published.questions]
         data = {**self.data, "query": queries}
         self._leave_out_keys(data)
@@ -378,13 +376,13 @@ class _Translation:
         except PlanError as error:
             raise self._placed(error) from None
 
-    def _query(self, asked: NamedQuestion, conditions: tuple[str, ...]) -> dict[str, object]:
+    def _query(self, asked: NamedQuestion, conditions: tuple[Expression, ...]) -> dict[str, object]:
         found: dict[str, object] = {"name": asked.name, **asked.question.fields}
         if self.groups:
             found["by"] = list(self.groups)
         where = (*conditions, *asked.question.where)
         if where:
-            found["where"] = conjunction(where)
+            found["where"] = call("and", *where)
         return found
 
     def _leave_out_keys(self, data: dict[str, object]) -> None:
@@ -410,12 +408,11 @@ class _Translation:
         declared = joins(data)
         if not declared:
             return
-        asked = [
-            each.question.fields.get(name) for each in self.published.questions for name in ("column", "of", "x", "y")
-        ]
+        fields_of = ("column", "of", "x", "y", "numerator", "denominator")
+        asked = [each.question.fields.get(name) for each in self.published.questions for name in fields_of]
         used = [*self.groups, *asked, *(query.get("where") for query in queries), *values(data)]
-        words = set(re.findall(r"\w+", str(used)))
-        needed = [each for each in declared if each in self.joined or words & set(pairs(each.get("columns")))]
+        names = set(named_in(used))
+        needed = [each for each in declared if each in self.joined or names & set(pairs(each.get("columns")))]
         for each in needed:
             if each not in self.joined and each.get("how") == "inner":
                 named = each.get("table") or each.get("path")

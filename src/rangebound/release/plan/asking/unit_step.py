@@ -1,4 +1,4 @@
-"""A CTE that has one row a unit: `WITH p AS (SELECT person, SUM(cost) AS cost FROM visits GROUP BY person)`."""
+"""A CTE that has one row per unit: `WITH p AS (SELECT person, SUM(cost) AS cost FROM visits GROUP BY person)`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from rangebound.release.plan.asking.refusal import refused
 from rangebound.release.plan.asking.row_expression import RowExpressions, bare, is_condition
-from rangebound.release.plan.asking.statement import only
+from rangebound.release.plan.asking.statement import only, refused
+from rangebound.release.plan.expressions.nodes import Expression, call
+from rangebound.release.plan.per_unit import UnitCall
 
 _SHAPE = (
-    "a CTE must be one row a unit, as WITH p AS (SELECT {unit}, SUM(cost) AS cost FROM visits GROUP BY {unit}); name "
+    "a CTE must be one row per unit, as WITH p AS (SELECT {unit}, SUM(cost) AS cost FROM visits GROUP BY {unit}); name "
     "other columns in [columns] of the base plan"
 )
 
 
 def per_unit(text: str, select: exp.Select, rows: RowExpressions, unit: str | None) -> dict[str, object]:
     """The per-unit columns of a CTE, by name; the column of the unit is left out."""
-    only(text, select, expressions="", from_="", joins="", group="", where="")
+    only(text, select, "expressions", "from_", "joins", "group", "where")
     shape = _SHAPE.format(unit=unit or "person")
     if unit is None:
         raise refused(text, select, f"the base plan has no unit column; {shape}")
@@ -30,7 +31,7 @@ def per_unit(text: str, select: exp.Select, rows: RowExpressions, unit: str | No
     group = select.args.get("group")
     keys = [] if group is None else group.expressions
     if group is not None:
-        only(text, group, expressions="")
+        only(text, group, "expressions")
     if len(keys) != 1 or not _is_unit(keys[0], select, rows, unit):
         raise refused(text, group or select, shape)
     found: dict[str, object] = {}
@@ -59,44 +60,44 @@ def _is_unit(node: exp.Expr, select: exp.Select, rows: RowExpressions, unit: str
 def _step(text: str, node: exp.Expr, rows: RowExpressions) -> object:
     clipped = rows.clip(node)
     if clipped is not None:
-        return {"value": _written(text, clipped[0], rows), "range": clipped[1]}
-    return _written(text, node, rows)
+        return {"value": _call(text, clipped[0], rows), "range": clipped[1]}
+    return _call(text, node, rows)
 
 
-def _written(text: str, node: exp.Expr, rows: RowExpressions) -> str:
+def _call(text: str, node: exp.Expr, rows: RowExpressions) -> UnitCall:
     node, condition = bare(node), None
     if isinstance(node, exp.Filter):
-        only(text, node, this="", expression="")
-        condition, node = rows.written(node.expression.this), bare(node.this)
+        only(text, node, "this", "expression")
+        condition, node = rows.tree(node.expression.this), bare(node.this)
     if isinstance(node, exp.Count):
-        only(text, node, this="", big_int="")
+        only(text, node, "this", "big_int")
         return _counted(text, node, rows, condition)
     if type(node) in (exp.ArgMin, exp.ArgMax) and condition is None:
-        only(text, node, this="", expression="")
+        only(text, node, "this", "expression")
         name = "first" if isinstance(node, exp.ArgMin) else "last"
-        return f"{name}({rows.written(node.this)}, {rows.written(node.expression)})"
+        return UnitCall(name, tuple(rows.trees(node.this, node.expression)))
     name = _STEPS.get(type(node), "")
     if not name or isinstance(node.this, exp.Distinct):
         rule = "a per-unit column is COUNT, SUM, MIN, MAX, BOOL_OR, BOOL_AND, ARG_MIN or ARG_MAX of a column"
         raise refused(text, node, rule)
-    only(text, node, this="")
-    what = rows.written(node.this)
+    only(text, node, "this")
+    what = rows.tree(node.this)
     if is_condition(node.this) and name in ("min", "max"):
         name = "all" if name == "min" else "any"
-    return f"{name}({what})" if condition is None else f"{name}(case({condition}, {what}))"
+    return UnitCall(name, (what if condition is None else call("case", condition, what),))
 
 
-def _counted(text: str, node: exp.Expr, rows: RowExpressions, condition: str | None) -> str:
+def _counted(text: str, node: exp.Expr, rows: RowExpressions, condition: Expression | None) -> UnitCall:
     if isinstance(node.this, exp.Distinct):
-        only(text, node.this, expressions="")
+        only(text, node.this, "expressions")
         if len(node.this.expressions) != 1 or condition is not None:
             raise refused(text, node, "COUNT(DISTINCT x) takes one column, and no FILTER")
-        return f"distinct({rows.written(node.this.expressions[0])})"
+        return UnitCall("distinct", (rows.tree(node.this.expressions[0]),))
     present = None
     if not isinstance(node.this, exp.Star) and rows.constant(node.this) is None:
-        present = f"(not missing({rows.written(node.this)}))"
+        present = call("not", call("missing", rows.tree(node.this)))
     parts = [each for each in (condition, present) if each is not None]
-    return f"count({' and '.join(parts)})"
+    return UnitCall("count", (call("and", *parts),) if parts else ())
 
 
 _STEPS: Mapping[type[exp.Expr], str] = {

@@ -20,7 +20,7 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 Fields = dict[str, object]
 
 
-def conditions_of(text: str) -> list[Fields]:
+def conditions_of(text: str | Expression) -> list[Fields]:
     """The conditions that hold together where an expression does, as fields of a plan.
 
     A comparison of a column with a constant, a truth column and `missing(column)` are conditions as a list of them

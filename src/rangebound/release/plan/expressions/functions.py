@@ -25,7 +25,7 @@ class Signature:
     repeated: bool = False
 
     def types(self, count: int) -> tuple[ValueType, ...] | None:
-        """The types of so many arguments; None if it does not take so many."""
+        """The types of this many arguments; None if it does not take this many."""
         if not self.repeated:
             return self.takes if count == len(self.takes) else None
         return self.takes + self.takes[-1:] * (count - len(self.takes)) if count >= len(self.takes) else None
@@ -36,29 +36,30 @@ class Cases(Signature):
     """Conditions and values in turn, and a default that may be left out."""
 
     def types(self, count: int) -> tuple[ValueType, ...] | None:
-        """Conditions and values in turn."""
         pairs = (_B, self.gives) * (count // 2)
         return None if count < 2 else pairs if count % 2 == 0 else (*pairs, self.gives)
 
 
+Signatures = tuple[Signature, ...]
 Part = tuple[ValueType, bool]
 """The type of an argument, and whether it is always a whole number."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Function:
     """A function or operator: how it is written, what it means, and the public facts of its value.
 
-    `ask` says that a type which does not follow from an argument has to be asked for; else numbers are meant.
+    `whole` says whether its value is a whole number, by what the arguments are. `constants` says that all arguments but
+    the first must be constants; `ask`, that a type which does not follow from an argument has to be asked for. Without
+    it numbers are meant.
     """
 
     written: str
     means: str
-    signatures: tuple[Signature, ...]
+    signatures: Signatures
     range: Callable[[ranges.Ranges], Range]
     whole: Callable[[Sequence[Part]], bool] = lambda _: False
     constants: bool = False
-    """Whether all arguments but the first must be constants."""
     ask: bool = False
 
 
@@ -75,29 +76,17 @@ def _if_others(parts: Sequence[Part]) -> bool:
 
 
 def _if_read(parts: Sequence[Part]) -> bool:
-    """Of number(x): a truth value, or what is whole already."""
+    """A truth value, or what is whole already."""
     return parts[0][0] is _B or parts[0][1]
 
 
-def _same(*types: ValueType, gives: ValueType | None = None, least: int = 2) -> tuple[Signature, ...]:
-    """Any number of arguments of one type."""
-    return tuple(Signature(takes=(each,) * least, gives=gives or each, repeated=True) for each in types)
+def _takes(*takes: ValueType, gives: ValueType, repeated: bool = False) -> Signatures:
+    return (Signature(takes=takes, gives=gives, repeated=repeated),)
 
 
-def _pair(*types: ValueType) -> tuple[Signature, ...]:
-    return tuple(Signature(takes=(each, each), gives=_B) for each in types)
-
-
-def _of(*types: ValueType, gives: ValueType) -> tuple[Signature, ...]:
-    return tuple(Signature(takes=(each,), gives=gives) for each in types)
-
-
-def _truth(_: ranges.Ranges) -> Range:
-    return TRUTHS
-
-
-def _nothing(found: ranges.Ranges) -> Range:
-    return _N.everything
+def _alike(*types: ValueType, count: int, gives: ValueType | None = None, repeated: bool = False) -> Signatures:
+    """For each type a signature of this many arguments of it, or more; it gives the same type, if `gives` is none."""
+    return tuple(Signature(takes=(each,) * count, gives=gives or each, repeated=repeated) for each in types)
 
 
 def _between(lower: float, upper: float) -> Callable[[ranges.Ranges], Range]:
@@ -108,219 +97,151 @@ def _itself(found: ranges.Ranges) -> Range:
     return found[0]
 
 
+def _dates(found: ranges.Ranges) -> Range:
+    return _D.everything if found[0] == _N.everything else found[0]
+
+
 def _years(found: ranges.Ranges) -> Range:
     low, high = (float(datetime.date.fromordinal(int(each) + _EPOCH).year) for each in found[0])
     return low, high
 
 
-def _arithmetic(written: str, means: str, of: Callable[[ranges.Ranges], Range], *more: Signature) -> Function:
-    return Function(
-        written=written,
-        means=means,
-        signatures=(Signature(takes=(_N, _N), gives=_N), *more),
-        range=of,
-        whole=_if_parts,
-    )
-
-
 def _comparison(sign: str, means: str, *types: ValueType) -> Function:
-    return Function(written=f"x {sign} y", means=means, signatures=_pair(*types), range=_truth, ask=True)
+    return Function(f"x {sign} y", means, _alike(*types, count=2, gives=_B), _truth, ask=True)
 
 
 def _part(name: str, means: str, lower: float, upper: float) -> Function:
-    return Function(
-        written=f"{name}(d)",
-        means=means,
-        signatures=_of(_D, gives=_N),
-        range=_between(lower, upper),
-        whole=_always,
-    )
+    return Function(f"{name}(d)", means, _takes(_D, gives=_N), _between(lower, upper), _always)
 
 
-def _rounding(name: str, means: str, of: Callable[[ranges.Ranges], Range]) -> Function:
-    return Function(written=f"{name}(x)", means=means, signatures=_of(_N, gives=_N), range=of, whole=_always)
-
-
+_truth = _between(*TRUTHS)
 _ALL = (_N, _T, _B, _D)
-_MISSING = "missing where an argument is"
+_ONE, _TWO = _takes(_N, gives=_N), _takes(_N, _N, gives=_N)
+_LISTED = _alike(*_ALL, count=2, gives=_B, repeated=True)
+_BOTH = _takes(_B, _B, gives=_B, repeated=True)
+_TEXTS = _takes(_T, _T, gives=_B)
+_LATER = _takes(_D, _N, gives=_D)
 
 FUNCTIONS: Mapping[str, Function] = {
-    "+": _arithmetic(
+    "+": Function(
         "x + y",
         "the sum; a date plus a number of days, rounded down, is a date",
+        (*_TWO, *_LATER, *_takes(_N, _D, gives=_D)),
         ranges.total,
-        Signature(takes=(_D, _N), gives=_D),
-        Signature(takes=(_N, _D), gives=_D),
+        _if_parts,
     ),
-    "-": _arithmetic(
+    "-": Function(
         "x - y",
         "the difference; of two dates the number of days, of a date and a number of days a date",
+        (*_TWO, *_takes(_D, _D, gives=_N), *_LATER),
         ranges.difference,
-        Signature(takes=(_D, _D), gives=_N),
-        Signature(takes=(_D, _N), gives=_D),
+        _if_parts,
     ),
-    "*": _arithmetic("x * y", "the product", ranges.times),
-    "/": Function(
-        written="x / y",
-        means="the quotient; missing where y is 0",
-        signatures=(Signature(takes=(_N, _N), gives=_N),),
-        range=ranges.quotient,
+    "*": Function("x * y", "the product", _TWO, ranges.times, _if_parts),
+    "/": Function("x / y", "the quotient; missing where y is 0", _TWO, ranges.quotient),
+    "//": Function("x // y", "floor(x / y); missing where y is 0", _TWO, ranges.whole_quotient, _always),
+    "%": Function(
+        "x % y", "the remainder, which has the sign of y; missing where y is 0", _TWO, ranges.remainder, _if_parts
     ),
-    "//": Function(
-        written="x // y",
-        means="floor(x / y); missing where y is 0",
-        signatures=(Signature(takes=(_N, _N), gives=_N),),
-        range=ranges.whole_quotient,
-        whole=_always,
-    ),
-    "%": _arithmetic("x % y", "the remainder, which has the sign of y; missing where y is 0", ranges.remainder),
-    "-x": Function(
-        written="-x", means="the negative", signatures=_of(_N, gives=_N), range=ranges.negative, whole=_if_parts
-    ),
+    "-x": Function("-x", "the negative", _ONE, ranges.negative, _if_parts),
     "==": _comparison("==", "whether both are the same; texts byte by byte", *_ALL),
     "!=": _comparison("!=", "whether they differ", *_ALL),
     "<": _comparison("<", "whether x is below y, of numbers or dates", _N, _D),
     "<=": _comparison("<=", "whether x is at most y", _N, _D),
     ">": _comparison(">", "whether x is above y", _N, _D),
     ">=": _comparison(">=", "whether x is at least y", _N, _D),
-    "in": Function(
-        written="x in [y, ...]",
-        means="whether x is one of some constants",
-        signatures=_same(*_ALL, gives=_B),
-        range=_truth,
-        constants=True,
-        ask=True,
-    ),
+    "in": Function("x in [y, ...]", "whether x is one of some constants", _LISTED, _truth, constants=True, ask=True),
     "not in": Function(
-        written="x not in [y, ...]",
-        means="whether x is none of some constants",
-        signatures=_same(*_ALL, gives=_B),
-        range=_truth,
-        constants=True,
-        ask=True,
+        "x not in [y, ...]", "whether x is none of some constants", _LISTED, _truth, constants=True, ask=True
     ),
-    "and": Function(
-        written="a and b",
-        means="whether both hold; false as soon as one does not, whatever is missing",
-        signatures=_same(_B),
-        range=_truth,
-    ),
-    "or": Function(
-        written="a or b",
-        means="whether one of them holds; true as soon as one does, whatever is missing",
-        signatures=_same(_B),
-        range=_truth,
-    ),
-    "not": Function(written="not a", means="whether it does not hold", signatures=_of(_B, gives=_B), range=_truth),
+    "and": Function("a and b", "whether both hold; false as soon as one does not, whatever is missing", _BOTH, _truth),
+    "or": Function("a or b", "whether one of them holds; true as soon as one does, whatever is missing", _BOTH, _truth),
+    "not": Function("not a", "whether it does not hold", _takes(_B, gives=_B), _truth),
     "case": Function(
-        written="case(a, x, b, y, ..., z)",
-        means="x where a holds, else y where b does, ..., else z; missing where none holds and there is no z. "
+        "case(a, x, b, y, ..., z)",
+        "x where a holds, else y where b does, ..., else z; missing where none holds and there is no z. "
         "`x if a else z` is case(a, x, z)",
-        signatures=tuple(Cases(takes=(_B, each), gives=each) for each in _ALL),
-        range=ranges.chosen,
-        whole=_if_parts,
+        tuple(Cases(takes=(_B, each), gives=each) for each in _ALL),
+        ranges.chosen,
+        _if_parts,
         ask=True,
     ),
     "coalesce": Function(
-        written="coalesce(x, y, ...)",
-        means="the first that is not missing",
-        signatures=_same(*_ALL),
-        range=ranges.union,
-        whole=_if_parts,
+        "coalesce(x, y, ...)",
+        "the first that is not missing",
+        _alike(*_ALL, count=2, repeated=True),
+        ranges.union,
+        _if_parts,
         ask=True,
     ),
     "missing": Function(
-        written="missing(x)",
-        means="whether it is missing; never missing itself",
-        signatures=_of(*_ALL, _C, gives=_B),
-        range=_truth,
+        "missing(x)", "whether it is missing; never missing itself", _alike(*_ALL, _C, count=1, gives=_B), _truth
     ),
     "number": Function(
-        written="number(x)",
-        means="a column as numbers, a text as the number that it spells, true as 1 and false as 0",
-        signatures=_of(_N, _T, _B, _C, gives=_N),
-        range=lambda found: found[0],
-        whole=_if_read,
+        "number(x)",
+        "a column as numbers, a text as the number that it spells, true as 1 and false as 0",
+        _alike(_N, _T, _B, _C, count=1, gives=_N),
+        _itself,
+        _if_read,
     ),
     "text": Function(
-        written="text(x)",
-        means="a column as texts, a date as 2025-01-31, a truth value as true or false",
-        signatures=_of(_T, _B, _D, _C, gives=_T),
-        range=_nothing,
+        "text(x)",
+        "a column as texts, a date as 2025-01-31, a truth value as true or false",
+        _alike(_T, _B, _D, _C, count=1, gives=_T),
+        _between(*_N.everything),
     ),
     "date": Function(
-        written="date(x)",
-        means='a column as dates, a text as the date that it spells; date("2025-01-31") is a constant',
-        signatures=_of(_D, _T, _C, gives=_D),
-        range=lambda found: _D.everything if found[0] == _N.everything else found[0],
+        "date(x)",
+        'a column as dates, a text as the date that it spells; date("2025-01-31") is a constant',
+        _alike(_D, _T, _C, count=1, gives=_D),
+        _dates,
     ),
-    "year": Function(written="year(d)", means="the year", signatures=_of(_D, gives=_N), range=_years, whole=_always),
+    "year": Function("year(d)", "the year", _takes(_D, gives=_N), _years, _always),
     "quarter": _part("quarter", "the quarter of the year, 1 to 4", 1.0, 4.0),
     "month": _part("month", "the month, 1 to 12", 1.0, 12.0),
     "week": _part("week", "the week of the year by ISO 8601, 1 to 53", 1.0, 53.0),
     "day": _part("day", "the day of the month, 1 to 31", 1.0, 31.0),
     "weekday": _part("weekday", "the day of the week, 1 for Monday to 7 for Sunday", 1.0, 7.0),
     "hour": Function(
-        written="hour(c)",
-        means="the hour of a column of timestamps, 0 to 23",
-        signatures=_of(_C, gives=_N),
-        range=_between(0.0, 23.0),
-        whole=_always,
+        "hour(c)", "the hour of a column of timestamps, 0 to 23", _takes(_C, gives=_N), _between(0.0, 23.0), _always
     ),
-    "floor": _rounding("floor", "the whole number at or below x", ranges.rounded_down),
-    "ceil": _rounding("ceil", "the whole number at or above x", ranges.rounded_up),
-    "round": _rounding("round", "the nearest whole number, a half away from zero", ranges.rounded),
-    "abs": Function(
-        written="abs(x)", means="the size of x", signatures=_of(_N, gives=_N), range=ranges.size, whole=_if_parts
-    ),
+    "floor": Function("floor(x)", "the whole number at or below x", _ONE, ranges.rounded_down, _always),
+    "ceil": Function("ceil(x)", "the whole number at or above x", _ONE, ranges.rounded_up, _always),
+    "round": Function("round(x)", "the nearest whole number, a half away from zero", _ONE, ranges.rounded, _always),
+    "abs": Function("abs(x)", "the size of x", _ONE, ranges.size, _if_parts),
     "min": Function(
-        written="min(x, y, ...)",
-        means=f"the least, of numbers or dates; {_MISSING}",
-        signatures=_same(_N, _D),
-        range=ranges.least,
-        whole=_if_parts,
+        "min(x, y, ...)",
+        "the least, of numbers or dates; missing where an argument is",
+        _alike(_N, _D, count=2, repeated=True),
+        ranges.least,
+        _if_parts,
     ),
     "max": Function(
-        written="max(x, y, ...)",
-        means=f"the largest, of numbers or dates; {_MISSING}",
-        signatures=_same(_N, _D),
-        range=ranges.largest,
-        whole=_if_parts,
+        "max(x, y, ...)",
+        "the largest, of numbers or dates; missing where an argument is",
+        _alike(_N, _D, count=2, repeated=True),
+        ranges.largest,
+        _if_parts,
     ),
     "clip": Function(
-        written="clip(x, lower, upper)",
-        means="x, or the end that it is beyond: min(max(x, lower), upper)",
-        signatures=tuple(Signature(takes=(each,) * 3, gives=each) for each in (_N, _D)),
-        range=ranges.clipped,
-        whole=_if_parts,
+        "clip(x, lower, upper)",
+        "x, or the end that it is beyond: min(max(x, lower), upper)",
+        _alike(_N, _D, count=3),
+        ranges.clipped,
+        _if_parts,
     ),
     "bin": Function(
-        written="bin(x, width); bin(x, edge, edge, ...)",
-        means="the lower end of the bin that x lies in: floor(x / width) * width, or one of rising edges; each bin "
+        "bin(x, width); bin(x, edge, edge, ...)",
+        "the lower end of the bin that x lies in: floor(x / width) * width, or one of rising edges; each bin "
         "holds its lower edge, the last one its upper edge too, and beyond the edges the value is missing",
-        signatures=(Signature(takes=(_N, _N), gives=_N, repeated=True),),
-        range=ranges.binned,
-        whole=_if_others,
+        _takes(_N, _N, gives=_N, repeated=True),
+        ranges.binned,
+        _if_others,
         constants=True,
     ),
-    "starts": Function(
-        written='starts(x, "...")',
-        means="whether a text begins with another, byte by byte",
-        signatures=(Signature(takes=(_T, _T), gives=_B),),
-        range=_truth,
-    ),
-    "ends": Function(
-        written='ends(x, "...")',
-        means="whether a text ends with another",
-        signatures=(Signature(takes=(_T, _T), gives=_B),),
-        range=_truth,
-    ),
-    "contains": Function(
-        written='contains(x, "...")',
-        means="whether a text holds another",
-        signatures=(Signature(takes=(_T, _T), gives=_B),),
-        range=_truth,
-    ),
+    "starts": Function('starts(x, "...")', "whether a text begins with another, byte by byte", _TEXTS, _truth),
+    "ends": Function('ends(x, "...")', "whether a text ends with another", _TEXTS, _truth),
+    "contains": Function('contains(x, "...")', "whether a text holds another", _TEXTS, _truth),
 }
 """Every function and operator by its name."""
 
@@ -343,7 +264,7 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("rand", "random", "uuid"), "a value must follow from its row"),
     **dict.fromkeys(
         ("sum", "count", "mean", "avg", "median", "any", "all", "first", "last"),
-        "a value must follow from its row alone; ask a query for it, or [per_unit] for one value a unit",
+        "a value must follow from its row alone; ask a query for it, or [per_unit] for one value per unit",
     ),
     **dict.fromkeys(("float", "int", "double"), "number(x) reads a number"),
     **dict.fromkeys(("str", "string"), "text(x) reads a text"),

@@ -77,12 +77,20 @@ def constant(value: Literal | int) -> Constant:
 def call(function: str, *arguments: Expression) -> Expression:
     """A call in the form that reading its text gives: conjunctions in conjunctions are one, a sign goes to its number.
 
+    A conjunction of one condition is that condition. A `ValueError` says what is wrong with a date, or with the list
+    behind `in`.
+
     >>> str(call("and", Named("a"), call("and", Named("b"), Named("c"))))
     'a and b and c'
     """
+    fixed = len(arguments) > 1 and all(isinstance(each, Constant) for each in arguments[1:])
+    if function in ("in", "not in") and not fixed:
+        raise ValueError("the list behind `in` must hold constants, and at least one")
+    if function == "date" and len(arguments) == 1 and isinstance(arguments[0], Constant):
+        return constant(_day(arguments[0].value))
     if function in ("and", "or"):
-        parts = [_joined(each, function) for each in arguments]
-        return Call(function, tuple(one for part in parts for one in part))
+        parts = tuple(one for each in arguments for one in _joined(each, function))
+        return Call(function, parts) if len(parts) > 1 else parts[0]
     if function == "-x":
         (number,) = arguments
         if isinstance(number, Constant) and isinstance(number.value, float):
@@ -90,8 +98,43 @@ def call(function: str, *arguments: Expression) -> Expression:
     return Call(function, arguments)
 
 
+def _day(value: Literal) -> datetime.date:
+    if isinstance(value, datetime.date):
+        return value
+    found = iso_day(value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError('a date is written date("2025-01-31"), between the years 1 and 9999')
+    return found
+
+
+def iso_day(text: str) -> datetime.date | None:
+    """The day that a text spells, if it does.
+
+    >>> iso_day("2025-01-31"), iso_day("2025-02-31"), iso_day("20250131")
+    (datetime.date(2025, 1, 31), None, None)
+    """
+    if not re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+        return None
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
 def _joined(node: Expression, function: str) -> tuple[Expression, ...]:
     return node.arguments if isinstance(node, Call) and node.function == function else (node,)
+
+
+def levels(node: Expression) -> int:
+    """How many parts of an expression are within each other, as its text has them.
+
+    >>> levels(call("+", Named("a"), constant(-1)))
+    3
+    """
+    if isinstance(node, Call):
+        return 1 + max(map(levels, node.arguments), default=0)
+    signed = isinstance(node, Constant) and str(node).startswith(("-", "date("))
+    return 2 if signed else 1
 
 
 def columns_of(node: Expression) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ Nothing private depends on a range being narrow or even right: whatever a questi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 
 from rangebound.release.plan.expressions.value_type import CALENDAR, EVERYTHING, Range
@@ -73,37 +73,24 @@ def size(ranges: Ranges) -> Range:
     return (0.0 if a <= 0.0 <= b else min(abs(a), abs(b))), max(abs(a), abs(b))
 
 
-def _below(value: float) -> float:
-    return float(math.floor(value)) if math.isfinite(value) else value
+def _on_both(rounding: Callable[[float], int]) -> Callable[[Ranges], Range]:
+    """A rounding, which keeps order; what is infinite stays so."""
+
+    def rounded(ranges: Ranges) -> Range:
+        low, high = (float(rounding(each)) if math.isfinite(each) else each for each in ranges[0])
+        return low, high
+
+    return rounded
 
 
-def _above(value: float) -> float:
-    return float(math.ceil(value)) if math.isfinite(value) else value
-
-
-def rounded_down(ranges: Ranges) -> Range:
-    """floor(x)."""
-    ((a, b),) = ranges
-    return _below(a), _below(b)
-
-
-def rounded_up(ranges: Ranges) -> Range:
-    """ceil(x)."""
-    ((a, b),) = ranges
-    return _above(a), _above(b)
-
-
-def rounded(ranges: Ranges) -> Range:
-    """round(x), a half away from zero."""
-    ((a, b),) = ranges
-    return _nearest(a), _nearest(b)
-
-
-def _nearest(value: float) -> float:
-    if not math.isfinite(value):
-        return value
+def _nearest(value: float) -> int:
     low = math.floor(abs(value))
-    return math.copysign(float(low + (abs(value) - low >= 0.5)), value) + 0.0
+    size = low + (abs(value) - low >= 0.5)
+    return size if value > 0.0 else -size
+
+
+rounded_down, rounded_up, rounded = _on_both(math.floor), _on_both(math.ceil), _on_both(_nearest)
+"""The ranges of floor(x), ceil(x), and round(x), a half away from zero."""
 
 
 def least(ranges: Ranges) -> Range:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import datetime
 import keyword
 import math
 import re
@@ -11,14 +10,15 @@ import warnings
 from collections.abc import Callable, Mapping
 
 from rangebound.release.plan.expressions.functions import FUNCTIONS, REFUSED
-from rangebound.release.plan.expressions.nodes import WORDS, Constant, Expression, Named, call, constant
+from rangebound.release.plan.expressions.nodes import WORDS, Expression, Named, call, constant, levels
 from rangebound.release.plan.fields import no_time_of_day, printable
 from rangebound.values import arguments
 
 LONGEST = 10_000
 """Characters that an expression may have."""
 DEEPEST = 60
-"""Levels of an expression: a sum of so many terms, or so many parentheses that matter."""
+"""Levels of an expression: a sum of this many terms, or this many parentheses that matter."""
+_TOO_DEEP = f"has more than {DEEPEST} levels; name a part in [columns] and use its name"
 
 _ARITHMETIC: Mapping[type[ast.operator], str] = {
     ast.Add: "+",
@@ -66,8 +66,8 @@ _INSTEAD: Mapping[type[ast.AST], str] = {
 }
 
 
-def read(text: str) -> Expression:
-    """The tree of an expression's text.
+def read(text: str | Expression) -> Expression:
+    """The tree of an expression's text; a tree as it is, if its text could be read again.
 
     Guarantee: whatever the text is, a tree of at most `DEEPEST` levels or a `ValueError` with the reason; nothing is
     ever evaluated. `read(str(tree)) == tree`.
@@ -77,14 +77,11 @@ def read(text: str) -> Expression:
     >>> str(read("1 if a  else 0"))
     'case(a, 1, 0)'
     """
-    if len(text) > LONGEST:
+    if not isinstance(text, str) and levels(text) > DEEPEST:
+        raise ValueError(_TOO_DEEP)
+    if len(str(text)) > LONGEST:
         raise ValueError(f"must have at most {LONGEST} characters; name a part in [columns] and use its name")
-    printable(text)
-    return _Reader(text).read()
-
-
-def _refuse(reason: str) -> ValueError:
-    return ValueError(reason)
+    return _Reader(printable(text)).read() if isinstance(text, str) else text
 
 
 class _Reader:
@@ -96,17 +93,17 @@ class _Reader:
 
     def read(self) -> Expression:
         if not self.text:
-            raise _refuse("must not be empty")
+            raise ValueError("must not be empty")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")  # a doubtful escape or numeral is an error here
                 tree = ast.parse(f"({self.text}\n)", mode="eval")
         except SyntaxError as reason:
-            raise _refuse(self._hint(reason.msg)) from None
+            raise ValueError(self._hint(reason.msg)) from None
         except (ValueError, MemoryError, RecursionError, OverflowError):
-            raise _refuse("has too many parts within each other, or characters that cannot be read") from None
+            raise ValueError("has too many parts within each other, or characters that cannot be read") from None
         if (tree.body.lineno, tree.body.col_offset) == (1, 0) and not isinstance(tree.body, ast.Tuple):
-            raise _refuse("not a valid expression; its parentheses do not match")
+            raise ValueError("not a valid expression; its parentheses do not match")
         return self._node(tree.body, 1)
 
     def _hint(self, message: str) -> str:
@@ -124,31 +121,31 @@ class _Reader:
 
     def _node(self, node: ast.expr, depth: int) -> Expression:
         if depth > DEEPEST:
-            raise _refuse(f"has more than {DEEPEST} levels; name a part in [columns] and use its name")
+            raise ValueError(_TOO_DEEP)
         reader = _READERS.get(type(node))
         if reader is None:
-            raise _refuse(f"{_INSTEAD.get(type(node), f'`{type(node).__name__}` is not in the language')}; {_ONLY}")
+            raise ValueError(f"{_INSTEAD.get(type(node), f'`{type(node).__name__}` is not in the language')}; {_ONLY}")
         return reader(self, node, depth + 1)
 
     def _constant(self, node: ast.Constant, depth: int) -> Expression:
         value = node.value
         if value is None:
-            raise _refuse("None is not in the language; missing(x) says whether a value is missing")
+            raise ValueError("None is not in the language; missing(x) says whether a value is missing")
         if not isinstance(value, (bool, int, float, str)):
-            raise _refuse(f"a constant must be a number, a text, or true or false; a date is {_DATE}")
+            raise ValueError(f"a constant must be a number, a text, or true or false; a date is {_DATE}")
         if isinstance(value, float) and not math.isfinite(value):
-            raise _refuse("a number must be finite, and at most about 1.8e308")
+            raise ValueError("a number must be finite, and at most about 1.8e308")
         no_time_of_day(value)
         if isinstance(value, str):
             printable(value)
             if any("\ud800" <= each <= "\udfff" for each in value):
-                raise _refuse("a text must be valid Unicode, without half a surrogate pair")
+                raise ValueError("a text must be valid Unicode, without half a surrogate pair")
         return constant(value)
 
     def _name(self, node: ast.Name, depth: int) -> Expression:
         written = self._segment(node)
         if written != node.id:  # Python brings names into one form, in which another column may be meant
-            raise _refuse(f'a column of such a name is written column("{written}")')
+            raise ValueError(f'a column of such a name is written column("{written}")')
         if node.id in WORDS:
             return constant(WORDS[node.id])
         return Named(node.id)
@@ -163,12 +160,12 @@ class _Reader:
     def _binary(self, node: ast.BinOp, depth: int) -> Expression:
         sign = _ARITHMETIC.get(type(node.op))
         if sign is None:
-            raise _refuse(_INSTEAD.get(type(node.op), f"`{type(node.op).__name__}` is not in the language; {_ONLY}"))
+            raise ValueError(_INSTEAD.get(type(node.op), f"`{type(node.op).__name__}` is not in the language; {_ONLY}"))
         return call(sign, self._node(node.left, depth), self._node(node.right, depth))
 
     def _unary(self, node: ast.UnaryOp, depth: int) -> Expression:
         if isinstance(node.op, ast.Invert):
-            raise _refuse(_INSTEAD[ast.Invert])
+            raise ValueError(_INSTEAD[ast.Invert])
         inner = self._node(node.operand, depth)
         if isinstance(node.op, ast.UAdd):
             return inner
@@ -182,7 +179,7 @@ class _Reader:
         for sign, right in zip(node.ops, node.comparators, strict=True):
             name = _COMPARED.get(type(sign))
             if name is None:
-                raise _refuse(_INSTEAD[type(sign)])
+                raise ValueError(_INSTEAD[type(sign)])
             if name in ("in", "not in"):
                 found.append(call(name, self._node(left, depth), *self._listed(right, depth)))
             else:
@@ -192,36 +189,31 @@ class _Reader:
 
     def _listed(self, node: ast.expr, depth: int) -> list[Expression]:
         if not isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-            raise _refuse(
+            raise ValueError(
                 'behind `in` stands a list of constants, such as ["a", "b"]; contains(text, "a") looks inside'
             )
-        found = [self._node(each, depth) for each in node.elts]
-        if not found or not all(isinstance(each, Constant) for each in found):
-            raise _refuse("the list behind `in` must hold constants, and at least one")
-        return found
+        return [self._node(each, depth) for each in node.elts]
 
     def _condition(self, node: ast.IfExp, depth: int) -> Expression:
         return call("case", self._node(node.test, depth), self._node(node.body, depth), self._node(node.orelse, depth))
 
     def _call(self, node: ast.Call, depth: int) -> Expression:
         if not isinstance(node.func, ast.Name):
-            raise _refuse(f"a function is called by its name; {_ONLY}")
+            raise ValueError(f"a function is called by its name; {_ONLY}")
         name, given = node.func.id, node.args
         if node.keywords or any(isinstance(each, ast.Starred) for each in given):
-            raise _refuse(f"{name}(...) takes its arguments by their order, without names or stars")
+            raise ValueError(f"{name}(...) takes its arguments by their order, without names or stars")
         if name == "column":
             return self._column(given)
         found = [self._node(each, depth) for each in given]
-        if name == "date" and len(found) == 1 and isinstance(found[0], Constant):
-            return found[0] if isinstance(found[0].value, datetime.date) else constant(_day(found[0].value))
         if name not in FUNCTIONS or not name.isidentifier() or keyword.iskeyword(name):
-            raise _refuse(unknown(name))
+            raise ValueError(unknown(name))
         return call(name, *found)
 
     def _column(self, given: list[ast.expr]) -> Expression:
         one = given[0] if len(given) == 1 else None
         if not isinstance(one, ast.Constant) or not isinstance(one.value, str) or not 0 < len(one.value) <= 200:
-            raise _refuse('column(...) takes the name of a column as a text, such as column("odd name")')
+            raise ValueError('column(...) takes the name of a column as a text, such as column("odd name")')
         return Named(printable(one.value))
 
 
@@ -245,11 +237,3 @@ def unknown(name: str) -> str:
         return f"{name}(...) is not in the language: {REFUSED[name]}"
     known = [each for each in FUNCTIONS if each.isidentifier() and not keyword.iskeyword(each)]
     return f"{name}(...) is not in the language; {arguments.similar(name, known) or 'it has ' + ', '.join(known)}"
-
-
-def _day(value: object) -> datetime.date:
-    written = isinstance(value, str) and re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", value)
-    try:
-        return datetime.date.fromisoformat(str(value) if written else "")
-    except ValueError:
-        raise _refuse(f"a date is written {_DATE}, between the years 1 and 9999") from None

@@ -4,7 +4,7 @@ import pytest
 
 from rangebound.errors import PlanError
 from rangebound.release import make_plan
-from rangebound.release.plan import time_zone
+from rangebound.release.plan import source
 
 COUNT = {"budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "count"}]}
 
@@ -20,6 +20,6 @@ def test_an_unknown_zone_is_refused_with_a_similar_one():
 
 
 def test_a_machine_without_the_database_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(time_zone, "_zones", frozenset)
+    monkeypatch.setattr(source, "_zones", frozenset)
     with pytest.raises(PlanError, match="pip install tzdata"):
         make_plan({**COUNT, "zone": "Europe/Paris"})
