@@ -205,7 +205,7 @@ class Reader:
         """The coordinates of every question by key, and those of the hidden groupings of workloads."""
         connection = self.engine._connection
         connection.register(self.engine._table._raw, table(VISITS, [row for rows, _ in side for row in rows]))
-        for place, (other, _) in self.engine._others.items():
+        for place, other in self.engine._joined.items():
             if not place.public:
                 connection.register(other._raw, table(TAKEN, [row for _, rows in side for row in rows]))
         results = [(each, self.engine.run(text)) for each, text in self.statements]

@@ -1,11 +1,14 @@
 """What every engine must meet: the exact numbers of a reference in Python, whatever is in a table, and of each other.
 
-A new engine is a subclass of `EngineContract` with a method that brings a table along.
+A new engine is one more line of `ENGINES`, which says how it comes by a table.
 """
 
 import contextlib
+import dataclasses
 import datetime
 import random
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -14,8 +17,7 @@ from sqlglot import exp
 from rangebound.errors import EngineError, PlanError
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.interface import Unrunnable
-from rangebound.release.engine.spark import Spark
-from rangebound.release.engine.spark_dialect import SPARK
+from rangebound.release.engine.spark import SPARK, Spark
 from rangebound.release.plan.kinds import kind
 from rangebound.release.plan.kinds.bounds import Bounds
 from rangebound.release.plan.table_schema import Family, check_schema
@@ -204,156 +206,6 @@ QUICK = ["people, private keys", "conversions"]
 TABLES = [make_rows(400), [], make_rows(1), [dict.fromkeys(dict(make_rows(1)[0])) for _ in range(5)]]
 
 
-class EngineContract:
-    """The tests of an engine, which `engine` makes of an Arrow table."""
-
-    kinds, expressions, zones = KINDS, 40, test_local_time.ZONES[:2]
-
-    def engine(self, table):
-        """The engine with a table of its own."""
-        raise NotImplementedError
-
-    def tables(self, name):
-        """With which tables a plan is tried."""
-        return TABLES[: 1 if name == EDGED else 4]
-
-    def once(self):
-        """A block of engines with tables of one schema, whose statements may be written once."""
-        return contextlib.nullcontext()
-
-    @pytest.mark.claim("answer")
-    @pytest.mark.parametrize("name", PLANS)
-    def test_it_finds_what_the_reference_finds(self, name, monkeypatch):
-        plan = make_plan(PLANS[name])
-        if name != EDGED:
-            monkeypatch.setattr(Bounds, "edges", EDGES)
-        with self.once():
-            for rows in self.tables(name):
-                with self.engine(arrow(rows)) as engine:
-                    check_schema(plan, engine.schema())
-                    assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
-
-    @pytest.mark.claim("answer")
-    @pytest.mark.few(1)
-    @pytest.mark.parametrize("shift", range(len(BOUNDS)))
-    def test_questions_have_contribution_bounds_of_their_own(self, shift):
-        plan, rows = bounded(shift, self.kinds), with_spring(300)
-        with self.engine(arrow(rows)) as engine:
-            check_schema(plan, engine.schema())
-            assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
-
-    @pytest.mark.claim("answer")
-    def test_every_function_has_the_values_of_another_evaluator(self):
-        """One statement with many expressions."""
-        rows = row_oracle.rows(random.Random(3), 40)
-        with self.engine(test_made_column.table(rows)) as engine:
-            test_made_column.check(engine, test_made_column.every_function(self.expressions), rows)
-
-    def test_local_times_are_those_of_pandas(self):
-        numbers = [each for zone in self.zones for each in test_local_time.instants(zone, 40)]
-        with self.engine(test_local_time.table(numbers)) as engine:
-            for zone in self.zones:
-                assert test_local_time.local(engine, zone) == test_local_time.expected(numbers, zone)
-
-    def test_statements_are_rehearsed_without_rows_and_a_failure_is_said_without_data(self):
-        with self.engine(pa.table({"x": ["a secret", "b"]})) as engine:
-            assert engine.schema() == {"x": Family.TEXT}
-            rows = exp.Subquery(this=_chosen(engine.source), alias="t")
-            cast = engine.written(exp.select(exp.cast(exp.column("x"), "INT")).from_(rows.copy()))
-            count = engine.written(exp.select(exp.Count(this=exp.Star())).from_(rows))
-            wrong = engine.written(exp.select(exp.Anonymous(this="no_such_function", expressions=[])))
-            for _ in range(2):  # nothing is left of a failure
-                engine.rehearse(count)
-                engine.rehearse(cast)  # which any row would stop
-                with pytest.raises(Unrunnable):
-                    engine.rehearse(wrong)
-                with pytest.raises(EngineError) as error:
-                    engine.run(cast)
-                assert "secret" not in str(error.value)
-                assert error.value.__suppress_context__
-                assert engine.run(count) == [(2,)]
-
-
-def _chosen(source):
-    return source if isinstance(source, exp.Select) else exp.select("x").from_(source.copy())
-
-
-class TestDuckDB(EngineContract):
-    once = staticmethod(written_once)
-
-    def engine(self, table):
-        return DuckDB(table, threads=1)
-
-
-class OtherEngine(EngineContract):
-    """What else an engine must meet, beside DuckDB, which meets it by the tests of its own."""
-
-    def private(self, table):
-        """A private table that is joined: its name, and what the engine is given by that name."""
-        raise NotImplementedError
-
-    @pytest.mark.claim("answer")
-    def test_every_kind_of_question_finds_what_duckdb_finds(self, monkeypatch):
-        monkeypatch.setattr(Bounds, "edges", EDGES)
-        table = arrow(with_spring(200))
-        with self.engine(table) as engine, DuckDB(table, threads=1) as other:
-            assert engine.schema() == other.schema()
-            for plan in every_kind():
-                check_schema(plan, view(plan, engine).schema)
-                assert found(plan, engine) == found(plan, other)
-
-    def test_a_plan_with_made_columns_finds_what_duckdb_finds(self):
-        plan = test_made_column.plan_with_columns()
-        table = test_made_column.table(row_oracle.rows(random.Random(8), 60))
-        with self.engine(table) as engine, DuckDB(table) as other:
-            check_schema(plan, view(plan, engine).schema)
-            expected, _ = found(plan, other)
-            assert found(plan, engine)[0] == expected
-            assert any(any(values) for each in expected.values() for values in each.values())
-
-    @pytest.mark.claim("answer")
-    def test_the_row_of_each_unit_is_the_same_to_the_last_bit(self):
-        data = pa.Table.from_pandas(test_unit_rows.some_rows(random.Random(9), 120), preserve_index=False)
-        with self.engine(data) as engine, DuckDB(data) as other:
-            expected = test_unit_rows.seen(test_unit_rows.plan_with(), other)
-            assert test_unit_rows.seen(test_unit_rows.plan_with(), engine) == expected
-
-    @pytest.mark.claim("answer")
-    def test_public_and_private_tables_are_joined(self):
-        own, visits = (
-            pa.Table.from_pandas(each, preserve_index=False)
-            for each in (test_joined.private_rows(random.Random(12), 60), test_joined.visit_rows(random.Random(13), 60))
-        )
-        regions = pa.Table.from_pandas(test_joined.REGION_ROWS, preserve_index=False)
-        private = {**test_joined.VISITS, "on": {"person": "who", "day": "day"}, "own_rows": 1}
-        names, (there, given) = ["person", "region", "x", "place", "price", "z"], self.private(visits)
-        with self.engine(own) as engine, DuckDB(own) as other:
-            other.give({"regions": regions, "visits": visits})
-            engine.give({"regions": regions, "twice": pa.table({"region": ["a", "a"], "size": [1, 2]}), **given})
-            plan = test_joined.plan_with(test_joined.REGIONS, {**private, "table": there})
-            expected = test_joined.rows_of(test_joined.plan_with(test_joined.REGIONS, private), other, *names)
-            assert test_joined.rows_of(plan, engine, *names) == expected
-            twice = {"table": "twice", "public": True, "on": ["region"], "columns": ["size"]}
-            with pytest.raises(PlanError, match="the key 'a' is in more than one row"):
-                view(test_joined.plan_with(twice), engine)
-
-
-@pytest.mark.claim("answer")
-class TestPostgres(OtherEngine):
-    @pytest.fixture(autouse=True)
-    def _server(self, postgres):
-        self._address = postgres
-
-    def tables(self, name):
-        return TABLES[:: 3 if name in QUICK else 4]
-
-    def engine(self, table):
-        return on_postgres(self._address, table)
-
-    def private(self, table):
-        return made(self._address, table), {}
-
-
 TYPES = {
     pa.int8(): "tinyint",
     pa.int16(): "smallint",
@@ -367,6 +219,198 @@ TYPES = {
     pa.timestamp("us"): "timestamp_ntz",
     pa.timestamp("us", "UTC"): "timestamp",
 }
+
+
+def frame(session, table):
+    schema = ", ".join(f"`{each.name}` {TYPES[each.type]}" for each in table.schema)
+    rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return session.createDataFrame(rows, schema)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tried:
+    """An engine as the contract tries it: what makes it of an Arrow table, and how much is tried.
+
+    `place` is the fixture that says where it has its tables; `private` brings along one that is joined: its name, and
+    what the engine is given by that name. What is `slow` is tried by default as far as a test says.
+    """
+
+    made: Callable
+    place: str | None = None
+    private: Callable = lambda _, table: ("visits", {"visits": table})
+    tables: Callable = lambda name: TABLES[: 1 if name == EDGED else 4]
+    once: Callable = contextlib.nullcontext
+    kinds: Sequence = tuple(KINDS)
+    expressions: int = 40
+    zones: Sequence = tuple(test_local_time.ZONES[:2])
+    slow: bool = False
+
+
+ENGINES = {
+    "duckdb": Tried(made=lambda _, table: DuckDB(table, threads=1), once=written_once),
+    "postgres": Tried(
+        made=on_postgres,
+        place="postgres",
+        private=lambda address, table: (made(address, table), {}),
+        tables=lambda name: TABLES[:: 3 if name in QUICK else 4],
+    ),
+    "spark": Tried(
+        made=lambda session, table: Spark(frame(session, table)),
+        place="spark",
+        private=lambda session, table: ("visits", {"visits": frame(session, table)}),
+        tables=lambda name: TABLES[: 1 + (name == "people, private keys")],
+        kinds=KINDS[3:5],  # whatever a statement has takes long to plan
+        expressions=5,
+        zones=["Asia/Kolkata"],
+        slow=True,
+    ),
+}
+OTHERS = [each for each in ENGINES if each != "duckdb"]
+"""The engines that are compared with DuckDB, which meets the same by the tests of its own."""
+
+
+@pytest.fixture
+def tried(engine, request):
+    """An engine of the contract, with the place of its tables."""
+    found = ENGINES[engine]
+    place = found.place and request.getfixturevalue(found.place)
+    return dataclasses.replace(found, made=partial(found.made, place), private=partial(found.private, place))
+
+
+def engines(names=tuple(ENGINES), *, default=False):
+    """A test of each engine; by `default` of slow ones too."""
+    slow = {each: [pytest.mark.slow] * (ENGINES[each].slow and not default) for each in names}
+    return pytest.mark.parametrize("engine", [pytest.param(each, marks=slow[each]) for each in names])
+
+
+def cases(values, default):
+    """Each engine with each value, and which of these are tried by default."""
+    return [
+        pytest.param(engine, each, marks=[] if default(tried, each) else pytest.mark.slow)
+        for engine, tried in ENGINES.items()
+        for each in values
+    ]
+
+
+@pytest.mark.claim("answer")
+@pytest.mark.parametrize(("engine", "name"), cases(PLANS, lambda tried, name: not tried.slow or name in QUICK))
+def test_it_finds_what_the_reference_finds(tried, name, monkeypatch):
+    plan = make_plan(PLANS[name])
+    if name != EDGED:
+        monkeypatch.setattr(Bounds, "edges", EDGES)
+    with tried.once():
+        for rows in tried.tables(name):
+            with tried.made(arrow(rows)) as engine:
+                check_schema(plan, engine.schema())
+                assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
+
+
+@pytest.mark.claim("answer")
+@pytest.mark.parametrize(("engine", "shift"), cases(range(len(BOUNDS)), lambda tried, at: not tried.slow and at == 0))
+def test_questions_have_contribution_bounds_of_their_own(tried, shift):
+    plan, rows = bounded(shift, tried.kinds), with_spring(300)
+    with tried.made(arrow(rows)) as engine:
+        check_schema(plan, engine.schema())
+        assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
+
+
+@pytest.mark.claim("answer")
+@engines()
+def test_every_function_has_the_values_of_another_evaluator(tried):
+    """One statement with many expressions."""
+    rows = row_oracle.rows(random.Random(3), 40)
+    with tried.made(test_made_column.table(rows)) as engine:
+        test_made_column.check(engine, test_made_column.every_function(tried.expressions), rows)
+
+
+@pytest.mark.claim("answer")
+@engines()
+def test_local_times_are_those_of_pandas(tried):
+    numbers = [each for zone in tried.zones for each in test_local_time.instants(zone, 40)]
+    with tried.made(test_local_time.table(numbers)) as engine:
+        for zone in tried.zones:
+            assert test_local_time.local(engine, zone) == test_local_time.expected(numbers, zone)
+
+
+@pytest.mark.claim("answer")
+@engines(default=True)
+def test_statements_are_rehearsed_without_rows_and_a_failure_is_said_without_data(tried):
+    with tried.made(pa.table({"x": ["a secret", "b"]})) as engine:
+        assert engine.schema() == {"x": Family.TEXT}
+        rows = exp.Subquery(this=_chosen(engine.source), alias="t")
+        cast = engine.written(exp.select(exp.cast(exp.column("x"), "INT")).from_(rows.copy()))
+        count = engine.written(exp.select(exp.Count(this=exp.Star())).from_(rows))
+        wrong = engine.written(exp.select(exp.Anonymous(this="no_such_function", expressions=[])))
+        for _ in range(2):  # nothing is left of a failure
+            engine.rehearse(count)
+            engine.rehearse(cast)  # which any row would stop
+            with pytest.raises(Unrunnable):
+                engine.rehearse(wrong)
+            with pytest.raises(EngineError) as error:
+                engine.run(cast)
+            assert "secret" not in str(error.value)
+            assert error.value.__suppress_context__
+            assert engine.run(count) == [(2,)]
+
+
+@pytest.mark.claim("answer")
+@engines(OTHERS, default=True)
+def test_every_kind_of_question_finds_what_duckdb_finds(tried, monkeypatch):
+    monkeypatch.setattr(Bounds, "edges", EDGES)
+    table = arrow(with_spring(200))
+    with tried.made(table) as engine, DuckDB(table, threads=1) as other:
+        assert engine.schema() == other.schema()
+        for plan in every_kind():
+            check_schema(plan, view(plan, engine).schema)
+            assert found(plan, engine) == found(plan, other)
+
+
+@pytest.mark.claim("answer")
+@engines(OTHERS)
+def test_a_plan_with_made_columns_finds_what_duckdb_finds(tried):
+    plan = test_made_column.plan_with_columns()
+    table = test_made_column.table(row_oracle.rows(random.Random(8), 60))
+    with tried.made(table) as engine, DuckDB(table) as other:
+        check_schema(plan, view(plan, engine).schema)
+        expected, _ = found(plan, other)
+        assert found(plan, engine)[0] == expected
+        assert any(any(values) for each in expected.values() for values in each.values())
+
+
+@pytest.mark.claim("answer")
+@engines(OTHERS)
+def test_the_row_of_each_unit_is_the_same_to_the_last_bit(tried):
+    data = pa.Table.from_pandas(test_unit_rows.some_rows(random.Random(9), 120), preserve_index=False)
+    with tried.made(data) as engine, DuckDB(data) as other:
+        expected = test_unit_rows.seen(test_unit_rows.plan_with(), other)
+        assert test_unit_rows.seen(test_unit_rows.plan_with(), engine) == expected
+
+
+@pytest.mark.claim("answer")
+@engines(OTHERS)
+def test_public_and_private_tables_are_joined(tried):
+    own, visits = (
+        pa.Table.from_pandas(each, preserve_index=False)
+        for each in (test_joined.private_rows(random.Random(12), 60), test_joined.visit_rows(random.Random(13), 60))
+    )
+    regions = pa.Table.from_pandas(test_joined.REGION_ROWS, preserve_index=False)
+    private = {**test_joined.VISITS, "on": {"person": "who", "day": "day"}, "own_rows": 1}
+    names, (there, given) = ["person", "region", "x", "place", "price", "z"], tried.private(visits)
+    with tried.made(own) as engine, DuckDB(own) as other:
+        other.give({"regions": regions, "visits": visits})
+        engine.give({"regions": regions, "twice": pa.table({"region": ["a", "a"], "size": [1, 2]}), **given})
+        plan = test_joined.plan_with(test_joined.REGIONS, {**private, "table": there})
+        expected = test_joined.rows_of(test_joined.plan_with(test_joined.REGIONS, private), other, *names)
+        assert test_joined.rows_of(plan, engine, *names) == expected
+        twice = {"table": "twice", "public": True, "on": ["region"], "columns": ["size"]}
+        with pytest.raises(PlanError, match="the key 'a' is in more than one row"):
+            view(test_joined.plan_with(twice), engine)
+
+
+def _chosen(source):
+    return source if isinstance(source, exp.Select) else exp.select("x").from_(source.copy())
+
+
 ODD = [
     "${env:HOME}",
     "${spark.master}",
@@ -384,65 +428,16 @@ ODD = [
 
 
 @pytest.mark.claim("answer")
-class TestSpark(OtherEngine):
-    kinds, expressions, zones = KINDS[3:5], 5, ["Asia/Kolkata"]  # whatever a statement has takes long to plan
-
-    @pytest.fixture(autouse=True)
-    def _session(self, spark):
-        self._spark = spark
-
-    def tables(self, name):
-        return TABLES[: 1 + (name == "people, private keys")]
-
-    def frame(self, table):
-        schema = ", ".join(f"`{each.name}` {TYPES[each.type]}" for each in table.schema)
-        rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
-        return self._spark.createDataFrame(rows, schema)
-
-    def engine(self, table):
-        return Spark(self.frame(table))
-
-    def private(self, table):
-        return "visits", {"visits": self.frame(table)}
-
-    @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in QUICK)) for n in PLANS])
-    def test_it_finds_what_the_reference_finds(self, name, monkeypatch):
-        super().test_it_finds_what_the_reference_finds(name, monkeypatch)
-
-    @pytest.mark.slow
-    def test_local_times_are_those_of_pandas(self):
-        super().test_local_times_are_those_of_pandas()
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("shift", range(len(BOUNDS)))
-    def test_questions_have_contribution_bounds_of_their_own(self, shift):
-        super().test_questions_have_contribution_bounds_of_their_own(shift)
-
-    @pytest.mark.slow
-    def test_public_and_private_tables_are_joined(self):
-        super().test_public_and_private_tables_are_joined()
-
-    @pytest.mark.slow
-    def test_a_plan_with_made_columns_finds_what_duckdb_finds(self):
-        super().test_a_plan_with_made_columns_finds_what_duckdb_finds()
-
-    @pytest.mark.slow
-    def test_every_function_has_the_values_of_another_evaluator(self):
-        super().test_every_function_has_the_values_of_another_evaluator()
-
-    @pytest.mark.slow
-    def test_the_row_of_each_unit_is_the_same_to_the_last_bit(self):
-        super().test_the_row_of_each_unit_is_the_same_to_the_last_bit()
-
+class TestSpark:
     @pytest.mark.long
-    def test_every_kind_has_contribution_bounds_of_its_own(self):
+    def test_every_kind_has_contribution_bounds_of_its_own(self, spark):
         plan, rows = bounded(2), with_spring(300)
-        with self.engine(arrow(rows)) as engine:
+        with Spark(frame(spark, arrow(rows))) as engine:
             assert found(plan, engine) == reference.aggregates(plan, rows, SALT)
 
     @pytest.mark.slow  # that no sum is held in 64 bits is asked below
     @pytest.mark.parametrize(("kind", "bits"), [(pa.int64(), 63), (pa.int8(), 7), (pa.int16(), 15), (pa.int32(), 31)])
-    def test_owners_values_and_keys_may_be_whole_numbers_of_any_width(self, kind, bits):
+    def test_owners_values_and_keys_may_be_whole_numbers_of_any_width(self, spark, kind, bits):
         least, most = -(2**bits), 2**bits - 1
         whole = [1, 2, 7, most, most - 1, least, least, 0, None]
         table = pa.table({"person": pa.array([*whole[1:], 2], kind), "value": pa.array(whole, kind)})
@@ -450,7 +445,7 @@ class TestSpark(OtherEngine):
         asked = [{"kind": each, **about} for each in ("sum", "variance", "histogram")]
         asked += [{"kind": "count", "where": [{"column": "value", "is": "<=", "value": 2 ** (bits - 1)}]}]
         keys = {"value": [1, most, least]}
-        with self.engine(table) as engine, DuckDB(table) as other:
+        with Spark(frame(spark, table)) as engine, DuckDB(table) as other:
             for unit, by in (({}, ["value"]), ({"column": "person", "rows": 2}, [])):
                 plan = make_plan(plan_data(by, asked, unit=unit, keys=keys if by else {}))
                 expected = found(plan, other)

@@ -13,8 +13,7 @@ from rangebound.errors import EngineError, PlanError
 from rangebound.ledger.book import Ledger
 from rangebound.release import make_plan, release, suggest
 from rangebound.release.engine import duckdb_table
-from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.engine.duckdb_dialect import DUCKDB
+from rangebound.release.engine.duckdb import DUCKDB, DuckDB
 from rangebound.release.engine.interface import Unrunnable
 from rangebound.release.engine.spark import Spark
 from rangebound.release.plan.source import Source

@@ -1,6 +1,6 @@
 """What the statements ask of a database's own SQL: one value for each database, in a file of its own.
 
-Statements are trees that mean the same everywhere; what databases write in different ways is made here.
+Statements are trees that mean the same everywhere; what databases write differently is made here.
 """
 
 from __future__ import annotations

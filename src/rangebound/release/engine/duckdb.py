@@ -6,23 +6,62 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Mapping
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any
 
 import duckdb
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
-from rangebound.release.engine.duckdb_dialect import DUCKDB
+from rangebound.release.engine.dialect import Dialect
 from rangebound.release.engine.duckdb_table import SeenTable
-from rangebound.release.engine.interface import Further, Place, Relation, Unrunnable
+from rangebound.release.engine.interface import Engine, Further, Place, Record, Unrunnable
+from rangebound.release.engine.term import term
 from rangebound.release.plan.source import Source
 from rangebound.release.plan.table_schema import Schema
 
 _PATIENCE = 0.1  # seconds between looks at a statement
 
 
-class DuckDB:
+class _DuckDB(Dialect):
+    name = "duckdb"
+    wide = "INT128"
+    most_whole = 2**127 - 1
+    timestamp = "TIMESTAMP"
+    masks = True
+    tables_in_choices = True
+
+    def added(self, tree: exp.Expr) -> exp.Expr:
+        return exp.Sum(this=tree)  # DuckDB adds into 128 bits by itself
+
+    def hexadecimal(self, digits: exp.Expr) -> exp.Expr:
+        return exp.cast(exp.DPipe(this=exp.Literal.string("0x"), expression=digits), "BIGINT")
+
+    def start(self, day: exp.Expr, period: str) -> exp.Expr:
+        return exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string(period), day])
+
+    def unfolded(
+        self, names: Sequence[exp.Identifier], texts: Sequence[str], separator: str, count: int | None
+    ) -> exp.Select:
+        lists: list[exp.Expr] = [] if count is None else [term(f"RANGE({count})")]
+        lists += [_split(each, separator) for each in texts]
+        unnested = [exp.Anonymous(this="UNNEST", expressions=[each]) for each in lists]
+        columns = [exp.alias_(each, name) for each, name in zip(unnested, names, strict=True)]
+        return exp.select(*columns, copy=False)
+
+    def item(self, numbers: Sequence[str], place: exp.Expr, *, whole: bool) -> exp.Expr:
+        listed = exp.cast(_split(" ".join(numbers), " "), "INT128[]" if whole else "DOUBLE[]")
+        return exp.Anonymous(this="LIST_EXTRACT", expressions=[listed, place])
+
+
+def _split(text: str, separator: str) -> exp.Expr:
+    return exp.Anonymous(this="STR_SPLIT", expressions=[exp.Literal.string(text), exp.Literal.string(separator)])
+
+
+DUCKDB = _DuckDB()
+
+
+class DuckDB(Engine):
     """A table in DuckDB: a text, .xlsx, Parquet or DuckDB file, or an Arrow, pandas or Polars table in memory.
 
     Edge cases: every column of a text file or a workbook is text, since guessing its type would depend on the data;
@@ -44,6 +83,7 @@ class DuckDB:
     def __init__(
         self, data: Any, *, threads: int | None = None, memory: str | None = None, field: str = "source"
     ) -> None:
+        super().__init__()
         self._spilled = tempfile.mkdtemp(prefix="rangebound-")  # mode 0700
         self._clean = weakref.finalize(self, shutil.rmtree, self._spilled, ignore_errors=True)
         self._connection = duckdb.connect(
@@ -62,9 +102,7 @@ class DuckDB:
             rule = "must be a number of threads from 1 on, and a size such as 4GB"
             raise ArgumentError(f"threads={threads!r}, memory={memory!r}: {rule}") from None
         self._connection.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
-        self._given: dict[str, Any] = {}
-        self._others: dict[Place, tuple[SeenTable, Further]] = {}
-        self._copies: dict[str, exp.Table] = {}
+        self._joined: dict[Place, SeenTable] = {}
         self._files: dict[str, str] = {}
         self._own = data if isinstance(data, Source) and data.table is not None else None
         try:
@@ -72,49 +110,33 @@ class DuckDB:
         except Exception:
             self.close()
             raise
-
-    @property
-    def source(self) -> exp.Table:
-        """The table, as a statement names it."""
-        return self._table.source
+        self.source = self._table.source
 
     def schema(self) -> Schema:
         """The names and families of the columns; reads no data."""
         return self._table.schema()
 
-    def give(self, tables: Mapping[str, Any]) -> None:
-        """Take tables in memory, which the joins of a plan ask for by their names."""
-        self._given.update(tables)
-
-    def further(self, place: Place) -> Further:
+    def _opened(self, place: Place, given: Any) -> Further:
         """A further table: a file, one that was given under its name, or one beside the engine's own in its file."""
-        if place not in self._others:
-            data: Any
-            if place.path is not None:
-                data = place.source
-            elif place.table in self._given:
-                data = self._given[place.table]
-            elif self._own is not None:
-                data = self._own.model_copy(update={"table": place.table})
-            else:
-                rule = f"no such table; give it in Python as tables={{{place.table!r}: ...}}, or name its file as path"
-                raise PlanError(f"{place.field}.table={place.table!r}: {rule}", field=f"{place.field}.table")
-            suffix = f"_{len(self._others) + 1}"
-            other = SeenTable(
-                self._connection, self._files, data, suffix=suffix, field=place.field, folder=self._spilled
-            )
-            self._others[place] = other, Further(source=other.source, schema=other.schema())
-        return self._others[place][1]
+        data = given
+        if place.path is not None:
+            data = place.source
+        elif given is None and self._own is not None:
+            data = self._own.model_copy(update={"table": place.table})
+        elif given is None:
+            rule = f"no such table; give it in Python as tables={{{place.table!r}: ...}}, or name its file as path"
+            raise PlanError(f"{place.field}.table={place.table!r}: {rule}", field=f"{place.field}.table")
+        suffix = f"_{len(self._joined) + 1}"
+        table = SeenTable(self._connection, self._files, data, suffix=suffix, field=place.field, folder=self._spilled)
+        found = Further(source=table.source, schema=table.schema())
+        self._joined[place] = table
+        return found
 
-    def copied(self, rows: exp.Select, refuse: Callable[[Relation], None]) -> exp.Table:
-        """The result of a selection from public tables, read now and once, so that nothing later can stop at it."""
-        key = self.dialect.written(rows)
-        if key not in self._copies:
-            table = exp.to_table(f"rangebound_copy_{len(self._copies) + 1}")
-            self.run(exp.Create(this=table, kind="TABLE", replace=True, expression=rows.copy()))
-            refuse(table)
-            self._copies[key] = table
-        return self._copies[key]
+    def _stored(self, rows: exp.Select, number: int) -> exp.Table:
+        """The result as it is now, read once, so that nothing later can stop at it."""
+        table = exp.to_table(f"rangebound_copy_{number}")
+        self.run(exp.Create(this=table, kind="TABLE", replace=True, expression=rows.copy()))
+        return table
 
     def progress(self) -> float | None:
         """How much of the running statement is done, in percent, as far as DuckDB can tell; None if nothing runs.
@@ -135,28 +157,26 @@ class DuckDB:
 
     @property
     def _tables(self) -> list[SeenTable]:
-        return [self._table, *(table for table, _ in self._others.values())]
+        return [self._table, *self._joined.values()]
 
     def rehearse(self, text: str) -> None:
         """Run the text of a statement on private tables without their rows, which come back with the next `run`."""
         try:
-            for each in (self._table, *(table for place, (table, _) in self._others.items() if not place.public)):
+            for each in (self._table, *(table for place, table in self._joined.items() if not place.public)):
                 each.hide()
         except duckdb.Error:
             raise EngineError("source: DuckDB cannot read its columns; the file may have changed") from None
         self._tried(text)
 
-    def run(self, statement: exp.Expr | str) -> list[tuple[Any, ...]]:
-        """The rows of a statement's result."""
-        written = statement if isinstance(statement, str) else self.written(statement)
+    def _rows(self, text: str) -> list[Record]:
         try:
             for each in self._tables:
-                each.load(written)
+                each.load(text)
         except (OSError, duckdb.Error, ArgumentError):  # its header may be another one now
             words = "source: its file could not be copied; it may have changed, or the disk be full"
             raise EngineError(words) from None
         try:
-            return self._tried(written)
+            return self._tried(text)
         except Unrunnable as reason:  # or the first reader of Parquet stopped at a row
             try:
                 changed = [each.read_otherwise() for each in self._tables]
@@ -164,9 +184,9 @@ class DuckDB:
                 raise reason from None
             if not any(changed):
                 raise
-            return self._tried(written)
+            return self._tried(text)
 
-    def _tried(self, written: str) -> list[tuple[Any, ...]]:
+    def _tried(self, written: str) -> list[Record]:
         """The rows of a statement's result by the readers as they are."""
         failed = "statement: DuckDB could not run it; its memory limit or the disk may be too small"
         try:
@@ -176,11 +196,11 @@ class DuckDB:
         except (duckdb.Error, OSError, ValueError):
             raise Unrunnable(failed) from None
 
-    def _all(self, written: str) -> list[tuple[Any, ...]]:
+    def _all(self, written: str) -> list[Record]:
         """The rows; in a thread of its own, since DuckDB, while it waits for its work, may see no signal at all."""
         if threading.current_thread() is not threading.main_thread():  # signals come to the main one
             return self._connection.execute(written).fetchall()
-        rows: list[tuple[Any, ...]] = []
+        rows: list[Record] = []
         failures: list[BaseException] = []
         done = threading.Event()  # joining a thread, a signal may make it seem to have ended
 
@@ -220,9 +240,3 @@ class DuckDB:
         """Let go of the table, and of what did not fit into memory."""
         self._connection.close()
         self._clean()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

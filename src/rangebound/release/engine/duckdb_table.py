@@ -258,7 +258,7 @@ def _base(kind: Any) -> str:
 
 
 def _seen(name: str, kind: Any, seen: Mapping[str, str], digits: int | None = None) -> str:
-    """A column of a type as statements see it; a decimal has so many digits, where its type does not say it."""
+    """A column of a type as statements see it; `digits` are those of a decimal whose type does not say it."""
     base = _base(kind)
     if base != "DECIMAL":
         return seen.get(base, "{}").format(_named(name))

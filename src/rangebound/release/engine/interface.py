@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Self
 
 from sqlglot import exp
 
@@ -53,38 +54,35 @@ class Unrunnable(EngineError):
     """A statement that the engine does not run; in a rehearsal, whatever its tables hold."""
 
 
-class Engine(Protocol):
-    """A table that can be asked in SQL.
+class Engine(ABC):
+    """A table that can be asked in SQL: what differs between engines is abstract, what they do alike is here.
 
     Guarantee of every implementation: a failure is reported in words that do not depend on the data.
     """
 
-    @property
-    def dialect(self) -> Dialect:
-        """Its SQL."""
+    dialect: Dialect
+    """Its SQL."""
+    source: Relation
+    """The table, as a statement names it."""
 
-    @property
-    def source(self) -> Relation:
-        """The table, as a statement names it."""
+    def __init__(self) -> None:
+        self._given: dict[str, Any] = {}
+        self._others: dict[Place, Further] = {}
+        self._copies: dict[str, Relation] = {}
 
+    @abstractmethod
     def schema(self) -> Schema:
         """The names and families of the columns; reads no data."""
 
-    def give(self, tables: Mapping[str, Any]) -> None:
-        """Take tables in memory, which the joins of a plan ask for by their names."""
+    @abstractmethod
+    def _opened(self, place: Place, given: Any) -> Further:
+        """A further table that was not asked for before; `given` is what was given under its name, if anything."""
 
-    def further(self, place: Place) -> Further:
-        """A further table, the same one for the same place; reads no rows of a private one."""
+    def _stored(self, rows: exp.Select, number: int) -> Relation:
+        """The result of a selection from public tables, the engine's first, second, ... one: here the selection."""
+        return rows.copy()
 
-    def copied(self, rows: exp.Select, refuse: Callable[[Relation], None]) -> Relation:
-        """The result of a selection from public tables, which nothing changes; the same one for the same selection.
-
-        `refuse` looks at it when it was made, and what it raises is passed on; then there is no such table.
-        """
-
-    def written(self, statement: exp.Expr) -> str:
-        """The text of a statement, as the engine will run it."""
-
+    @abstractmethod
     def rehearse(self, text: str) -> None:
         """Run the text of a statement as if no private table had a row.
 
@@ -92,5 +90,47 @@ class Engine(Protocol):
         long it takes, does not depend on any. The rows are there again for whatever is run afterwards.
         """
 
+    @abstractmethod
+    def _rows(self, text: str) -> list[Record]:
+        """The rows of a statement's result, in any order."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the table, and of all that was made for it."""
+
+    def give(self, tables: Mapping[str, Any]) -> None:
+        """Take tables, which the joins of a plan ask for by their names; those in memory must be public."""
+        self._given.update(tables)
+
+    def further(self, place: Place) -> Further:
+        """A further table, the same one for the same place; reads no rows of a private one."""
+        if place not in self._others:
+            given = self._given.get(place.table or "") if place.path is None else None
+            self._others[place] = self._opened(place, given)
+        return self._others[place]
+
+    def copied(self, rows: exp.Select, refuse: Callable[[Relation], None]) -> Relation:
+        """The result of a selection from public tables, which nothing changes; the same one for the same selection.
+
+        `refuse` looks at it when it was made, and what it raises is passed on; then there is no such table.
+        """
+        key = self.dialect.written(rows)
+        if key not in self._copies:
+            found = self._stored(rows, len(self._copies) + 1)
+            refuse(found)
+            self._copies[key] = found
+        return self._copies[key]
+
+    def written(self, statement: exp.Expr) -> str:
+        """The text of a statement, as the engine will run it."""
+        return self.dialect.written(statement)
+
     def run(self, statement: exp.Expr | str) -> list[Record]:
         """The rows of a statement's result, in any order."""
+        return self._rows(statement if isinstance(statement, str) else self.written(statement))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.release.engine.dialect import Dialect
-from rangebound.release.engine.interface import Further, Place, Relation, Unrunnable
+from rangebound.release.engine.interface import Engine, Further, Place, Record, Relation, Unrunnable
 from rangebound.release.engine.postgres_dialect import FEW, OVERFLOW, POSTGRES, POSTGRES_OF_FEW, UNDERFLOW
+from rangebound.release.engine.public_table import is_long, public_table
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 from rangebound.values import arguments
 from rangebound.values.extras import need
@@ -76,7 +77,7 @@ _NULL, _THERE = "-", "="  # before a value of a public table of this machine, wh
 _SEPARATORS = (0x1F, *range(0xE000, 0xF900))  # one that no text holds
 
 
-class Postgres:
+class Postgres(Engine):
     """A table of a PostgreSQL database, such as `Postgres("postgresql://host/clinic", "public.visits")`.
 
     `address` is a URL or the name of a service, `service=clinic`; libpq's environment variables and files count, and
@@ -100,9 +101,7 @@ class Postgres:
         need("psycopg", what="postgres")
         if timeout is not None and not 0.001 <= timeout <= 2e6:
             raise ArgumentError(f"timeout={timeout!r}: must be a number of seconds from 0.001 to 2000000")
-        self._given: dict[str, Any] = {}
-        self._others: dict[Place, Further] = {}
-        self._copies: dict[str, exp.Select] = {}
+        super().__init__()
         self._connection = _connected(address)
         try:
             self._begin(timeout)
@@ -136,32 +135,14 @@ class Postgres:
         """The names and families of the columns; reads no data."""
         return self._schema
 
-    def give(self, tables: Mapping[str, Any]) -> None:
-        """Take tables in memory, which the joins of a plan ask for by their names; they must be public."""
-        self._given.update(tables)
-
-    def further(self, place: Place) -> Further:
+    def _opened(self, place: Place, given: Any) -> Further:
         """A further table: one of the database, or a public one of this machine: a file, or given under its name."""
-        if place not in self._others:
-            given = self._given.get(place.table or "") if place.path is None else None
-            if place.path is None and given is None:
-                self._others[place] = self._table(place.table or "", f"{place.field}.table")
-                if not place.public:
-                    self.dialect = POSTGRES  # a row may become several
-            elif place.public:
-                self._others[place] = _local(place, given)
-            else:
-                rule = "a private table that is joined must be one of the database, as the plan's own is"
-                raise PlanError(f"{place.field}: {rule}", field=place.field)
-        return self._others[place]
-
-    def copied(self, rows: exp.Select, refuse: Callable[[Relation], None]) -> Relation:
-        """The selection itself: nothing that it reads changes within the transaction."""
-        key = self.dialect.written(rows)
-        if key not in self._copies:
-            refuse(rows)
-            self._copies[key] = rows.copy()
-        return self._copies[key]
+        if place.path is not None or given is not None:
+            return _constants(place, given)
+        found = self._table(place.table or "", f"{place.field}.table")
+        if not place.public:
+            self.dialect = POSTGRES  # a row may become several
+        return found
 
     def _table(self, name: str, field: str) -> Further:
         """A table of the database as statements see it. Its types cannot change until the end of the transaction."""
@@ -211,10 +192,6 @@ class Postgres:
         row = self._connection.execute(statement, values).fetchone()
         return None if row is None else row[0]
 
-    def written(self, statement: exp.Expr) -> str:
-        """The text of a statement."""
-        return self.dialect.written(statement)
-
     def rehearse(self, text: str) -> None:
         """Have the server read a statement, and run it on private tables without rows.
 
@@ -230,16 +207,15 @@ class Postgres:
         self.run(f"PREPARE rehearsed AS {text}")
         self.run(re.sub("|".join(map(re.escape, names)), none, text))
 
-    def run(self, statement: exp.Expr | str) -> list[tuple[Any, ...]]:
+    def _rows(self, text: str) -> list[Record]:
         """The rows of a statement's result; the transaction goes on after one that fails."""
         import psycopg
 
-        written = statement if isinstance(statement, str) else self.written(statement)
         rule = "its time-out, memory or disk may be too small, or the connection was lost; the server's log says why"
         failed = f"statement: PostgreSQL could not run it; {rule}"
         try:
             self._connection.execute("SAVEPOINT run")
-            found = self._connection.execute(written.encode())
+            found = self._connection.execute(text.encode())
             return found.fetchall() if found.description else []
         except psycopg.Error as reason:
             away = self._connection.closed
@@ -273,12 +249,6 @@ class Postgres:
     def close(self) -> None:
         """End the transaction and the connection."""
         self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _connected(address: str) -> psycopg.Connection:
@@ -339,28 +309,15 @@ def _with_a_double(this: exp.Expr) -> exp.Expr:
 _SEEN: dict[Family, Callable[[exp.Expr], exp.Expr]] = {Family.TEXT: _as_text, Family.DECIMAL: _with_a_double}
 
 
-def _local(place: Place, given: Any) -> Further:
-    """A public table of this machine, written into the statement: DuckDB reads it, so that it means the same there."""
-    from rangebound.release.engine.duckdb import DuckDB
-
-    data = given if place.path is None else place.source
-    with DuckDB(data, field=place.field) as engine:
-        found = engine.schema()
-        instants = found.instants if isinstance(found, TypedSchema) else ()
-        used = {**found, **dict.fromkeys(instants, Family.TIMESTAMP)}
-        schema = {name: each for name, each in used.items() if each is not Family.OTHER}
-        names = [exp.column(exp.to_identifier(name, quoted=True)) for name in schema]
-        rows = engine.run(exp.select(*names).from_(engine.source.copy()))
-    values = list(zip(*rows, strict=True)) or [()] * len(schema)
-    return Further(source=_constants(place, schema, values), schema=found)
-
-
-def _constants(place: Place, schema: Schema, columns: Sequence[Sequence[Any]]) -> exp.Select:
-    """A table of constants: for each column one text, which the server splits."""
-    texts = [[_NULL if each is None else _THERE + _spelled(each) for each in column] for column in columns]
+def _constants(place: Place, given: Any) -> Further:
+    """A public table of this machine as one of constants: for each column one text, which the server splits."""
+    public = public_table(place, given, "the database")
+    schema = public.families
+    texts = [[_NULL if each is None else _THERE + _spelled(each) for each in column] for column in public.columns]
     if not texts or not texts[0]:
         empty = [exp.alias_(exp.cast(exp.Null(), _TYPES[each]), name, quoted=True) for name, each in schema.items()]
-        return exp.select(*(empty or [exp.Literal.number("1")])).where(exp.false())
+        rows = exp.select(*(empty or [exp.Literal.number("1")])).where(exp.false())
+        return Further(source=rows, schema=public.schema)
     used = set().union(*(set(each) for column in texts for each in column))
     if "\0" in used:
         raise PlanError(
@@ -374,10 +331,12 @@ def _constants(place: Place, schema: Schema, columns: Sequence[Sequence[Any]]) -
         this = exp.column(names[at].copy())
         there = exp.NEQ(this=this, expression=exp.Literal.string(_NULL))
         rest = exp.Substring(this=this.copy(), start=exp.Literal.number("2"))
-        kind = "NUMERIC" if family is Family.INTEGER and any(_is_wide(each) for each in columns[at]) else _TYPES[family]
+        wide = family is Family.INTEGER and not all(map(is_long, public.columns[at]))
+        kind = "NUMERIC" if wide else _TYPES[family]
         value = exp.Case(ifs=[exp.If(this=there, true=exp.cast(rest, kind))])
         chosen.append(exp.alias_(value, name, quoted=True))
-    return exp.select(*chosen, copy=False).from_(rows.subquery("constants", copy=False), copy=False)
+    source = exp.select(*chosen, copy=False).from_(rows.subquery("constants", copy=False), copy=False)
+    return Further(source=source, schema=public.schema)
 
 
 _TYPES = {
@@ -394,7 +353,3 @@ _TYPES = {
 
 def _spelled(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
-
-
-def _is_wide(value: Any) -> bool:
-    return value is not None and not -(2**63) <= value < 2**63

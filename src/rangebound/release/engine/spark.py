@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, Self
@@ -15,9 +16,11 @@ from urllib.parse import urlsplit
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError, RangeboundError
-from rangebound.release.engine.interface import Further, Place, Relation, Unrunnable
+from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.interface import Engine, Further, Place, Record, Unrunnable
 from rangebound.release.engine.java_home import java_home
-from rangebound.release.engine.spark_dialect import SPARK, SUBSTITUTED
+from rangebound.release.engine.public_table import is_long, public_table
+from rangebound.release.engine.term import term
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 from rangebound.values import arguments
 from rangebound.values.extras import need
@@ -46,9 +49,65 @@ _LOCAL = {
 # Settings of a session that change what a statement means, and the only values with which ours mean what they say.
 _MEANING = {"spark.sql.parser.quotedRegexColumnNames": "false"}  # else the name of a column is a pattern for others
 _PATIENCE = 10.0  # seconds for a server to answer at all; Spark itself would try for minutes
+SUBSTITUTED = "${"
+"""Spark puts settings and variables of its machine here, before it reads a statement."""
+_PLAIN = re.compile(r"[A-Za-z0-9 .:_+-]*")
 
 
-class Spark:
+class _Spark(Dialect):
+    name = "spark"
+    wide = "DECIMAL(28, 0)"
+    most_whole = 10**38 - 1
+    timestamp = "TIMESTAMP_NTZ"
+
+    def written(self, tree: exp.Expr) -> str:
+        found = tree.transform(_spelled).sql(self.name)
+        if SUBSTITUTED in found:
+            raise EngineError(f"statement: must not hold {SUBSTITUTED!r}, which Spark replaces; rename the column")
+        return found
+
+    def misfit(self, name: str) -> str:
+        rule = f"the name of a column must not hold {SUBSTITUTED!r}, which Spark replaces"
+        return rule if SUBSTITUTED in name else ""
+
+    def hexadecimal(self, digits: exp.Expr) -> exp.Expr:
+        return term("CAST(CONV(:digits, 16, 10) AS BIGINT)", digits=digits)
+
+    def start(self, day: exp.Expr, period: str) -> exp.Expr:
+        return exp.Anonymous(this="TRUNC", expressions=[day, exp.Literal.string(period)])
+
+    def unfolded(
+        self, names: Sequence[exp.Identifier], texts: Sequence[str], separator: str, count: int | None
+    ) -> exp.Select:
+        lists: list[exp.Expr] = []
+        if count is not None:
+            lists.append(term(f"SEQUENCE(0, {count - 1})"))
+        lists += [_split(each, separator) for each in texts]
+        zipped = exp.Anonymous(this="ARRAYS_ZIP", expressions=lists)
+        rows = exp.Anonymous(this="INLINE", expressions=[zipped])
+        return exp.select(exp.Aliases(this=rows, expressions=list(names)), copy=False)
+
+    def item(self, numbers: Sequence[str], place: exp.Expr, *, whole: bool) -> exp.Expr:
+        kind = "ARRAY<DECIMAL(38, 0)>" if whole else "ARRAY<DOUBLE>"
+        listed = exp.cast(_split(" ".join(numbers), " "), kind)
+        return exp.Anonymous(this="ELEMENT_AT", expressions=[listed, place])
+
+
+def _spelled(tree: exp.Expr) -> exp.Expr:
+    """A text by its bytes unless it is plain: how Spark reads quotes, backslashes and dollars depends on settings."""
+    if not (isinstance(tree, exp.Literal) and tree.is_string) or _PLAIN.fullmatch(tree.this):
+        return tree
+    return exp.cast(exp.HexString(this=tree.this.encode().hex()), "TEXT")
+
+
+def _split(text: str, separator: str) -> exp.Expr:
+    return exp.Anonymous(this="SPLIT", expressions=[exp.Literal.string(text), exp.Literal.string(separator)])
+
+
+SPARK = _Spark()
+
+
+class Spark(Engine):
     """A Spark data frame, classic or through Spark Connect.
 
     Assumes: the data frame gives the same rows whenever it is read within one release.
@@ -64,15 +123,13 @@ class Spark:
 
     def __init__(self, frame: Any) -> None:
         need("pyspark")
+        super().__init__()
         if not hasattr(frame, "createOrReplaceTempView"):
             raise ArgumentTypeError(f"frame=<{type(frame).__name__}>: must be a Spark data frame")
         self._frame = frame
         self._session = frame.sparkSession
         _check_settings(self._session)
         self._address: str | None = None  # of a server, where the session is our own
-        self._given: dict[str, Any] = {}
-        self._others: dict[Place, Further] = {}
-        self._copies: dict[str, exp.Table] = {}
         self._shown = _readable(frame)
         self._further: dict[Place, Any] = {}
         self._with_rows: bool | None = None  # whether statements see the rows of private tables, where that is known
@@ -115,30 +172,20 @@ class Spark:
             raise EngineError("frame: Spark cannot tell its columns; is the table still there?") from None
         return _families(kinds)
 
-    def give(self, tables: Mapping[str, Any]) -> None:
-        """Take tables, of Spark or in memory, which the joins of a plan ask for by their names."""
-        self._given.update(tables)
-
-    def further(self, place: Place) -> Further:
+    def _opened(self, place: Place, given: Any) -> Further:
         """A further table: one that was given under its name, one of the session, or a public file of this machine."""
-        if place not in self._others:
-            frame, schema = self._read(place)
-            name = f"rangebound_further_{id(self):x}_{len(self._others)}"
-            self._further[place] = _readable(frame)
-            self._further[place].createOrReplaceTempView(name)
-            self._others[place] = Further(source=exp.to_table(name), schema=schema)
-            self._with_rows = None
-        return self._others[place]
+        frame, schema = self._read(place, given)
+        table = exp.to_table(f"rangebound_further_{id(self):x}_{len(self._further)}")
+        self._further[place] = _readable(frame)
+        self._further[place].createOrReplaceTempView(table.name)
+        self._with_rows = None
+        return Further(source=table, schema=schema)
 
-    def _read(self, place: Place) -> tuple[Any, Schema]:
+    def _read(self, place: Place, given: Any) -> tuple[Any, Schema]:
         """A frame of a further table, and its columns."""
         from pyspark.errors import PySparkException
 
-        given = self._given.get(place.table or "") if place.path is None else None
         if place.path is not None or (given is not None and not hasattr(given, "createOrReplaceTempView")):
-            if not place.public:
-                rule = "a private table that is joined must be one of Spark, as the plan's own is"
-                raise PlanError(f"{place.field}: {rule}", field=place.field)
             return _local(self._session, place, given)
         try:
             frame = self._session.table(place.table) if given is None else given
@@ -147,19 +194,10 @@ class Spark:
             rule = "Spark cannot give this table"
             raise PlanError(f"{place.field}.table={place.table!r}: {rule}", field=f"{place.field}.table") from None
 
-    def copied(self, rows: exp.Select, refuse: Callable[[Relation], None]) -> exp.Table:
-        """The result of a selection from public tables, under a name of its own."""
-        key = self.dialect.written(rows)
-        if key not in self._copies:
-            table = exp.to_table(f"rangebound_copy_{id(self):x}_{len(self._copies)}")
-            self._query(rows).createOrReplaceTempView(table.name)
-            refuse(table)
-            self._copies[key] = table
-        return self._copies[key]
-
-    def written(self, statement: exp.Expr) -> str:
-        """The text of a statement."""
-        return self.dialect.written(statement)
+    def _stored(self, rows: exp.Select, number: int) -> exp.Table:
+        table = exp.to_table(f"rangebound_copy_{id(self):x}_{number}")
+        self._query(self.written(rows)).createOrReplaceTempView(table.name)
+        return table
 
     def rehearse(self, text: str) -> None:
         """Run the text of a statement on private tables without their rows, which come back with the next `run`."""
@@ -167,10 +205,9 @@ class Spark:
         self._show(rows=False)
         self._collected(text)
 
-    def run(self, statement: exp.Expr | str) -> list[tuple[Any, ...]]:
-        """The rows of a statement's result."""
+    def _rows(self, text: str) -> list[Record]:
         self._show(rows=True)
-        return self._collected(statement)
+        return self._collected(text)
 
     def _show(self, *, rows: bool) -> None:
         """Let statements see the rows of private tables, or none; what they see after an interrupt is not known."""
@@ -182,16 +219,15 @@ class Spark:
                     (frame if rows else _without_rows(frame)).createOrReplaceTempView(name)
             self._with_rows = rows
 
-    def _collected(self, statement: exp.Expr | str) -> list[tuple[Any, ...]]:
-        found = self._query(statement)
+    def _collected(self, text: str) -> list[Record]:
+        found = self._query(text)
         with _reported(self._address):
             return [tuple(row) for row in found.collect()]
 
-    def _query(self, statement: exp.Expr | str) -> Any:
+    def _query(self, text: str) -> Any:
         """A statement as a data frame, which is not computed yet."""
-        written = statement if isinstance(statement, str) else self.written(statement)
         with _reported(self._address):
-            return self._session.sql(written)
+            return self._session.sql(text)
 
     def close(self) -> None:
         """Let go of the table, and of the session if it is our own."""
@@ -200,12 +236,6 @@ class Spark:
         else:
             for each in (self.source, *self._copies.values(), *(other.source for other in self._others.values())):
                 self._session.catalog.dropTempView(each.name)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def local_session(threads: int | None = None, **settings: str) -> Any:
@@ -278,34 +308,25 @@ def _families(kinds: list[tuple[str, str]]) -> Schema:
 
 
 def _local(session: Any, place: Place, given: Any) -> tuple[Any, Schema]:
-    """A public table of this machine as a frame of a session: DuckDB reads it, so that it means the same there."""
+    """A public table of this machine as a frame of a session."""
     from pyspark.sql import types
 
-    from rangebound.release.engine.duckdb import DuckDB
-
-    data = given if place.path is None else place.source
-    with DuckDB(data, field=place.field) as engine:
-        found = engine.schema()
-        instants = found.instants if isinstance(found, TypedSchema) else ()
-        used = {**found, **dict.fromkeys(instants, Family.TIMESTAMP)}
-        schema = {name: each for name, each in used.items() if each is not Family.OTHER}
-        names = [exp.column(exp.to_identifier(name, quoted=True)) for name in schema]
-        rows = engine.run(exp.select(*names).from_(engine.source.copy()))
+    public = public_table(place, given, "Spark")
     made, fields = [], []
-    for name, values in zip(schema, list(zip(*rows, strict=True)) or [()] * len(schema), strict=True):
-        kind, column = _spark_column(schema[name], values)
+    for (name, family), values in zip(public.families.items(), public.columns, strict=True):
+        kind, column = _spark_column(family, values)
         made.append(column)
         fields.append(types.StructField(name, kind))
-    return session.createDataFrame(list(zip(*made, strict=True)), types.StructType(fields)), found
+    return session.createDataFrame(list(zip(*made, strict=True)), types.StructType(fields)), public.schema
 
 
-def _spark_column(family: Family, values: tuple[Any, ...]) -> tuple[Any, Sequence[Any]]:
+def _spark_column(family: Family, values: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
     """The type of a column that holds all values of a family, and the values in that type."""
     from pyspark.sql import types
 
     there = [each for each in values if each is not None]
     if family is Family.INTEGER:
-        if all(-(2**63) <= each < 2**63 for each in there):
+        if all(map(is_long, there)):
             return types.LongType(), values
         return types.DecimalType(38, 0), [None if each is None else Decimal(each) for each in values]
     if family is Family.DECIMAL:

@@ -22,7 +22,7 @@ from rangebound.release.plan.text_format import PLAIN, TextFormat, codec
 LONGEST_LINE = 1_000_000
 """Characters of a line that are read; a value behind them is missing."""
 MOST_BYTES = 8 * LONGEST_LINE
-"""More bytes than a line of a clean copy has: up to four a character, and quotation marks around each value."""
+"""More bytes than a line of a clean copy has: up to four per character, and quotation marks around each value."""
 _BLOCK = 1 << 18  # characters that are read at a time, well below a line's longest
 _DAMAGED = "\udc80"  # stands for bytes that are no character; no text has it
 _HANDLER = "rangebound.damaged"

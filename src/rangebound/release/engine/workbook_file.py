@@ -44,7 +44,7 @@ def check_sheet(path: Path, sheet: str | None, field: str = "source") -> None:
 
 
 def sheet_rows(path: Path, sheet: str | None, form: TextFormat, width: int) -> Iterator[list[str | None]]:
-    """The rows below the first as texts, each of so many columns; None where a cell is empty or has an error.
+    """The rows below the first as texts, each of `width` columns; None where a cell is empty or has an error.
 
     A row whose cells are all empty is none; one whose cells all have errors is one, in which all values are missing.
     """

@@ -9,11 +9,11 @@ from typing import TypeGuard
 
 from sqlglot import exp
 
+from rangebound.release.engine.term import Tree
 from rangebound.release.plan.condition import Comparison, Condition, Plain, kind_of, size
 from rangebound.release.plan.fields import HUGE, WHOLE, number
 from rangebound.release.plan.table_schema import Family, Schema
 from rangebound.release.sql.expression import (
-    Tree,
     as_key,
     as_number,
     column,

@@ -9,6 +9,7 @@ from functools import reduce
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.term import Tree, term
 from rangebound.release.noise.draw import Key
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.fields import number
@@ -18,12 +19,11 @@ from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import TEXTS, Family, Schema
 from rangebound.release.sql import group_order
 from rangebound.release.sql.comparison import meets
-from rangebound.release.sql.expression import Tree, as_key, as_number, column, double, integer, local, place_in_time
+from rangebound.release.sql.expression import as_key, as_number, column, double, integer, is_there, local, place_in_time
 from rangebound.release.sql.group_key import key_text, key_value
 from rangebound.release.sql.group_order import Salt, shortened
 from rangebound.release.sql.relation import (
     Relation,
-    added,
     aliased,
     at_most,
     join,
@@ -37,7 +37,7 @@ from rangebound.release.sql.relation import (
 
 LONGEST_KEY = 2**20
 """A text of more characters is not a key that can be selected: it would have to leave the engine before it is."""
-_MASKED = 16  # up to so many groups a unit, clearing bits one by one beats sorting
+_MASKED = 16  # up to this many groups per unit, clearing bits one by one beats sorting
 
 
 @dataclass
@@ -97,7 +97,7 @@ class Scan:
             selected = [exp.alias_(integer(1), "v", quoted=True)]
         rows = exp.select(*selected, copy=False).from_(self.source.copy(), copy=False)
         plain = [name for name, key in zip(self.block.by, keys, strict=True) if isinstance(key, exp.Column)]
-        needed = [] if self.unit is None else [_not_null(self._owner())]
+        needed = [] if self.unit is None else [is_there(self._owner())]
         if not self.public:  # no public key is NULL
             needed += [self._there(name, self._value(name)) for name in plain]
         rows = where(rows, *needed, *self._listed(), *self._timely())
@@ -115,7 +115,7 @@ class Scan:
     def _there(self, name: str, key: Tree) -> Tree:
         """Whether a private key is there; a text that no table of results has room for is not."""
         if self.schema[name] not in TEXTS:
-            return _not_null(key)
+            return is_there(key)
         return exp.LTE(this=exp.Length(this=key), expression=integer(LONGEST_KEY))
 
     def _listed(self) -> list[Tree]:
@@ -251,13 +251,10 @@ class Scan:
         """The first groups of each unit without sorting: its places are bits of a word, and the lowest bits stay."""
 
         def bit(table: str) -> Tree:
-            place = exp.cast(of(table, "p"), "INT")
-            return exp.Paren(this=exp.BitwiseLeftShift(this=exp.cast(integer(1), "INT128"), expression=place))
+            return term("(CAST(1 AS INT128) << CAST(:p AS INT))", p=of(table, "p"))
 
         def less(x: str) -> Tree:  # x & (x - 1) clears the lowest bit, and leaves 0 as it is
-            return exp.BitwiseAnd(
-                this=local(x), expression=exp.Paren(this=exp.Sub(this=local(x), expression=integer(1)))
-            )
+            return term(":x & (:x - 1)", x=local(x))
 
         left = self.grouped(self._placed({}), ["u"], {"m": exp.BitwiseOrAgg(this=bit("rows"))})
         left = select_from(left, "masks", local("u"), local("m"), exp.alias_(local("m"), "x", quoted=True))
@@ -303,7 +300,7 @@ class Scan:
             names = [local(name) for name in (*self.keys, "j", "c")]
             shares = select_from(cells, "cells", *names, exp.alias_(whole, "n", quoted=True))
             scaled = exp.Mul(this=wide(local("c"), self.dialect), expression=integer(ONE))
-            sums = added(at_most(scaled, local("n"), rows, self.dialect), self.dialect)
+            sums = self.dialect.added(at_most(scaled, local("n"), rows, self.dialect))
             tree = self.grouped(shares, [*self.keys, "j"], {"f0": sums})
         return tree
 
@@ -313,7 +310,7 @@ class Scan:
         The order of a unit's values depends on the unit, the values and the salt, on nothing else: what one unit does
         never moves another one's choice.
         """
-        there = exp.Not(this=exp.Is(this=local("d"), expression=exp.Null()))
+        there = is_there(local("d"))
         if self.unit is None:
             rows = where(select_from(self.rows({"d": value}), "rows", exp.Star()), there)
             found = select_from(rows, "rows", *map(local, (*self.texts, "d"))).distinct(copy=False)
@@ -330,10 +327,6 @@ class Scan:
         first = where(select_from(ranked, "ranked", exp.Star()), exp.LTE(this=local("a"), expression=integer(most)))
         found = select_from(first, "first", *map(local, (*self.keys, "d"))).distinct(copy=False)
         return self.grouped(found, self.keys, {"n": exp.Count(this=exp.Star())})
-
-
-def _not_null(this: Tree) -> Tree:
-    return exp.Not(this=exp.Is(this=this, expression=exp.Null()))
 
 
 def _row(values: list[Tree]) -> Tree:

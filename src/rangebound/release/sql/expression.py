@@ -10,10 +10,10 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterable
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from rangebound.release.engine.term import Tree, term
 from rangebound.release.plan.expressions.conjunction import HIDDEN, hidden_text
 from rangebound.release.plan.fields import WHOLE
 from rangebound.release.plan.table_schema import Family, Schema, form_of
@@ -32,11 +32,6 @@ _TIME = r"([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?"
 _DAY = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{_TIME}\z"
 _TIMED = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T]([01][0-9]|2[0-3]):"
 _FIRST_DAY, _LAST_DAY = datetime.date(1, 1, 1), datetime.date(9999, 12, 31)
-
-if TYPE_CHECKING:
-    Tree = exp.Expr
-else:  # before sqlglot 30, `Expression` was the base of all
-    Tree = getattr(exp, "Expr", exp.Expression)
 
 
 def source_name(name: str) -> str:
@@ -102,7 +97,12 @@ def as_number(name: str, schema: Schema, *, dated: bool = False) -> Tree:
 
 
 def _from_boolean(this: Tree) -> Tree:
-    return choice((this, double(1.0)), (exp.Not(this=this.copy()), double(0.0)))
+    return by_truth(this, double(1.0), double(0.0))
+
+
+def by_truth(this: Tree, yes: Tree, no: Tree) -> Tree:
+    """The one or the other value by a truth value; NULL stays NULL."""
+    return term("CASE WHEN :x THEN :yes WHEN NOT :x THEN :no END", x=this, yes=yes, no=no)
 
 
 def _text(this: Tree) -> Tree:
@@ -163,9 +163,8 @@ def _plain_day(this: Tree, form: TextFormat) -> Tree:
         cut = exp.Substring(this=first.copy(), start=start, length=integer(widths[at]))
         found = _part(first, separator, at + 1) if separator else cut
         parts[letter] = exp.Anonymous(this="LPAD", expressions=[found, integer(widths[at]), text("0")])
-    after = exp.Add(this=exp.Length(this=first.copy()), expression=integer(1))
-    pieces = parts["Y"], text("-"), parts["m"], text("-"), parts["d"], exp.Substring(this=_text(this), start=after)
-    whole = reduce(lambda a, b: exp.DPipe(this=a, expression=b), pieces)
+    after = term("SUBSTRING(:text, LENGTH(:first) + 1)", text=_text(this), first=first)
+    whole = term(":Y || '-' || :m || '-' || :d || :after", after=after, **parts)
     return _spelled(this, (_matches(_text(this), pattern), whole))
 
 
@@ -204,7 +203,8 @@ _AS_NUMBER: dict[Family, Callable[[Tree], Tree]] = {
 
 def _known_day(this: Tree) -> Tree:
     """A date between the years 1 and 9999, the ones that every engine can count; NULL for another."""
-    return choice((exp.Between(this=this, low=day(_FIRST_DAY), high=day(_LAST_DAY)), this.copy()))
+    span = {"first": day(_FIRST_DAY), "last": day(_LAST_DAY)}
+    return term("CASE WHEN :x BETWEEN :first AND :last THEN :x END", x=this, **span)
 
 
 def _written_day(this: Tree) -> Tree:
@@ -246,9 +246,9 @@ def read_day(this: Tree) -> Tree:
 def read_hour(name: str, schema: Schema) -> Tree:
     """The hour of a timestamp; NULL where there is no time of day, or no such day in the calendar."""
     this = column(name)
-    there = exp.Not(this=exp.Is(this=as_number(name, schema, dated=True), expression=exp.Null()))
+    there = is_there(as_number(name, schema, dated=True))
     if schema[name] is Family.TIMESTAMP:
-        return choice((there, exp.Extract(this=exp.var("HOUR"), expression=this)))
+        return term("CASE WHEN :there THEN EXTRACT(HOUR FROM :x) END", there=there, x=this)
     day = _plain_day(this, form_of(schema, name))
     written = exp.Substring(this=_text(day), start=integer(12), length=integer(2))
     timed = every([_matches(_text(day), _TIMED), there])
@@ -261,11 +261,9 @@ def place_in_time(each: str, days: Tree) -> Tree:
     if each == "day":
         return whole
     if each == "week":  # 1970-01-01 was a Thursday
-        since = exp.Paren(this=exp.Add(this=days.copy(), expression=double(3.0)))
-        return exp.cast(exp.Floor(this=exp.Div(this=since, expression=double(7.0))), "INT")
+        return term("CAST(FLOOR((:days + :three) / :seven) AS INT)", days=days, three=double(3.0), seven=double(7.0))
     date = exp.DateAdd(this=day(datetime.date(1970, 1, 1)), expression=whole, unit=exp.var("DAY"))
-    year, month = (exp.Extract(this=exp.var(part), expression=date.copy()) for part in ("YEAR", "MONTH"))
-    return exp.Add(this=exp.Mul(this=year, expression=integer(12)), expression=month)
+    return term("EXTRACT(YEAR FROM :date) * 12 + EXTRACT(MONTH FROM :date)", date=date)
 
 
 def as_key(name: str, schema: Schema, *, kind: type = str) -> Tree:
@@ -277,7 +275,7 @@ def as_key(name: str, schema: Schema, *, kind: type = str) -> Tree:
     """
     family, this = schema[name], column(name)
     if family is Family.BOOLEAN:
-        return choice((this, text("true")), (exp.Not(this=this.copy()), text("false")))
+        return by_truth(this, text("true"), text("false"))
     if family in (Family.DATE, Family.TIMESTAMP):
         return exp.cast(as_day(name, schema), "TEXT")
     if kind in _SPELLED and family in (Family.TEXT, Family.UNTYPED):
@@ -299,8 +297,7 @@ def _spelled_whole(this: Tree, form: TextFormat) -> list[tuple[Tree, Tree]]:
     this = _plain_number(this, form)
     x = _parsed(this, "DOUBLE")
     small = exp.Between(this=x, low=double(1.0 - WHOLE), high=double(WHOLE - 1.0))
-    whole = exp.EQ(this=exp.Floor(this=x.copy()), expression=x.copy())
-    tests = every([_matches(_text(this), _NUMERAL), small, whole])
+    tests = every([_matches(_text(this), _NUMERAL), small, term("FLOOR(:x) = :x", x=x)])
     return [(tests, exp.cast(exp.cast(x.copy(), "BIGINT"), "TEXT"))]
 
 
@@ -319,11 +316,16 @@ _SPELLED: dict[type, Callable[[Tree, TextFormat], list[tuple[Tree, Tree]]]] = {
 def finite(this: Tree, *, numeric: bool) -> Tree:
     """Whether there is a value, or NULL: no NULL and, among numbers, neither NaN nor infinite."""
     if not numeric:
-        return exp.Not(this=exp.Is(this=this.copy(), expression=exp.Null()))
+        return is_there(this)
     largest = sys.float_info.max
     return exp.Between(this=this.copy(), low=double(-largest), high=double(largest))
 
 
-def every_pair(first: Tree, second: Tree) -> Tree:
-    """Both conditions."""
-    return exp.And(this=first, expression=second)
+def clipped(this: Tree, low: Tree, high: Tree) -> Tree:
+    """A value within its range; a missing one stays missing."""
+    return term("CASE WHEN :x < :low THEN :low WHEN :x > :high THEN :high ELSE :x END", x=this, low=low, high=high)
+
+
+def is_there(this: Tree) -> Tree:
+    """Whether a value is not NULL."""
+    return exp.Not(this=exp.Is(this=this.copy(), expression=exp.Null()))

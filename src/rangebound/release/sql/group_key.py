@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.term import Tree, term
 from rangebound.release.plan.fields import canonical, number
 from rangebound.release.plan.key_rule import KeyRule
 from rangebound.release.plan.measure import Values
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.comparison import beyond_doubles
-from rangebound.release.sql.expression import Tree, as_day, as_key, choice, column, day, double, every_pair, text
+from rangebound.release.sql.expression import as_day, as_key, choice, column, day, double, is_there, text
 from rangebound.release.sql.measured import among, value, whole_border
 from rangebound.release.sql.relation import MANY, table_of
 
@@ -46,9 +47,8 @@ def key_text(name: str, rule: KeyRule | None, schema: Schema, this: Tree, dialec
     label = _label(name, rule, schema, this, dialect) if rule.public else this
     if rule.missing is None and rule.other is None:
         return label
-    there = exp.Not(this=exp.Is(this=this.copy(), expression=exp.Null()))
     other, missing = (None if each is None else text(each) for each in (rule.other, rule.missing))
-    return exp.Coalesce(this=label, expressions=[choice((there, other or exp.Null()), otherwise=missing)])
+    return exp.Coalesce(this=label, expressions=[choice((is_there(this), other or exp.Null()), otherwise=missing)])
 
 
 def _label(name: str, rule: KeyRule, schema: Schema, this: Tree, dialect: Dialect) -> Tree:
@@ -56,9 +56,9 @@ def _label(name: str, rule: KeyRule, schema: Schema, this: Tree, dialect: Dialec
     if rule.span is not None:
         first, last = map(day, rule.span)
         start = exp.cast(dialect.start(this.copy(), "WEEK" if rule.weeks else "MONTH"), "DATE")
-        within = choice((exp.LT(this=start, expression=first), first.copy()), otherwise=start.copy())
-        inside = exp.Between(this=this.copy(), low=first.copy(), high=last)
-        return choice((inside, exp.cast(within, "TEXT")))
+        begin = "CASE WHEN :start < :first THEN :first ELSE :start END"
+        inside = f"CASE WHEN :x BETWEEN :first AND :last THEN CAST({begin} AS TEXT) END"
+        return term(inside, x=this, first=first, last=last, start=start)
     if rule.bins is not None:
         return _bin(name, rule, schema, this, dialect)
     if rule.fold is None:
@@ -82,8 +82,8 @@ def _bin(name: str, rule: KeyRule, schema: Schema, this: Tree, dialect: Dialect)
     most = dialect.most_whole if _whole(name, rule, schema) else None
     *lower, _ = (whole_border(edge, math.ceil, most) if most else double(edge) for edge in edges)
     upper = whole_border(edges[-1], math.floor, most) if most else double(edges[-1])
-    inside = every_pair(exp.GTE(this=this.copy(), expression=lower[0]), exp.LTE(this=this.copy(), expression=upper))
-    return choice((inside, among(this, lower[1:], names)))
+    found = {"first": lower[0], "last": upper, "bin": among(this, lower[1:], names)}
+    return term("CASE WHEN :x >= :first AND :x <= :last THEN :bin END", x=this, **found)
 
 
 def _whole(name: str, rule: KeyRule, schema: Schema) -> bool:

@@ -13,8 +13,9 @@ from sqlglot import exp
 
 from rangebound.errors import ArgumentError
 from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.term import Tree, term
 from rangebound.release.plan.table_schema import TEXTS, Family
-from rangebound.release.sql.expression import Tree, choice, integer, longer, text
+from rangebound.release.sql.expression import choice, integer, longer, text
 from rangebound.values import arguments
 
 PRIME = 2**31 - 1
@@ -50,8 +51,7 @@ def modulus(groups: int) -> int:
 def unit_number(unit: Tree, family: Family, salt: Salt, dialect: Dialect) -> Tree:
     """A unit as a whole number between 0 and 2^32, the same in every engine."""
     if family is Family.INTEGER:  # the remainder has the sign of the unit, and its width: the sum needs more bits
-        remainder = exp.Mod(this=exp.Paren(this=unit), expression=integer(PRIME))
-        return exp.Paren(this=exp.Add(this=exp.cast(remainder, "BIGINT"), expression=integer(PRIME)))
+        return term(f"(CAST((:u) % {PRIME} AS BIGINT) + {PRIME})", u=unit)
     own = shortened(unit) if family in TEXTS else unit
     return dialect.hexadecimal(exp.Left(this=digest(salt, own), expression=integer(7)))
 
@@ -79,13 +79,7 @@ def place(unit: Tree, index: Tree, salt: Salt, prime: int) -> Tree:
     to one part in a million (c and d are made of the unit by two random linear maps modulo 2^31 - 1).
     """
     a, b, c, d = map(integer, salt.numbers)
-
-    def linear(factor: Tree, offset: Tree) -> Tree:
-        product = exp.Mul(this=exp.Paren(this=unit.copy()), expression=factor)
-        return exp.Mod(this=exp.Paren(this=exp.Add(this=product, expression=offset)), expression=integer(PRIME))
-
-    step = exp.Paren(
-        this=exp.Add(this=integer(1), expression=exp.Mod(this=linear(a, b), expression=integer(prime - 1)))
-    )
-    moved = exp.Add(this=exp.Mul(this=step, expression=index), expression=linear(c, d))
-    return exp.Mod(this=exp.Paren(this=moved), expression=integer(prime))
+    linear = f"((:u) * :{{}} + :{{}}) % {PRIME}"
+    step, offset = linear.format("a", "b"), linear.format("c", "d")
+    moved = f"((1 + {step} % {prime - 1}) * :index + {offset}) % {prime}"
+    return term(moved, u=unit, index=index, a=a, b=b, c=c, d=d)

@@ -29,6 +29,7 @@ from sqlglot import exp
 from rangebound.errors import EngineError, PlanError
 from rangebound.release.engine import Engine
 from rangebound.release.engine.interface import Place
+from rangebound.release.engine.term import Tree
 from rangebound.release.plan.join import Join
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import (
@@ -43,7 +44,7 @@ from rangebound.release.plan.table_schema import (
     form_of,
 )
 from rangebound.release.plan.text_format import TextFormat
-from rangebound.release.sql.expression import Tree, as_key, as_number, choice, column, double, every, integer, local
+from rangebound.release.sql.expression import as_key, as_number, choice, column, double, every, integer, is_there, local
 from rangebound.release.sql.expression import text as literal
 from rangebound.release.sql.group_order import Salt, digest, shortened
 from rangebound.release.sql.local_time import in_zone
@@ -66,8 +67,7 @@ def joined(seen: View, plan: Plan, index: int, engine: Engine) -> View:
     named = [exp.alias_(tree, f"k{at}", quoted=True) for at, tree in enumerate(theirs)]
     named += [exp.alias_(column(name), f"c{at}", quoted=True) for at, name in enumerate(join.columns.values())]
     rows = exp.select(*named).from_(aliased(other.rows()), copy=False)
-    there = [exp.Not(this=exp.Is(this=each.copy(), expression=exp.Null())) for each in theirs]
-    rows = where(rows, *there)
+    rows = where(rows, *map(is_there, theirs))
     width = len(theirs)
     table: Relation = _copied(engine, rows, width, field) if join.public else exp.Table()
     contents = {f"c{at}": other.schema[name] for at, name in enumerate(join.columns.values())}

@@ -1,9 +1,10 @@
 """Instants as local time: the timestamps with a zone of a table, in the time zone of the plan.
 
-The offset of a zone from UTC is a public function of the instant: constant between changes, which the time zone
-database of this machine lists. It is written into the statement, so every engine and session has the same local times.
+The UTC offset of a zone is a public function of the instant, and constant between the changes that the time zone
+database of this machine lists. Statements contain it, so every engine and session has the same local times.
 
-A row's local time is made of this row and public facts alone, and every row stays: what one unit can change stays too.
+A row's local time depends on this row and public facts alone, and no row is left out, so the contribution of a unit
+stays what it is.
 """
 
 from __future__ import annotations
@@ -18,23 +19,24 @@ from zoneinfo import ZoneInfo
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.term import Tree, term
 from rangebound.release.plan.expressions.conjunction import hidden_text
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema, extended
-from rangebound.release.sql.expression import Tree, choice, column, integer, text
+from rangebound.release.sql.expression import choice, column, integer, text
 from rangebound.release.sql.relation import Relation, with_trees
 
-_FIRST_YEAR, _LAST_YEAR = 1800, 2100  # no zone has a change before; a yearly rule goes on for ever
+_FIRST_YEAR, _LAST_YEAR = 1800, 2100  # no zone changes before; a yearly rule never ends
 _STEP = datetime.timedelta(days=2)  # the shortest time between two changes of a zone is twice as long
 _SECOND = datetime.timedelta(seconds=1)
 _CALENDAR = datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)
 
 Changes = tuple[tuple[datetime.datetime, int], ...]
-"""The instants, in UTC, from which on a zone has an offset of so many seconds."""
+"""Instants in UTC, each with the offset in seconds that a zone has from then on."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalTable:
-    """A table of an engine in which instants are local times: the rows as a tree, which is made anew, and a schema."""
+    """A table whose instants are local times: `rows` makes a new tree of its rows at each call."""
 
     rows: Callable[[], Relation]
     schema: Schema
@@ -43,9 +45,9 @@ class LocalTable:
 def in_zone(source: Relation, schema: Schema, zone: str | None, dialect: Dialect) -> LocalTable:
     """A table whose instants are timestamps of the local time in a zone; without a zone they cannot be used.
 
-    Guarantee: no row makes it fail, and no setting of the session matters. An instant outside of the years 1 to 9999 is
-    missing. Where there is no instant, or no zone, the tree is the table itself.
-    Edge cases: columns that are named like expressions in conditions cannot be used, and are left out of the rows.
+    Guarantee: no row makes it fail, and no setting of the session matters. An instant outside the years 1 to 9999 is
+    missing. Without instants, or without a zone, the tree is the table itself.
+    Edge cases: columns with names like those of expressions in conditions cannot be used, and are left out.
     """
     instants = schema.instants if isinstance(schema, TypedSchema) else ()
     if zone is None or not instants:
@@ -61,9 +63,8 @@ def local_time(name: str, zone: str, dialect: Dialect) -> Tree:
     utc = column(name)
     first, last = (_moment(each, dialect) for each in _CALENDAR)
     seconds = _offset(utc, offsets(zone), dialect)
-    moved = exp.Mul(this=seconds, expression=exp.Interval(this=text("1"), unit=exp.var("SECOND")))
-    known = exp.Between(this=utc.copy(), low=first, high=last)
-    return choice((known, exp.Add(this=utc.copy(), expression=moved)))
+    moved = "CASE WHEN :utc BETWEEN :first AND :last THEN :utc + :seconds * INTERVAL '1' SECOND END"
+    return term(moved, utc=utc, first=first, last=last, seconds=seconds)
 
 
 def _moment(value: datetime.datetime, dialect: Dialect) -> Tree:
@@ -71,7 +72,7 @@ def _moment(value: datetime.datetime, dialect: Dialect) -> Tree:
 
 
 def _offset(utc: Tree, changes: Sequence[tuple[datetime.datetime, int]], dialect: Dialect) -> Tree:
-    """The offset at an instant, found by halving: a comparison for each doubling of the number of changes."""
+    """The offset at an instant, by binary search among the changes."""
     if len(changes) == 1:
         return integer(changes[0][1])
     middle = len(changes) // 2
@@ -81,9 +82,9 @@ def _offset(utc: Tree, changes: Sequence[tuple[datetime.datetime, int]], dialect
 
 @cache
 def offsets(zone: str) -> Changes:
-    """The offsets of a zone from UTC, each from the second on where it begins; the first holds since ever.
+    """UTC offsets of a zone, each with its first second; the first offset also holds before it.
 
-    Edge cases: the last yearly rule goes on until the end of the year 2100; later, the offset of that day stays.
+    Edge cases: the last yearly rule is followed to the end of 2100; afterwards the offset stays as it is then.
 
     >>> since, seconds = offsets("Asia/Kolkata")[-1]
     >>> print(since, seconds)

@@ -17,6 +17,7 @@ from itertools import pairwise
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.term import Tree, term
 from rangebound.release.plan.column_declaration import MadeColumn
 from rangebound.release.plan.condition import Comparison, Condition
 from rangebound.release.plan.expressions.nodes import Constant, Named
@@ -26,14 +27,14 @@ from rangebound.release.plan.fields import WHOLE, number
 from rangebound.release.plan.table_schema import Family, Schema, extended
 from rangebound.release.sql.comparison import meets
 from rangebound.release.sql.expression import (
-    Tree,
     as_key,
     as_number,
+    by_truth,
     choice,
+    clipped,
     column,
     day,
     double,
-    every,
     finite,
     read_day,
     read_hour,
@@ -156,41 +157,40 @@ class _ColumnSteps:
 
     def _clipped(self, found: _Value, ends: Range) -> _Value:
         one = self.shared(self.guarded(found))
-        low, high = (double(each) for each in ends)
-        below = exp.LT(this=one.tree.copy(), expression=low), low.copy()
-        above = exp.GT(this=one.tree.copy(), expression=high), high.copy()
-        return _Value(choice(below, above, otherwise=one.tree.copy()), one.level)
+        low, high = map(double, ends)
+        return _Value(clipped(one.tree, low, high), one.level)
 
     def _integer(self, found: _Value) -> _Value:
         one = self.shared(found)
-        small = exp.Between(this=one.tree.copy(), low=double(1.0 - WHOLE), high=double(WHOLE - 1.0))
-        return _Value(exp.cast(choice((small, one.tree.copy())), "BIGINT"), one.level)
+        return _Value(exp.cast(_between(one.tree, 1.0 - WHOLE, WHOLE - 1.0), "BIGINT"), one.level)
 
     def floor(self, found: _Value) -> _Value:
         """The whole number at or below: from 2^53 on every double is one, and not every engine can round it down."""
         one = self.shared(self.guarded(found))
         small = exp.Between(this=one.tree.copy(), low=double(-WHOLE), high=double(WHOLE))
-        below = exp.cast(exp.Floor(this=choice((small.copy(), one.tree.copy()))), "DOUBLE")
-        return _Value(choice((small, below), otherwise=one.tree.copy()), one.level)
+        floor = "CASE WHEN :small THEN CAST(FLOOR(CASE WHEN :small THEN :x END) AS DOUBLE) ELSE :x END"
+        return _Value(term(floor, small=small, x=one.tree), one.level)
 
     def nonzero(self, found: _Value) -> _Value:
         """A number, NULL where it is 0: no engine is ever asked to divide by 0."""
         one = self.shared(self.guarded(found))
-        there = exp.NEQ(this=one.tree.copy(), expression=double(0.0))
-        return _Value(choice((there, one.tree.copy())), one.level)
+        return _Value(term("CASE WHEN :x <> :zero THEN :x END", x=one.tree, zero=double(0.0)), one.level)
 
     def within_calendar(self, found: _Value) -> _Value:
         """Days since 1970-01-01, NULL outside the calendar."""
         one = self.shared(found)
-        inside = exp.Between(this=one.tree.copy(), low=double(CALENDAR[0]), high=double(CALENDAR[1]))
-        return _Value(choice((inside, one.tree.copy())), one.level)
+        return _Value(_between(one.tree, *CALENDAR), one.level)
 
     def smaller(self, first: _Value, second: _Value, sign: type[Tree]) -> _Value:
         """The one of two numbers that the sign is true for; NULL where one is missing."""
         a, b = self.shared(self.guarded(first)), self.shared(self.guarded(second))
         test = sign(this=a.tree.copy(), expression=b.tree.copy())
-        other = exp.Not(this=test.copy())
-        return _Value(choice((test, a.tree.copy()), (other, b.tree.copy())), max(a.level, b.level))
+        return _Value(by_truth(test, a.tree, b.tree), max(a.level, b.level))
+
+
+def _between(this: Tree, low: float, high: float) -> Tree:
+    """A number within two ends, NULL outside."""
+    return term("CASE WHEN :x BETWEEN :low AND :high THEN :x END", x=this, low=double(low), high=double(high))
 
 
 def _is_number(tree: Tree) -> bool:
@@ -270,16 +270,14 @@ def _remainder(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     """The exact remainder that has the sign of x, and where that is not the sign of y, y more."""
     left, right = steps.guarded(parts[0]), steps.shared(steps.nonzero(parts[1]))
     rest = steps.shared(steps.computed(exp.Mod, left, right, bounded=True))
-    zero = double(0.0)
-    opposite = [
-        every(
-            [sign(this=rest.tree.copy(), expression=zero.copy()), other(this=right.tree.copy(), expression=zero.copy())]
-        )
-        for sign, other in ((exp.LT, exp.GT), (exp.GT, exp.LT))
-    ]
-    more = exp.Paren(this=exp.Add(this=rest.tree.copy(), expression=right.tree.copy()))
-    cases = [(each, more.copy()) for each in opposite]
-    return _Value(choice(*cases, otherwise=rest.tree.copy()), rest.level)
+    tree = term(
+        "CASE WHEN TRUE AND :r < :zero AND :y > :zero THEN (:r + :y)"
+        " WHEN TRUE AND :r > :zero AND :y < :zero THEN (:r + :y) ELSE :r END",
+        r=rest.tree,
+        y=right.tree,
+        zero=double(0.0),
+    )
+    return _Value(tree, rest.level)
 
 
 def _negative(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
@@ -304,13 +302,11 @@ def _round(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     """A half away from zero: the part behind the whole number is exact where it is near a half."""
     x = steps.shared(steps.guarded(parts[0]))
     low = steps.shared(steps.floor(_Value(exp.Abs(this=x.tree.copy()), x.level)))
-    rest = exp.Paren(this=exp.Sub(this=exp.Abs(this=x.tree.copy()), expression=low.tree.copy()))
-    up = exp.Paren(this=exp.Add(this=low.tree.copy(), expression=double(1.0)))
-    near = choice((exp.GTE(this=rest, expression=double(0.5)), up), otherwise=low.tree.copy())
+    half = {"half": double(0.5), "one": double(1.0)}
+    near = term("CASE WHEN (ABS(:x) - :low) >= :half THEN (:low + :one) ELSE :low END", x=x.tree, low=low.tree, **half)
     size = steps.shared(_Value(near, low.level))
-    below = exp.LT(this=x.tree.copy(), expression=double(0.0))
-    back = exp.Paren(this=exp.Neg(this=size.tree.copy()))
-    return _Value(choice((below, back), otherwise=size.tree.copy()), size.level)
+    signed = term("CASE WHEN :x < :zero THEN (-:n) ELSE :n END", x=x.tree, n=size.tree, zero=double(0.0))
+    return _Value(signed, size.level)
 
 
 def _extreme(sign: type[Tree]) -> _Compile:
@@ -398,8 +394,7 @@ def _number(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
         return one
     if kind is ValueType.TRUTH:
         this = steps.shared(one)
-        no = exp.Not(this=this.tree.copy())
-        return _Value(choice((this.tree.copy(), double(1.0)), (no, double(0.0))), this.level)
+        return _Value(by_truth(this.tree, double(1.0), double(0.0)), this.level)
     family = steps.schema[_name(each)] if kind is ValueType.COLUMN else Family.TEXT
     if family is not Family.TEXT:
         return _Value(as_number(_name(each), steps.schema), one.level, family in _FINITE)
@@ -415,8 +410,7 @@ def _text(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
         return _Value(exp.cast(_calendar_day(one.tree), "TEXT"), one.level)
     if kind is ValueType.TRUTH:
         this = steps.shared(one)
-        no = exp.Not(this=this.tree.copy())
-        return _Value(choice((this.tree.copy(), text("true")), (no, text("false"))), this.level)
+        return _Value(by_truth(this.tree, text("true"), text("false")), this.level)
     return one
 
 

@@ -10,11 +10,12 @@ from fractions import Fraction
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.term import Tree, term
 from rangebound.release.plan.fields import written
 from rangebound.release.plan.measure import ONE, Places, Values
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.comparison import beyond
-from rangebound.release.sql.expression import Tree, as_number, choice, double, every_pair, finite, integer
+from rangebound.release.sql.expression import as_number, choice, double, finite, integer
 
 
 def value(values: Values, schema: Schema) -> Tree:
@@ -72,11 +73,11 @@ def place(places: Places, x: Tree, number: Tree | None, dialect: Dialect) -> Tre
     borders, last = places.borders, len(places.borders)
     constant = places.values.filler
     filler = 0 if constant is None else bisect_right(borders, constant)
-    missing = exp.Is(this=x.copy(), expression=exp.Null()), integer(filler)
     if places.scale is None:
         most = dialect.most_whole
         compared = [double(each) if number is None else whole_border(each, math.ceil, most) for each in borders]
         this = x if number is None else number
+        missing = exp.Is(this=x.copy(), expression=exp.Null()), integer(filler)
         return choice(missing, otherwise=among(this, compared, list(map(integer, range(last + 1)))))
     padded = (borders[0], *borders, borders[-1])  # a guess in an end cell has a border on one side alone
     texts = [repr(each) for each in padded]
@@ -89,14 +90,9 @@ def place(places: Places, x: Tree, number: Tree | None, dialect: Dialect) -> Tre
         return dialect.item(texts, item, whole=number is not None)
 
     this = x if number is None else number
-    below = exp.GT(this=guess.copy(), expression=integer(0)), exp.LT(this=this.copy(), expression=border(1))
-    above = exp.LT(this=guess.copy(), expression=integer(last)), exp.GTE(this=this.copy(), expression=border(2))
-    return choice(
-        missing,
-        (every_pair(*below), exp.Sub(this=guess.copy(), expression=integer(1))),
-        (every_pair(*above), exp.Add(this=guess.copy(), expression=integer(1))),
-        otherwise=guess,
-    )
+    off = "WHEN :n > 0 AND :this < :below THEN :n - 1 WHEN :n < :last AND :this >= :above THEN :n + 1"
+    sides = {"this": this, "below": border(1), "above": border(2), "last": integer(last)}
+    return term(f"CASE WHEN :x IS NULL THEN :filler {off} ELSE :n END", x=x, filler=integer(filler), n=guess, **sides)
 
 
 def _guess(places: Places, scale: Fraction, x: Tree, last: int, dialect: Dialect) -> Tree:
@@ -164,11 +160,16 @@ def outside(values: Values, x: Tree, whole: Tree | None) -> Tree:
     Decided on the double x, or where an end is beyond 2^53 and the column has whole numbers on the `whole` one.
     """
 
-    def sides(end: float) -> dict[str, Tree]:
-        if whole is not None and beyond(end):
-            return {"this": whole.copy(), "expression": integer(int(end))}
-        return {"this": x.copy(), "expression": double(end)}
+    def sides(end: float) -> tuple[Tree, Tree]:
+        return (whole, integer(int(end))) if whole is not None and beyond(end) else (x, double(end))
 
-    inside = every_pair(exp.GTE(**sides(values.lower)), exp.LTE(**sides(values.upper)))
-    missing = exp.Is(this=x.copy(), expression=exp.Null())
-    return choice((inside, integer(0)), (missing, integer(0)), otherwise=integer(ONE))
+    (a, low), (b, high) = sides(values.lower), sides(values.upper)
+    return term(
+        "CASE WHEN :a >= :low AND :b <= :high THEN 0 WHEN :x IS NULL THEN 0 ELSE :one END",
+        a=a,
+        low=low,
+        b=b,
+        high=high,
+        x=x,
+        one=integer(ONE),
+    )

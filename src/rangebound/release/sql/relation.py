@@ -9,8 +9,9 @@ from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.engine.interface import Relation as Relation
+from rangebound.release.engine.term import Tree, term
 from rangebound.release.plan.table_schema import Family, Schema, extended
-from rangebound.release.sql.expression import SOURCE, Tree, choice, column, every, integer, local, text
+from rangebound.release.sql.expression import SOURCE, column, every, integer, local, text
 from rangebound.release.sql.group_order import Salt
 
 
@@ -30,7 +31,7 @@ class View:
     schema: Schema
     source: Callable[[Salt], Relation]
     before_units: Schema | None = None
-    """The columns of the rows that one row a unit is made of, where a plan has that step."""
+    """The columns of the rows that one row per unit is made of, where a plan has that step."""
 
 
 def star() -> Tree:
@@ -98,7 +99,7 @@ def same(names: list[str], left: str, right: str) -> Tree:
 
 
 MANY = 100
-"""Rows from which on a table of texts is written as one: to write and read a constant each would take longer."""
+"""Rows from which on a table of texts is written as one: one constant per row takes longer to write and to read."""
 _SEPARATOR = "\x1f"
 
 
@@ -107,7 +108,7 @@ def table_of(
 ) -> exp.Select:
     """A table of texts, each row with its place from 0 on, where that has a name.
 
-    Long ones are written as one text for each column, which the engine splits: so many thousand keys take milliseconds.
+    Long ones are written as one text for each column, which the engine splits: thousands of keys take milliseconds.
     Edge cases: texts that hold the character that separates them are written one by one.
     """
     columns = [exp.to_identifier(name, quoted=True) for name in ([place] if place else []) + list(names)]
@@ -127,27 +128,17 @@ def wide(tree: Tree, dialect: Dialect) -> Tree:
     return exp.cast(tree, dialect.wide)
 
 
-def total(name: str, dialect: Dialect) -> Tree:
-    """The sum over rows of a measure that is from 0 to 2^30 in each. It cannot overflow."""
-    return dialect.added_rows(local(name))
-
-
 def counted(name: str, measure: Tree) -> Tree:
     """How many rows have the measure; 1 is had by all."""
     return exp.Count(this=exp.Star() if measure == integer(1) else local(name))
 
 
-def added(tree: Tree, dialect: Dialect) -> Tree:
-    """The sum of whole numbers of 64 bits, in more than these."""
-    return dialect.added(tree)
-
-
 def at_most(amount: Tree, n: Tree, rows: int, dialect: Dialect) -> Tree:
     """`amount`, a sum over n rows, or the part of it that `rows` of the n rows have on average, rounded down.
 
-    The average over all choices of so many rows: it is bounded as any one choice is, and adds no chance of its own.
+    The average over all choices of this many rows: it is bounded as any one choice is, and adds no chance of its own.
     """
     most = integer(rows)
     part = exp.cast(exp.IntDiv(this=dialect.times(amount.copy(), most), expression=n.copy()), "BIGINT")
-    within = exp.LTE(this=n.copy(), expression=most.copy())
-    return exp.cast(choice((within, amount.copy()), otherwise=part), "BIGINT")
+    bounded = "CAST(CASE WHEN :n <= :most THEN :amount ELSE :part END AS BIGINT)"
+    return term(bounded, n=n, most=most, amount=amount, part=part)

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import assert_never
+from typing import Any, assert_never
 
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.term import Tree, term
 from rangebound.release.noise.draw import Key
 from rangebound.release.plan.groupings import Block, block_of, blocks
 from rangebound.release.plan.measure import (
@@ -40,10 +41,10 @@ from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.comparison import beyond_doubles, meets
 from rangebound.release.sql.contribution_bound import Scan, Sheet
-from rangebound.release.sql.expression import Tree, as_key, as_number, choice, column, every_pair, integer, local
+from rangebound.release.sql.expression import as_key, as_number, choice, column, integer, is_there, local
 from rangebound.release.sql.group_order import Salt
 from rangebound.release.sql.measured import edge_place, fixed_point, outside, place, present, scaled_product, value
-from rangebound.release.sql.relation import Relation, added, at_most, counted, total
+from rangebound.release.sql.relation import Relation, at_most, counted
 
 UNITS = "units"
 
@@ -74,26 +75,27 @@ def statements(
     """
     found = []
     asked = [each.measures(plan.unit_of(each), plan.groups(each.counted_by)) for each in plan.query]
+
+    def compiler(block: Block) -> _Compiler:
+        return _Compiler(Scan(plan, schema, salt, source, dialect, block))
+
     for block in (*blocks(plan), *also):
-        compiler = _Compiler(Scan(plan, schema, salt, source, dialect, block))
         own = [(index, asked[index]) for index in block.questions]
         sums = {index: each for index, each in own if isinstance(each, GroupSums)}
         if sums or block.keys is None:
-            found.append(compiler.summed(sums))
-        found += [compiler.placed(index, each) for index, each in own if isinstance(each, Places)]
-        found += [compiler.distinct(index, each) for index, each in own if isinstance(each, DistinctValues)]
-        found += [compiler.by_key(index, each) for index, each in own if isinstance(each, KeyCounts)]
-        found += [compiler.by_edge(index, each) for index, each in own if isinstance(each, EdgeCounts)]
+            found.append(compiler(block).summed(sums))
+        found += [compiler(block).placed(index, each) for index, each in own if isinstance(each, Places)]
+        found += [compiler(block).distinct(index, each) for index, each in own if isinstance(each, DistinctValues)]
+        found += [compiler(block).by_key(index, each) for index, each in own if isinstance(each, KeyCounts)]
+        found += [compiler(block).by_edge(index, each) for index, each in own if isinstance(each, EdgeCounts)]
         for index, each in own:
             if isinstance(each, Totals):
-                grouping = block_of(plan, each.over, (index,))
-                inner = _Compiler(Scan(plan, schema, salt, source, dialect, grouping))
-                found += inner.totals(index, each, block)
+                found += compiler(block_of(plan, each.over, (index,))).totals(index, each, block)
     return tuple(found)
 
 
 class _Compiler:
-    """Measures of one block as SQL."""
+    """Measures of one block as SQL, for one statement."""
 
     def __init__(self, scan: Scan) -> None:
         self.scan, self.dialect, self.plan = scan, scan.dialect, scan.plan
@@ -101,7 +103,7 @@ class _Compiler:
     def summed(self, questions: Mapping[int, GroupSums]) -> Statement:
         """The statement for sums; one for all questions of the block."""
         scan, counts, measures, finals = self.scan, Sheet("n"), Sheet("m"), Sheet("f")
-        scan.read, columns = Sheet("v"), {}
+        columns: dict[int, dict[str, str]] = {}
         once: set[str] = set()
         for index, asked in questions.items():
             sums = self._sums(asked, self._rows(index), counts, measures)
@@ -114,7 +116,7 @@ class _Compiler:
         order = list(finals.trees)
         read = {**counts.trees, **measures.trees}
         totals = {name: counted(name, tree) for name, tree in counts.trees.items()}
-        totals |= {name: total(name, self.dialect) for name in measures.trees}
+        totals |= {name: self.dialect.added_rows(local(name)) for name in measures.trees}
         if scan.unit is None:
             totals = {name: totals[each.name] for name, each in finals.trees.items()}
             tree = scan.grouped(scan.rows(read), scan.texts, totals)
@@ -123,15 +125,19 @@ class _Compiler:
             times = scan.times()
             cells = scan.grouped(scan.truncated({**read, **times}), [*scan.owners, *times], totals)
             cells, bounded = self._over_times(cells, finals.trees, once)
-            tree = scan.grouped(cells, scan.keys, {name: added(each, self.dialect) for name, each in bounded.items()})
+            tree = scan.grouped(cells, scan.keys, {name: self.dialect.added(each) for name, each in bounded.items()})
         at = {name: len(scan.keys) + place for place, name in enumerate(order)}
         where = {index: {name: at[column] for name, column in own.items()} for index, own in columns.items()}
-        return Statement(block=scan.block, tree=scan.with_keys(tree), key_width=len(scan.keys), columns=where)
+        return self._statement(tree, where)
+
+    def _statement(self, tree: exp.Select, columns: Mapping[int, Mapping[str, int]], **placed: Any) -> Statement:
+        scan = self.scan
+        whole = scan.with_keys(tree)
+        return Statement(block=scan.block, tree=whole, key_width=len(scan.keys), columns=columns, **placed)
 
     def placed(self, index: int, asked: Places) -> Statement:
         """The statement for counts by place, in units of 1 / ONE row."""
         scan = self.scan
-        scan.read = Sheet("v")
         found = place(asked, self._value(asked.values), self._whole(asked.values, asked.borders), self.dialect)
         counted = self._counted(asked.rows)
         measures = {"j": found if counted is None else choice((counted, found), otherwise=integer(-1))}
@@ -143,7 +149,6 @@ class _Compiler:
     def by_key(self, index: int, asked: KeyCounts) -> Statement:
         """The statement for counts by the key of one column more, of those that the plan lists."""
         scan = self.scan
-        scan.read = Sheet("v")
         key, counted = scan.read_key(asked.column), self._counted(asked.rows)
         (listed,) = scan.plan.columns((asked.column,))
         tree = scan.by_place({"j": key if counted is None else choice((counted, key))}, None, listed)
@@ -152,7 +157,6 @@ class _Compiler:
     def by_edge(self, index: int, asked: EdgeCounts) -> Statement:
         """The statement for counts by place among edges, of each unit one in all."""
         scan = self.scan
-        scan.read = Sheet("v")
         this = as_number(asked.column, scan.schema, dated=asked.dated)
         found = edge_place(local(scan.read.name(choice((present(this), this)))), asked.edges)
         counted = self._counted(asked.rows)
@@ -161,29 +165,19 @@ class _Compiler:
 
     def _placed(self, index: int, tree: exp.Select, listed: Key = ()) -> Statement:
         """A statement for counts by place, or by listed key."""
-        return Statement(
-            block=self.scan.block,
-            tree=self.scan.with_keys(tree),
-            key_width=len(self.scan.keys),
-            columns={index: {"count": len(self.scan.keys) + 1}},
-            placed=True,
-            listed=listed,
-        )
+        return self._statement(tree, {index: {"count": len(self.scan.keys) + 1}}, placed=True, listed=listed)
 
     def distinct(self, index: int, asked: DistinctValues) -> Statement:
         """The statement for the number of distinct values."""
         scan = self.scan
-        scan.read = Sheet("v")
         value: Tree = local(scan.read.name(as_key(asked.column, scan.schema)))
         counted = self._counted(asked.rows)
         tree = scan.by_value(value if counted is None else choice((counted, value)), asked.most)
-        columns = {index: {"n": len(scan.keys)}}
-        return Statement(block=scan.block, tree=scan.with_keys(tree), key_width=len(scan.keys), columns=columns)
+        return self._statement(tree, {index: {"n": len(scan.keys)}})
 
     def totals(self, index: int, asked: Totals, block: Block) -> list[Statement]:
         """The statements for sums of all groups together, as sums of the block that publishes them."""
         scan = self.scan
-        scan.read = Sheet("v")
         measures = {name: self._measure(each, asked.rows) for name, each in asked.of.items()}
         sums = {name: self._total(each, name, measures[name]) for name, each in asked.of.items()}
         if scan.unit is None:
@@ -196,7 +190,7 @@ class _Compiler:
             n = next(local(name) for name, each in asked.of.items() if isinstance(each, Counted | Owned))
             finals = {name: self._bounded(each, local(name), n, self._rows(index)) for name, each in asked.of.items()}
             cells, finals = self._over_times(cells, finals, _owned(asked.of))
-        tree = scan.grouped(cells, [], {name: added(each, self.dialect) for name, each in finals.items()})
+        tree = scan.grouped(cells, [], {name: self.dialect.added(each) for name, each in finals.items()})
         columns = {index: {name: at for at, name in enumerate(finals)}}
         found = [Statement(block=block, tree=scan.with_keys(tree), key_width=0, columns=columns)]
         return found if asked.existing is None else [*found, self._existing(index, asked, asked.existing, block)]
@@ -211,7 +205,7 @@ class _Compiler:
         if self.scan.block.unit.period is None:
             return cells, finals
         sums = {
-            name: exp.Max(this=tree.copy()) if name in once else added(tree, self.dialect)
+            name: exp.Max(this=tree.copy()) if name in once else self.dialect.added(tree)
             for name, tree in finals.items()
         }
         return self.scan.grouped(cells, ["u", *self.scan.keys], sums), {name: local(name) for name in finals}
@@ -222,9 +216,9 @@ class _Compiler:
         cells = scan.grouped(scan.indexed({"n": rows}), ["u", *scan.keys], {"n": counted("n", rows)})
         once = any(isinstance(each, Owned) for each in asked.of.values())
         one = exp.Least(this=local("n"), expressions=[integer(1)]) if once else local("n")
-        units = scan.grouped(cells, ["u"], {"m": added(one, self.dialect)})
+        units = scan.grouped(cells, ["u"], {"m": self.dialect.added(one)})
         most = exp.cast(exp.Least(this=local("m"), expressions=[integer(asked.limit)]), "BIGINT")
-        tree = scan.with_keys(scan.grouped(units, [], {"m": added(most, self.dialect)}))
+        tree = scan.with_keys(scan.grouped(units, [], {"m": self.dialect.added(most)}))
         return Statement(block=block, tree=tree, key_width=0, columns={index: {name: 0}})
 
     def _sums(self, asked: GroupSums, rows: int, counts: Sheet, measures: Sheet) -> dict[str, Tree]:
@@ -246,15 +240,14 @@ class _Compiler:
         """What the sum of a measure over a unit's n rows in a group counts for: all up to `rows` rows, else a part."""
         match measure:
             case Owned():
-                return choice((exp.GT(this=n.copy(), expression=integer(0)), integer(1)), otherwise=integer(0))
+                return term("CASE WHEN :n > 0 THEN 1 ELSE 0 END", n=n)
             case Counted():
-                most = integer(rows)
-                return choice((exp.LT(this=n.copy(), expression=most), n.copy()), otherwise=most.copy())
+                return term("CASE WHEN :n < :most THEN :n ELSE :most END", n=n, most=integer(rows))
         return at_most(amount, n, rows, self.dialect)
 
     def _total(self, measure: Measure, name: str, tree: Tree) -> Tree:
         """The sum of a measure over rows, from what one row adds to it."""
-        return counted(name, tree) if _counts(measure) else total(name, self.dialect)
+        return counted(name, tree) if _counts(measure) else self.dialect.added_rows(local(name))
 
     def _measure(self, measure: Measure, rows: Rows) -> Tree:
         """What one row adds to a sum: 0 if it does not count, or NULL where rows are counted."""
@@ -307,8 +300,8 @@ class _Compiler:
             needed.append(local(self.scan.read.name(meets(rows.where, self.scan.schema))))
         for values in (rows.values, *rows.also):
             if values is not None and values.filler is None and values not in besides:
-                needed.append(exp.Not(this=exp.Is(this=self._value(values), expression=exp.Null())))
-        return reduce(every_pair, needed) if needed else None
+                needed.append(is_there(self._value(values)))
+        return reduce(lambda a, b: exp.And(this=a, expression=b), needed) if needed else None
 
 
 def _owned(measures: Mapping[str, Measure]) -> set[str]:

@@ -1,4 +1,4 @@
-"""One row a unit: the rows of each unit as one, whose columns say what there is in them.
+"""One row per unit: the rows of each unit as one, whose columns say what there is in them.
 
 A table D is the disjoint union of the rows D_u of its units, and rows without an owner, which are left out. The step
 makes one row f(D_u) of each unit that has rows; f knows no other unit, no order of the rows and no salt. So tables that
@@ -14,26 +14,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.term import Tree, term
 from rangebound.release.plan.fields import HUGE, WHOLE, date
 from rangebound.release.plan.per_unit import UnitColumn
 from rangebound.release.plan.table_schema import KEYS, Family, Schema, TypedSchema, form_of
 from rangebound.release.sql.expression import (
-    Tree,
     as_key,
     as_number,
     choice,
+    clipped,
     column,
     day,
     double,
     finite,
     integer,
+    is_there,
 )
 from rangebound.release.sql.group_order import Salt
-from rangebound.release.sql.relation import Relation, View, added, aliased, star, unused_name, where
+from rangebound.release.sql.relation import Relation, View, aliased, star, unused_name, where
 
 _BITS = 40  # of a value in fixed point, at the end of its range that is farther from 0
 _HALF = 30  # bits of a sum that are brought to a double by themselves
@@ -45,7 +48,7 @@ def unit_rows(seen: View, unit: str, columns: Sequence[UnitColumn], dialect: Dia
     compiler = _UnitCompiler(seen.schema, unit, dialect)
     forms = {each.name: form_of(seen.schema, each.arguments[0]) for each in columns if each.arguments}
     schema = TypedSchema({each.name: compiler.family(each) for each in columns}, types={}, forms=forms)
-    found = {each.name: compiler.aggregate(each) for each in columns}
+    found = {each.name: _FUNCTIONS[each.function](compiler, each) for each in columns}
     layers = [
         {each.name: compiler.number(each) for each in columns if each.function == "sum"},
         {each.name: _clipped(column(each.name), each.clipped, schema[each.name]) for each in columns if each.clipped},
@@ -56,8 +59,7 @@ def unit_rows(seen: View, unit: str, columns: Sequence[UnitColumn], dialect: Dia
         for name, tree in compiler.windows.items():
             more = exp.alias_(tree.copy(), name, quoted=True)
             rows = dialect.apart(exp.select(star(), more, copy=False).from_(aliased(rows), copy=False))
-        owned = exp.Not(this=exp.Is(this=compiler.owner(), expression=exp.Null()))
-        units = where(_chosen(found, rows), owned).group_by(compiler.owner(), copy=False)
+        units = where(_chosen(found, rows), is_there(compiler.owner())).group_by(compiler.owner(), copy=False)
         for layer in layers:
             if layer:
                 units = _chosen({name: layer.get(name, column(name)) for name in schema}, dialect.apart(units))
@@ -91,10 +93,6 @@ class _UnitCompiler:
             return Family.NUMBER
         return Family.NUMBER if found is Family.INTEGER and not _is_whole(made.clipped) else found
 
-    def aggregate(self, made: UnitColumn) -> Tree:
-        """A column of a unit as an aggregate over its rows; whatever they hold, it cannot fail."""
-        return _FUNCTIONS[made.function](self, made)
-
     def _there(self, name: str) -> Tree:
         """A value that can be compared with others of its column, NULL where it is missing."""
         family = self.schema[name]
@@ -102,7 +100,7 @@ class _UnitCompiler:
             this = as_number(name, self.schema)
             return choice((finite(this, numeric=True), this.copy()))
         if family is Family.DATE:  # within the calendar, as everywhere
-            return choice((exp.Not(this=exp.Is(this=as_key(name, self.schema), expression=exp.Null())), column(name)))
+            return choice((is_there(as_key(name, self.schema)), column(name)))
         return column(name)
 
     def _time(self, name: str) -> Tree:
@@ -112,48 +110,26 @@ class _UnitCompiler:
         return self._there(name)
 
     def count(self, made: UnitColumn) -> Tree:
-        """The rows, or those that meet a condition."""
         rows = choice((column(made.arguments[0]), integer(1))) if made.arguments else exp.Star()
         return exp.cast(exp.Count(this=rows), "BIGINT")
 
     def distinct(self, made: UnitColumn) -> Tree:
-        """The different values."""
         (name,) = made.arguments
         this = as_key(name, self.schema) if self.schema[name] in KEYS else self._there(name)
         return exp.cast(exp.Count(this=exp.Distinct(expressions=[this])), "BIGINT")
 
-    def any(self, made: UnitColumn) -> Tree:
-        """Whether a row meets the condition."""
-        return self._every(exp.Max, made)
+    def met(self, made: UnitColumn, over: str) -> Tree:
+        """Whether a row meets a condition (MAX), or all do (MIN)."""
+        return term(f"{over}(CASE WHEN :met THEN 1 ELSE 0 END) = 1", met=column(made.arguments[0]))
 
-    def all(self, made: UnitColumn) -> Tree:
-        """Whether all rows meet the condition."""
-        return self._every(exp.Min, made)
+    def extreme(self, made: UnitColumn, over: str) -> Tree:
+        return term(f"{over}(:x)", x=self._there(made.arguments[0]))
 
-    def _every(self, over: type[Tree], made: UnitColumn) -> Tree:
-        met = choice((column(made.arguments[0]), integer(1)), otherwise=integer(0))
-        return exp.EQ(this=over(this=met), expression=integer(1))
-
-    def min(self, made: UnitColumn) -> Tree:
-        """The least value."""
-        return exp.Min(this=self._there(made.arguments[0]))
-
-    def max(self, made: UnitColumn) -> Tree:
-        """The largest value."""
-        return exp.Max(this=self._there(made.arguments[0]))
-
-    def first(self, made: UnitColumn) -> Tree:
-        """The value of the first day on which there is one; of several on that day the least."""
-        return self._at_end(exp.Min, made)
-
-    def last(self, made: UnitColumn) -> Tree:
-        """The value of the last day on which there is one; of several on that day the least."""
-        return self._at_end(exp.Max, made)
-
-    def _at_end(self, over: type[Tree], made: UnitColumn) -> Tree:
+    def at_end(self, made: UnitColumn, over: str) -> Tree:
+        """The value of the first (MIN) or last (MAX) day on which there is one; of several on that day the least."""
         value, time = made.arguments
-        there = exp.Not(this=exp.Is(this=self._there(value), expression=exp.Null()))
-        end = over(this=choice((there, self._time(time))))
+        there = is_there(self._there(value))
+        end = term(f"{over}(CASE WHEN :there THEN :time END)", there=there, time=self._time(time))
         name = unused_name(f"end_{len(self.windows)}", {**self.schema, **dict.fromkeys(self.windows, Family.OTHER)})
         self.windows[name] = exp.Window(this=end, partition_by=[self.owner()])
         then = exp.EQ(this=self._time(time), expression=column(name))
@@ -176,7 +152,7 @@ class _UnitCompiler:
             near = exp.Paren(this=_clipped(column(name), (low, high), Family.NUMBER))
             scaled = self.dialect.scaled(near, 2.0 ** _power(made))
             fixed = exp.cast(exp.Floor(this=exp.Add(this=scaled, expression=double(0.5))), "BIGINT")
-        return exp.Coalesce(this=added(fixed, self.dialect), expressions=[integer(0)])
+        return exp.Coalesce(this=self.dialect.added(fixed), expressions=[integer(0)])
 
     def number(self, made: UnitColumn) -> Tree:
         """The number that a sum in fixed point stands for: two halves that are doubles, added with one rounding.
@@ -186,13 +162,11 @@ class _UnitCompiler:
         total = column(made.name)
         if self.schema[made.arguments[0]] is Family.INTEGER:
             return exp.cast(_clipped(total, (-WHOLE, WHOLE), Family.INTEGER), "BIGINT")
-        upper = exp.IntDiv(this=total, expression=integer(2**_HALF))
-        lower = exp.Mod(this=total.copy(), expression=integer(2**_HALF))
-        halves = [
-            exp.Mul(this=exp.cast(exp.Paren(this=each), "DOUBLE"), expression=double(2.0**shift))
-            for each, shift in ((upper, _HALF - _power(made)), (lower, -_power(made)))
-        ]
-        found = exp.Add(this=halves[0], expression=halves[1])
+        half = integer(2**_HALF)
+        upper = exp.cast(exp.Paren(this=exp.IntDiv(this=total, expression=half)), "DOUBLE")
+        parts = {"upper": upper, "total": total, "half": half}
+        units = {"high": double(2.0 ** (_HALF - _power(made))), "low": double(2.0 ** -_power(made))}
+        found = term(":upper * :high + CAST((:total % :half) AS DOUBLE) * :low", **parts, **units)
         return self._infinite(total, _power(made), found) if self.dialect.stops else found
 
     def _infinite(self, total: Tree, power: int, found: Tree) -> Tree:
@@ -214,21 +188,20 @@ def _power(made: UnitColumn) -> int:
 def _clipped(this: Tree, ends: tuple[float, float], family: Family) -> Tree:
     """A value within its range; a missing one stays missing."""
     low, high = (_literal(each, family) for each in ends)
-    this = exp.cast(this, "DOUBLE") if family is Family.NUMBER else this
-    below, above = exp.LT(this=this.copy(), expression=low), exp.GT(this=this.copy(), expression=high)
-    return choice((below, low.copy()), (above, high.copy()), otherwise=this)
+    return clipped(exp.cast(this, "DOUBLE") if family is Family.NUMBER else this, low, high)
 
 
+# How the rows of a unit make a column; whatever they hold, it cannot fail.
 _FUNCTIONS: dict[str, Callable[[_UnitCompiler, UnitColumn], Tree]] = {
     "count": _UnitCompiler.count,
     "distinct": _UnitCompiler.distinct,
-    "any": _UnitCompiler.any,
-    "all": _UnitCompiler.all,
     "sum": _UnitCompiler.sum,
-    "min": _UnitCompiler.min,
-    "max": _UnitCompiler.max,
-    "first": _UnitCompiler.first,
-    "last": _UnitCompiler.last,
+    "any": partial(_UnitCompiler.met, over="MAX"),
+    "all": partial(_UnitCompiler.met, over="MIN"),
+    "min": partial(_UnitCompiler.extreme, over="MIN"),
+    "max": partial(_UnitCompiler.extreme, over="MAX"),
+    "first": partial(_UnitCompiler.at_end, over="MIN"),
+    "last": partial(_UnitCompiler.at_end, over="MAX"),
 }
 _FAMILIES = {"count": Family.INTEGER, "distinct": Family.INTEGER, "any": Family.BOOLEAN, "all": Family.BOOLEAN}
 

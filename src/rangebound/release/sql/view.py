@@ -26,7 +26,7 @@ from rangebound.release.sql.unit_rows import unit_rows
 def view(plan: Plan, engine: Engine) -> View:
     """The table that the questions of a plan are about; reads no private data.
 
-    The steps in order: local times, joins, columns that are made of a row, one row a unit, columns that are made of
+    The steps in order: local times, joins, columns that are made of a row, one row per unit, columns that are made of
     such a row.
 
     Guarantee: where a plan adds nothing, the tree is the engine's own table, with no selection around it.

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from rangebound.errors import PlanError
 from rangebound.release import parse_plan
-from rangebound.release.engine.duckdb_dialect import DUCKDB
+from rangebound.release.engine.duckdb import DUCKDB
 from rangebound.release.plan.asking import translate
 from rangebound.release.plan.expressions import columns_of, read
 from rangebound.release.plan.expressions.functions import FUNCTIONS
