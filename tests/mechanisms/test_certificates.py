@@ -555,3 +555,17 @@ def test_noise_on_a_lattice_is_certified_with_a_delta(mechanism):
     assert rb.verify(rb.certify(mechanism, half, delta).to_json()).delta == delta
     with pytest.raises(ClaimFalse):
         rb.certify(mechanism, half, 0.99 * delta)
+
+
+def test_the_certificate_of_a_subclass_has_the_format_of_its_class():
+    class Own(rb.Table):
+        pass
+
+    table = rb.optimal(query=rb.Query(range=rb.Interval(0, 2), sensitivity=1.0), epsilon=1.0, step=1.0)
+    own = Own(**{each.name: getattr(table, each.name) for each in dataclasses.fields(table) if each.init})
+    assert rb.verify(rb.certify(own, 1.0).to_json()).to_json() == rb.certify(table, 1.0).to_json()
+
+
+def test_a_false_claim_of_noise_on_a_lattice_is_said_of_the_mechanism():
+    with pytest.raises(ClaimFalse, match="not true of this mechanism"):
+        rb.certify(rb.DiscreteLaplace(scale=1.0), 0.5)

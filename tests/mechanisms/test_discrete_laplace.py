@@ -420,3 +420,11 @@ def test_in_a_narrow_support_two_uses_attain_no_more_than_two_pairs_do():
     assert 0.9 * most < found.advantage().lower <= most + 1e-9 <= found.advantage().upper + 2e-9
     wide = rb.compose((DiscreteLaplace(scale=1.5, sensitivity=2), 2)).enclosed  # the control
     assert wide.tradeoff(0.2, tolerance=1e-6).upper < least - 0.001
+
+
+@pytest.mark.parametrize("scale", [1e-305, 1e-302, 1e-78, 1e-3])
+def test_noise_that_is_zero_in_doubles_has_no_error(scale):
+    m = DiscreteLaplace(scale=scale, support=rb.Interval(0, 10))
+    assert m.error(3) == m.worst_error() == m.average_error()
+    assert (m.error(3).mae, m.error(3).mse) == (0.0, 0.0)
+    assert m.law(3).mass(3, 3) == 1.0

@@ -130,8 +130,9 @@ class Certificate:
 
     def _to_dict(self) -> dict[str, object]:
         metric = self.notion is Notion.METRIC
+        formats = (each for kind, each in _FORMAT_OF.items() if isinstance(self.mechanism, kind))
         return {
-            "format": _FORMAT_OF.get(type(self.mechanism), (FORMAT, METRIC_FORMAT))[metric],
+            "format": next(formats, (FORMAT, METRIC_FORMAT))[metric],
             **({"notion": self.notion.value} if metric else {}),
             "mechanism": self.mechanism.with_claim(None).to_dict(),
             "epsilon": self.epsilon,

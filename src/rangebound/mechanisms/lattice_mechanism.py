@@ -241,7 +241,7 @@ class LatticeMechanism(MechanismRisk):
         missing = max(down(refine(lambda: self.profile(ball(claim.epsilon)))), 0.0)
         if least > claim.epsilon and missing > claim.delta:
             return ClaimFalse(
-                f"{claim.terms}: not true of this self. The true answers {pair[0]} and {pair[1]} "
+                f"{claim.terms}: not true of this mechanism. The true answers {pair[0]} and {pair[1]} "
                 f"need epsilon >= {least} with that delta, or delta >= {missing} with that epsilon",
                 pair=pair,
                 epsilon=least,

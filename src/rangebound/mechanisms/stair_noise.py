@@ -15,7 +15,8 @@ from rangebound.sampling.geometric_magnitude import magnitude
 from rangebound.values.ball import Ball, refine, up
 from rangebound.values.numeric import rounded_up
 
-_STEEPEST = 10**300  # a rate beyond this is infinite in doubles
+_LARGEST = 10**300  # of the rates that are written as doubles
+_STEEPEST = 1000  # e^-1000 is zero in doubles, and so is what a steeper rate leaves beyond the plateau
 
 Bits = Callable[[int], int]
 
@@ -54,7 +55,7 @@ class StairNoise:
     @cached_property
     def sums(self) -> StairSums:
         """Masses, tails and partial moments, in doubles."""
-        return StairSums(self.steps, self.plateau, float(self.rate) if self.rate < _STEEPEST else math.inf)
+        return StairSums(self.steps, self.plateau, float(min(self.rate, _STEEPEST)))
 
     def mass(self, place: int) -> Ball:
         """P(X = place)."""
@@ -180,7 +181,7 @@ class StairNoise:
     def _scale(self) -> float | Fraction:
         """1 / rate, exactly; as a double if it is one, which is faster."""
         exact = 1 / self.rate
-        return float(exact) if exact <= _STEEPEST and Fraction(float(exact)) == exact else exact
+        return float(exact) if exact <= _LARGEST and Fraction(float(exact)) == exact else exact
 
     def draw(self, bits: Bits) -> int:
         """X, drawn exactly.
