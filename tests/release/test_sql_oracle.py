@@ -224,7 +224,7 @@ def check_value(text, how, value, true, question, rows):
     elif how == "sum":
         assert math.isclose(value, true, rel_tol=1e-6, abs_tol=1e-4), (text, name, value, true)
     elif how == "near":
-        width = getattr(question, "bounds", None)
+        width = question.bounds if getattr(question, "range", None) else None
         size = 1.0 if width is None else (1.0 + width.width) ** (2 if question.kind == "variance" else 1)
         rough = rows * 2.0**-19  # of what a unit can change
         rough = rough**0.5 if question.kind == "standard deviation" else rough  # the root of a small variance
