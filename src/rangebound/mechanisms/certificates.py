@@ -130,7 +130,7 @@ class Certificate:
 
     def _to_dict(self) -> dict[str, object]:
         metric = self.notion is Notion.METRIC
-        formats = (each for kind, each in _FORMAT_OF.items() if isinstance(self.mechanism, kind))
+        formats = (_FORMAT_OF[kind] for kind in type(self.mechanism).__mro__ if kind in _FORMAT_OF)
         return {
             "format": next(formats, (FORMAT, METRIC_FORMAT))[metric],
             **({"notion": self.notion.value} if metric else {}),

@@ -16,7 +16,7 @@ from rangebound.values.ball import Ball, refine, up
 from rangebound.values.numeric import rounded_up
 
 _LARGEST = 10**300  # of the rates that are written as doubles
-_STEEPEST = 1000  # e^-1000 is zero in doubles, and so is what a steeper rate leaves beyond the plateau
+_STEEPEST = 1000.0  # e^-1000 is zero in doubles, and so is what a steeper rate leaves beyond the plateau
 
 Bits = Callable[[int], int]
 
@@ -55,7 +55,7 @@ class StairNoise:
     @cached_property
     def sums(self) -> StairSums:
         """Masses, tails and partial moments, in doubles."""
-        return StairSums(self.steps, self.plateau, float(min(self.rate, _STEEPEST)))
+        return StairSums(self.steps, self.plateau, float(self.rate) if self.rate < _STEEPEST else _STEEPEST)
 
     def mass(self, place: int) -> Ball:
         """P(X = place)."""
