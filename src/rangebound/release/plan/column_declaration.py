@@ -18,8 +18,8 @@ from pydantic import (
 )
 
 from rangebound.release.plan.expressions.conjunction import HIDDEN, hidden_text
-from rangebound.release.plan.expressions.nodes import Expression, columns_of
-from rangebound.release.plan.expressions.reading import LONGEST, read
+from rangebound.release.plan.expressions.nodes import LONGEST, Expression, columns_of
+from rangebound.release.plan.expressions.reading import read
 from rangebound.release.plan.expressions.typed import Known, Typed, typed
 from rangebound.release.plan.expressions.value_type import Range as PublicRange
 from rangebound.release.plan.expressions.value_type import ValueType

@@ -29,8 +29,7 @@ from rangebound.release.plan.expressions.conjunction import (
     conditions_of,
     hidden_text,
 )
-from rangebound.release.plan.expressions.nodes import Expression, Named, constant
-from rangebound.release.plan.expressions.reading import LONGEST
+from rangebound.release.plan.expressions.nodes import LONGEST, Expression, Named, constant
 from rangebound.release.plan.fields import Bound, Part, Text, as_tuple, no_time_of_day, printable
 
 

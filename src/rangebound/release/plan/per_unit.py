@@ -14,8 +14,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from rangebound.release.plan.column_declaration import ColumnDeclaration, MadeColumn
 from rangebound.release.plan.expressions import Expression, Known, Typed, ValueType, columns_of, read, typed
-from rangebound.release.plan.expressions.nodes import Named
-from rangebound.release.plan.expressions.reading import LONGEST
+from rangebound.release.plan.expressions.nodes import LONGEST, Named
 from rangebound.release.plan.expressions.value_type import Range as PublicRange
 from rangebound.release.plan.faults import fault
 from rangebound.release.plan.fields import Name, Part, Range, number

@@ -137,6 +137,8 @@ def test_valid_texts_with_a_few_changes_are_refused_or_become_plans():
         "SELECT COUNT(*) FROM t WHERE " + " AND ".join(["a = 1"] * 1200),
         "SELECT COUNT(*) FROM t WHERE " + "+".join("x" * 3000) + " > 1",
         "SELECT " + "CASE WHEN a THEN " * 400,
+        "SELECT COUNT(*) FROM t WHERE " + "NULLIF(" * 38 + "x" + ", 1)" * 38 + " > 1",
+        "SELECT COUNT(*) FROM t WHERE " + "(" * 38 + "x" + " BETWEEN 1 AND 2)" * 38,
         "SELECT " + ",".join(f"COUNT(*) FILTER (WHERE a = {at})" for at in range(300)) + " FROM t",
         "SELECT COUNT(*) FROM t WHERE a IN (" + ",".join(map(str, range(2500))) + ")",
         "SELECT " + "-" * 9000 + "1 FROM t",

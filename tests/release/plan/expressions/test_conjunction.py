@@ -6,7 +6,7 @@ from rangebound.errors import PlanError
 from rangebound.release import make_plan
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.expressions.conjunction import hidden_text
-from rangebound.release.plan.expressions.reading import LONGEST
+from rangebound.release.plan.expressions.nodes import LONGEST
 
 QUERY = {"name": "n", "kind": "count"}
 

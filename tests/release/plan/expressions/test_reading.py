@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from rangebound.release.plan.expressions import columns_of, read, typed
 from rangebound.release.plan.expressions.functions import FUNCTIONS, REFUSED
-from rangebound.release.plan.expressions.nodes import Call, Constant, Named, call, constant
-from rangebound.release.plan.expressions.reading import DEEPEST, LONGEST
+from rangebound.release.plan.expressions.nodes import LONGEST, Call, Constant, Named, call, constant
+from rangebound.release.plan.expressions.reading import DEEPEST
 
 
 @pytest.mark.parametrize(

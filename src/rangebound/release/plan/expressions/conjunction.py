@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rangebound.release.plan.expressions.nodes import COMPARISONS, Call, Constant, Expression, Named
-from rangebound.release.plan.expressions.reading import LONGEST, read
+from rangebound.release.plan.expressions.nodes import COMPARISONS, LONGEST, Call, Constant, Expression, Named
+from rangebound.release.plan.expressions.reading import read
 
 HIDDEN = "= "
 """What the name of a column begins with that an expression in `where` or `of` makes; its text follows."""

@@ -9,8 +9,13 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from rangebound.release.plan.expressions.value_type import ValueType
+
+LONGEST = 10_000
+"""Characters of an expression, and so the constants, names and calls in it, at most."""
+TOO_LONG = f"must have at most {LONGEST} characters; name a part in [columns] and use its name"
 
 Literal = bool | float | str | datetime.date
 WORDS = {"true": True, "false": False, "True": True, "False": False}
@@ -51,6 +56,11 @@ class Call:
     function: str
     arguments: tuple[Expression, ...]
 
+    @cached_property
+    def size(self) -> int:
+        """How many constants, names and calls its text has; a part that stands in it twice counts twice."""
+        return 1 + sum(each.size if isinstance(each, Call) else 1 for each in self.arguments)
+
     def __str__(self) -> str:
         return _written(self)
 
@@ -77,8 +87,8 @@ def constant(value: Literal | int) -> Constant:
 def call(function: str, *arguments: Expression) -> Expression:
     """A call in the form that reading its text gives: conjunctions in conjunctions are one, a sign goes to its number.
 
-    A conjunction of one condition is that condition. A `ValueError` says what is wrong with a date, or with the list
-    behind `in`.
+    A conjunction of one condition is that condition. A `ValueError` says what is wrong with a date, with the list
+    behind `in`, or with a call that is too long to be written: parts that it shares may be too many to be walked.
 
     >>> str(call("and", Named("a"), call("and", Named("b"), Named("c"))))
     'a and b and c'
@@ -90,12 +100,18 @@ def call(function: str, *arguments: Expression) -> Expression:
         return constant(_day(arguments[0].value))
     if function in ("and", "or"):
         parts = tuple(one for each in arguments for one in _joined(each, function))
-        return Call(function, parts) if len(parts) > 1 else parts[0]
+        return _short(Call(function, parts)) if len(parts) > 1 else parts[0]
     if function == "-x":
         (number,) = arguments
         if isinstance(number, Constant) and isinstance(number.value, float):
             return constant(-number.value if number.value else 0.0)
-    return Call(function, arguments)
+    return _short(Call(function, arguments))
+
+
+def _short(found: Call) -> Call:
+    if found.size > LONGEST:
+        raise ValueError(TOO_LONG)
+    return found
 
 
 def _day(value: Literal) -> datetime.date:

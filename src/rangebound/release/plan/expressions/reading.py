@@ -10,12 +10,19 @@ import warnings
 from collections.abc import Callable, Mapping
 
 from rangebound.release.plan.expressions.functions import FUNCTIONS, REFUSED
-from rangebound.release.plan.expressions.nodes import WORDS, Expression, Named, call, constant, levels
+from rangebound.release.plan.expressions.nodes import (
+    LONGEST,
+    TOO_LONG,
+    WORDS,
+    Expression,
+    Named,
+    call,
+    constant,
+    levels,
+)
 from rangebound.release.plan.fields import no_time_of_day, printable
 from rangebound.values import arguments
 
-LONGEST = 10_000
-"""Characters that an expression may have."""
 DEEPEST = 60
 """Levels of an expression: a sum of this many terms, or this many parentheses that matter."""
 _TOO_DEEP = f"has more than {DEEPEST} levels; name a part in [columns] and use its name"
@@ -80,7 +87,7 @@ def read(text: str | Expression) -> Expression:
     if not isinstance(text, str) and levels(text) > DEEPEST:
         raise ValueError(_TOO_DEEP)
     if len(str(text)) > LONGEST:
-        raise ValueError(f"must have at most {LONGEST} characters; name a part in [columns] and use its name")
+        raise ValueError(TOO_LONG)
     return _Reader(printable(text)).read() if isinstance(text, str) else text
 
 
