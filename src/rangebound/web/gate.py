@@ -163,6 +163,13 @@ def listening(host: str, port: int) -> socket.socket:
 def serve_until_stopped(application: ASGIApp, bound: socket.socket, **options: Any) -> None:
     """Serve an application until a signal ends it; `options` are more of those of uvicorn."""
     config = uvicorn.Config(
-        application, ws="none", lifespan="on", access_log=False, server_header=False, date_header=False, **options
+        application,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        **options,
     )
     uvicorn.Server(config).run(sockets=[bound])

@@ -113,7 +113,6 @@ def _serve(server: Server, office: Office, ready: Callable[[str], None]) -> None
         application(office),
         bound,
         http=protocol,
-        log_config=None,
         proxy_headers=False,
         limit_concurrency=limits.connections + 1,  # one more than there may be is answered by 503
         timeout_keep_alive=5,
