@@ -15,6 +15,7 @@ import numpy as np
 
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
+from rangebound.privacy import laplace_union
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.counterexample import find_counterexample, finite_pair, pair_epsilon, pair_loss
 from rangebound.privacy.pairs.exact import Mapped, family, stick
@@ -36,7 +37,6 @@ from rangebound.privacy.supremum import (
     lossy_pairs,
     tasks,
 )
-from rangebound.privacy.unions import laplace_union
 from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 
 # Beyond these the answer of the limit is given, which is on the safe side.
