@@ -365,6 +365,8 @@ SPANS = [
     ([0.0, 2.0], [INF, 3.0]),
     ([INF], [INF]),
 ]
+
+
 @pytest.mark.parametrize("scale_of", [metric_scale, dp_scale])
 def test_a_scale_that_does_not_fit_is_refused(scale_of):
     with pytest.raises(ArgumentError, match="does not fit"):

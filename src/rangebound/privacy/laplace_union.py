@@ -20,7 +20,7 @@ import numpy as np
 from rangebound.errors import ArgumentError
 from rangebound.laws.family import Noise
 from rangebound.privacy.claim import Claim
-from rangebound.privacy.pairs.laplace_pair import top_loss, top_stick
+from rangebound.privacy.pairs.truncated_laplace import top_loss, top_stick
 from rangebound.privacy.span_masses import (
     Pairs,
     Spans,

@@ -23,6 +23,7 @@ from rangebound.privacy.search.cell_bound import HIGH, LOW, SearchObjective, Tas
 from rangebound.privacy.setting import SearchLine, Setting
 from rangebound.privacy.supremum import loss_is_pinned, loss_values, tasks
 from rangebound.privacy.windows import gaussian_worst, laplace_windows
+from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.values.ball import PRECISIONS, Ball, ball, precision
 
 
@@ -52,7 +53,7 @@ at one span or point of the support."""
 _HALVINGS = 3  # of a cell that is not proved as a whole
 _CELL_BITS = PRECISIONS[:2]  # more than these have never helped on cells
 FLOATS = 53  # bits of the numbers on windows
-_MANY = 8  # spans from which on windows come first
+_MANY, _LONG = 8, 32  # spans, and points for Gaussian noise, from which on windows come first
 _SPAN_STEPS, _POINT_STEPS = 4000, 250  # that windows take for a span and for a point, at most
 
 
@@ -69,7 +70,8 @@ def prove(setting: Setting, claim: Claim) -> Proof | None:
     """A proof of the claim, or None where none was found (which says nothing about the claim)."""
     theorems = _theorems(setting, claim)
     quick = Proof(Theorem.DELTA_ON_WINDOWS, FLOATS)
-    possible, many = quick.theorem in theorems, len(setting.shape.spans) > _MANY  # where cells of balls take long
+    possible, shape = quick.theorem in theorems, setting.shape
+    many = len(shape.spans) > _MANY or (setting.noise.gaussian and len(shape.points) > _LONG)  # cells would take long
     if possible and many and _holds(setting, claim, quick):
         return quick
     for bits in PRECISIONS:
@@ -130,6 +132,10 @@ def _theorems(setting: Setting, claim: Claim) -> list[Theorem]:
     if mapped:
         return [*pure, Theorem.DELTA_AT_PEAK]
     spans, points = max(len(setting.shape.spans), len(setting.answers.spans)), len(setting.shape.points)
+    if setting.noise.gaussian and points > _LONG and points <= WORK:  # of a regular grid one step stands for its middle
+        laws = Laws(setting.noise.scale, setting.shape)
+        low, high = laws.middle() or (0.0, 0.0)
+        points -= int((high - low) / laws.step) if high > low else 0
     known = setting.noise.gaussian or setting.noise.exponential  # the families of which there are windows
     windows = [Theorem.DELTA_ON_WINDOWS] if known and spans * _SPAN_STEPS + points * _POINT_STEPS <= WORK else []
     return [*pure, *windows, Theorem.DELTA_ON_CELLS]
@@ -160,9 +166,14 @@ def _holds(setting: Setting, claim: Claim, proof: Proof) -> bool:
         shown = _shown_by(proof.theorem, claim)
         steps, each = _Steps(_fixed_steps(setting, proof.bits)), _steps_of_one(setting)
         lines = [Task(_Counted(objective, steps, each), line) for objective, line in _tasks(setting, shown)]
-        return _covers(lines, proof) and all(
-            _below(lines[task], start, end, shown.limit, _HALVINGS) for task, start, end in proof.cells
-        )
+        if not _covers(lines, proof):
+            return False
+        if all(_below(lines[task], start, end, shown.limit, _HALVINGS) for task, start, end in proof.cells):
+            return True
+    # Cells of Gaussian laws may be those of a version whose bounds on them were as sharp as only windows are now.
+    quick = Proof(Theorem.DELTA_ON_WINDOWS, FLOATS)
+    known = setting.noise.gaussian and proof.theorem is Theorem.DELTA_ON_CELLS
+    return known and quick.theorem in _theorems(setting, claim) and _holds(setting, claim, quick)
 
 
 def _below(task: Task, start: float, end: float, target: float, halvings: int) -> bool:

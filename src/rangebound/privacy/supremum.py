@@ -62,12 +62,13 @@ def _decided(found: Found, target: float | None) -> bool:
 
 
 def by_windows(setting: Setting) -> bool:
-    """Whether laws are Gaussian and truncated, and there is more to do than to follow one span over its inside."""
+    """Whether laws are Gaussian and truncated, and there is more to do than to follow a wide span over its inside."""
     shape, hull = setting.shape, setting.answers.hull
     if not setting.noise.gaussian or not shape.normalised:
         return False
     low, high = shape.ends
-    return not (len(shape.spans) == 1 and low <= hull.lower and hull.upper <= high)
+    wide = len(shape.spans) == 1 and high - low > setting.noise.scale
+    return not (wide and low <= hull.lower and hull.upper <= high)
 
 
 _FEW = 8  # lines that are all evaluated

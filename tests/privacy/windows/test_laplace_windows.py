@@ -17,7 +17,7 @@ from rangebound.privacy.windows.laplace_windows import enclosed
 from rangebound.privacy.worst import worst_delta
 from rangebound.values.ball import ball, down, precision
 from tests.crosscheck.oracle import oracle
-from tests.privacy.unions.test_long_unions import union
+from tests.privacy.test_long_unions import union
 
 
 def grid(count, step=1.0, low=0.0):

@@ -19,10 +19,8 @@ from flint import ctx
 from rangebound.laws.family import Curve, Noise
 from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.mapped import Mapped
-from rangebound.privacy.pairs.truncated import Truncated
-from rangebound.privacy.pairs.truncated_gaussian import TruncatedGaussian
-from rangebound.privacy.pairs.truncated_gaussian_grid import TruncatedGaussianGrid
-from rangebound.privacy.pairs.truncated_grid import TruncatedGrid
+from rangebound.privacy.pairs.truncated import Truncated, TruncatedGaussian
+from rangebound.privacy.pairs.truncated_grid import TruncatedGaussianGrid, TruncatedGrid
 from rangebound.privacy.pairs.truncated_laplace import TruncatedLaplace
 from rangebound.privacy.pairs.truncated_laplace_grid import TruncatedLaplaceGrid
 from rangebound.values.ball import Ball, ball, largest

@@ -10,8 +10,8 @@ from flint import arb
 
 from rangebound.laws.family import BallNoise, Noise
 from rangebound.laws.shape import Shape
-from rangebound.privacy.pairs.laplace_pair import Parts, sharp_stick
 from rangebound.privacy.pairs.truncated_grid import TruncatedGrid
+from rangebound.privacy.pairs.truncated_laplace import Parts, sharp_stick
 from rangebound.values.ball import ZERO, Ball, ball, down, is_taylor, largest, tightened, up, value_of
 
 _FEW = 8  # points that are added one by one, and events that are distinguished

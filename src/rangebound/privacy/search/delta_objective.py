@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Collection
 
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
-from rangebound.privacy.pairs.divergences import stick_formula
 from rangebound.privacy.pairs.exact import Pair, Truncated, stick
-from rangebound.privacy.pairs.laplace_pair import top_odds, top_stick
+from rangebound.privacy.pairs.truncated_laplace import top_odds, top_stick
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import Task
-from rangebound.privacy.search.endless_lattice import Ceiling, stick_ceiling
 from rangebound.privacy.search.objective import GAPS, PairObjective
 from rangebound.privacy.setting import SearchLine
-from rangebound.values.array_types import Floats
 from rangebound.values.ball import Ball, ball, down, smallest, up
 from rangebound.values.roots import falling_root
 
@@ -54,9 +50,6 @@ class Delta(PairObjective):
         best = smallest(ball(1.0), self._in_middle(start, end, d))
         if (most := self._most(d)).is_finite():
             best = smallest(best, top_stick(most, self.epsilon))
-        if self._lattice is not None:
-            off = self._off(start, end, d)
-            best = best if off is None else smallest(best, self._top(d).value * (2 * off).exp())
         elsewhere, rate = self._part(start, up(ball(end) + d))
         if elsewhere < 1:
             inside = self._free(d) if rate is None else top_stick(rate * d / 2, self.epsilon)
@@ -101,11 +94,8 @@ class Delta(PairObjective):
     def seeds(self, line: SearchLine) -> list[float]:
         """Where a gap puts the share of mass to its left that is the worst of all (see `top_stick`)."""
         scale, d = self.family.noise.scale, line.d
-        found = [*super().seeds(line), *self._scanned(line, self._formula)]
-        if self._lattice is not None:
-            position = self._top(d).position
-            return [*found, *self._middles(line, position, -position)]
-        for low, high in itertools.islice(itertools.pairwise(self._gaps), GAPS):
+        found = super().seeds(line)
+        for low, high in self._gaps[:GAPS]:
             middle = 0.5 * low + 0.5 * high - 0.5 * (line.far - line.near)
             if not line.start <= middle <= line.end or (self._laplace and middle < low):
                 continue
@@ -120,26 +110,10 @@ class Delta(PairObjective):
                 found.append(middle + float(((odds / worst).log() / rate).mid()))
         return [x for x in found if line.start < x < line.end]
 
-    def _formula(self, p: Floats, q: Floats) -> Floats:
-        values: Floats = stick_formula(self._noise, self._shape, p, q, float(self.epsilon))
-        return values
-
     def _middle_top(self, kind: Pair, points: tuple[float, ...], line: SearchLine, off: Ball) -> Ball:
         epsilon = down(self.epsilon - 4 * off)
         window = Delta(self._noise, Shape(points=points, normalised=True), epsilon, self._aim, kind)
         return ball(enclose([Task(window, line)], self._aim).upper) * (2 * off).exp()
-
-    def _top(self, d: Ball) -> Ceiling:
-        """The largest value on the endless lattice of which the grid is a part."""
-        key = str(d)
-        if key not in self._tops:
-            low, high = self.family.edges()
-            off = self._off(float(low.mid()), float(high.mid()), d)
-            assert off is not None
-            assert self._lattice is not None
-            scale = self.family.noise.scale
-            self._tops[key] = stick_ceiling(self._lattice.step, scale, self.epsilon - 4 * off, d, self._aim)
-        return self._tops[key]
 
     def _free(self, d: Ball) -> Ball:
         known = self._known is not None and bool(self._known[0] == d)

@@ -7,7 +7,7 @@ import math
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.exact import Pair, Truncated
-from rangebound.privacy.pairs.laplace_pair import top_loss
+from rangebound.privacy.pairs.truncated_laplace import top_loss
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.objective import PairObjective

@@ -6,15 +6,12 @@ import math
 
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
-from rangebound.privacy.pairs.divergences import renyi_formula
 from rangebound.privacy.pairs.exact import Mapped, Pair, Truncated
-from rangebound.privacy.pairs.laplace_pair import top_renyi
+from rangebound.privacy.pairs.truncated_laplace import top_renyi
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.cell_bound import Task
-from rangebound.privacy.search.endless_lattice import rounded_top
-from rangebound.privacy.search.objective import LONG, PairObjective
+from rangebound.privacy.search.objective import PairObjective
 from rangebound.privacy.setting import SearchLine
-from rangebound.values.array_types import Floats
 from rangebound.values.ball import INFINITY, Ball, ball, down, smallest, up
 
 
@@ -27,7 +24,6 @@ class Renyi(PairObjective):
 
         rounded = bool(shape.cells) and not shape.spans
         self.attained = not (rounded and self._gaussian)
-        self._size = min(self._size, LONG) if rounded else self._size
 
     def value(self, p: Ball, d: Ball) -> Ball:
         value: Ball = self.family.renyi(p, d, self.order)
@@ -35,14 +31,14 @@ class Renyi(PairObjective):
 
     def seeds(self, line: SearchLine) -> list[float]:
         """Also where Gaussian laws of a large order have their product of powers in the middle of the support."""
-        found = [*super().seeds(line), *self._scanned(line, self._formula)]
+        found = super().seeds(line)
         return [*found, *(x + (up(self.order) - 1.0) * (line.far - line.near) for x in found if self._gaussian)]
 
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
         """Maps are post-processing of the unbounded noise; truncation adds at most order/(order-1) log 1/Z."""
         free = self.free.renyi(ball(0.0), d, self.order)
         if isinstance(self.family, Mapped):
-            best = self._rounded_top(d, free)
+            best = free
             (first, _), (_, last) = self.family.cuts[0], self.family.cuts[-1]
             if math.isinf(start) and math.isfinite(end) and math.isfinite(first):
                 best = smallest(best, self.family.renyi_left(ball(end), d, self.order))
@@ -65,20 +61,6 @@ class Renyi(PairObjective):
             best = tail if tail.is_finite() and not tail > best else best
         return best
 
-    def _formula(self, p: Floats, q: Floats) -> Floats:
-        values: Floats = renyi_formula(self._noise, self._shape, p, q, float(self.order))
-        return values
-
     def _middle_top(self, kind: Pair, points: tuple[float, ...], line: SearchLine, off: Ball) -> Ball:
         window = Renyi(self._noise, Shape(points=points, normalised=True), up(self.order), kind)
         return enclose([Task(window, line)]).upper + 2 * off * self.order / (self.order - 1)
-
-    def _rounded_top(self, d: Ball, free: Ball) -> Ball:
-        """For Gaussian noise rounded to a long regular grid: the ceiling of the endless lattice, where it is sharp.
-
-        Rounding to the endless lattice and collecting what lies beyond the ends is rounding to the grid itself.
-        """
-        if not self._gaussian or self._shape.spans or len(self._shape.cells) < LONG:
-            return free
-        found = rounded_top(self._noise, self._shape.cells, self.order, d)
-        return smallest(free, found.value) if found.sharp else free

@@ -20,7 +20,7 @@ import numpy as np
 
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
-from rangebound.privacy.pairs.truncated_gaussian_grid import spacing
+from rangebound.privacy.pairs.truncated_grid import spacing
 from rangebound.privacy.search.branch_and_bound import Found
 from rangebound.privacy.search.cell_bound import Task
 from rangebound.privacy.search.renyi_objective import Renyi
