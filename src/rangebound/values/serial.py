@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
@@ -151,6 +151,24 @@ def support_from_dict(data: object) -> Support:
     )
 
 
+def _number(text: str) -> float:
+    try:
+        value = int(text) if text.removeprefix("-").isdecimal() else float(text)
+    except ValueError:  # Python refuses thousands of digits
+        raise ArgumentError(f"number {_brief(text)}: has too many digits") from None
+    if isinstance(value, float) and math.isinf(value):
+        raise ArgumentError(f"number {_brief(text)}: must be finite")
+    return value
+
+
+def _exact(text: str) -> float:
+    value = _number(text)
+    if repr(value) != text:
+        what = "the double that it is, " if isinstance(value, float) else ""
+        raise ArgumentError(f"number {_brief(text)}: must be written as {what}{value!r}")
+    return value
+
+
 def read_json(text: str, *, longest: int) -> object:
     """The plain data of a JSON text that can be read in one way only.
 
@@ -168,14 +186,25 @@ def read_json(text: str, *, longest: int) -> object:
     """
     if len(text) > longest:
         raise ArgumentError(f"text of {len(text)} characters: must have at most {longest}")
+    return json_data(text, deepest=_DEEPEST, numbers=_exact)
+
+
+def json_data(text: str, *, deepest: int, numbers: Callable[[str], float] = _number) -> object:
+    """The plain data of a JSON text of somebody else, whose numbers may be written as other languages write them.
+
+    Guarantee: refuses all that `read_json` does but for that: at most `deepest` levels, each name once, no infinities.
+
+    >>> json_data('{"epsilon": 1e-7}', deepest=2)
+    {'epsilon': 1e-07}
+    """
     try:
         data: object = json.loads(
-            text, object_pairs_hook=_named_once, parse_float=_double, parse_int=_whole, parse_constant=_constant
+            text, object_pairs_hook=_named_once, parse_float=numbers, parse_int=numbers, parse_constant=_constant
         )
     except (json.JSONDecodeError, RecursionError):
         raise ArgumentError(f"text={arguments.shown(text)}: must be JSON, whole and nothing else") from None
-    if _deeper(data, _DEEPEST):
-        raise ArgumentError(f"text={arguments.shown(text)}: must have at most {_DEEPEST} levels")
+    if _deeper(data, deepest):
+        raise ArgumentError(f"text={arguments.shown(text)}: must have at most {deepest} levels")
     return data
 
 
@@ -195,23 +224,6 @@ def _named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
             raise ArgumentError(f"name {arguments.shown(name)}: must be given once")
         found[name] = value
     return found
-
-
-def _double(text: str) -> float:
-    value = float(text)
-    if repr(value) != text:
-        raise ArgumentError(f"number {_brief(text)}: must be written as the double that it is, {value!r}")
-    return value
-
-
-def _whole(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:  # Python refuses thousands of digits
-        raise ArgumentError(f"number {_brief(text)}: has too many digits") from None
-    if str(value) != text:
-        raise ArgumentError(f"number {_brief(text)}: must be written as {value}")
-    return value
 
 
 def _constant(text: str) -> NoReturn:
