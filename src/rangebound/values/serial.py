@@ -151,7 +151,7 @@ def support_from_dict(data: object) -> Support:
     )
 
 
-def _number(text: str) -> float:
+def _number(text: str) -> int | float:
     try:
         value = int(text) if text.removeprefix("-").isdecimal() else float(text)
     except ValueError:  # Python refuses thousands of digits
