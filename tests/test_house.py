@@ -21,7 +21,7 @@ ROOMS = {
     "release/engine": 2_720,
     "release/noise": 7_940,
     "release/output": 4_690,
-    "release/plan": 11_360,
+    "release/plan": 11_290,
     "release/prepare": 1_020,
     "release/sql": 2_930,
     "sampling": 1_540,

@@ -13,8 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.plan.faults import reported
 from rangebound.release.plan.fields import Name, Part, as_tuple
-from rangebound.release.plan.source import Source
-from rangebound.release.plan.text_format import TextFormat
+from rangebound.release.plan.source import Source, TextFormat
 from rangebound.release.plan.toml import lines
 from rangebound.values.postgres_address import is_address
 
