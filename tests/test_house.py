@@ -26,7 +26,7 @@ ROOMS = {
     "release/sql": 2_930,
     "sampling": 1_540,
     "values": 1_670,
-    "web": 3_760,
+    "web": 3_790,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
 FILES = 503

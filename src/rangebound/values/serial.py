@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable
-from typing import NoReturn
+from contextlib import suppress
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.values import arguments
@@ -152,13 +152,12 @@ def support_from_dict(data: object) -> Support:
 
 
 def _number(text: str) -> int | float:
-    try:
-        value = int(text) if text.removeprefix("-").isdecimal() else float(text)
-    except ValueError:  # Python refuses thousands of digits
-        raise ArgumentError(f"number {_brief(text)}: has too many digits") from None
-    if isinstance(value, float) and math.isinf(value):
-        raise ArgumentError(f"number {_brief(text)}: must be finite")
-    return value
+    with suppress(ValueError):  # Python refuses thousands of digits
+        if text.removeprefix("-").isdecimal():
+            return int(text)
+        if math.isfinite(value := float(text)):
+            return value
+    raise ArgumentError(f'number {_brief(text)}: must be finite, and not too long; an infinity is written "inf"')
 
 
 def _exact(text: str) -> float:
@@ -190,16 +189,14 @@ def read_json(text: str, *, longest: int) -> object:
 
 
 def json_data(text: str, *, deepest: int, numbers: Callable[[str], float] = _number) -> object:
-    """The plain data of a JSON text of somebody else, whose numbers may be written as other languages write them.
-
-    Guarantee: refuses all that `read_json` does but for that: at most `deepest` levels, each name once, no infinities.
+    """The same of a text of somebody else: all that `read_json` says, but that numbers may be written in any way.
 
     >>> json_data('{"epsilon": 1e-7}', deepest=2)
     {'epsilon': 1e-07}
     """
     try:
         data: object = json.loads(
-            text, object_pairs_hook=_named_once, parse_float=numbers, parse_int=numbers, parse_constant=_constant
+            text, object_pairs_hook=_named_once, parse_float=numbers, parse_int=numbers, parse_constant=numbers
         )
     except (json.JSONDecodeError, RecursionError):
         raise ArgumentError(f"text={arguments.shown(text)}: must be JSON, whole and nothing else") from None
@@ -224,10 +221,6 @@ def _named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
             raise ArgumentError(f"name {arguments.shown(name)}: must be given once")
         found[name] = value
     return found
-
-
-def _constant(text: str) -> NoReturn:
-    raise ArgumentError(f'number {text}: must be finite; an infinity is written "inf" or "-inf"')
 
 
 def _brief(text: str) -> str:
