@@ -15,7 +15,7 @@ ROOMS = {
     "mechanisms": 6_080,
     "optimum": 3_090,
     "plot": 870,
-    "privacy": 9_290,
+    "privacy": 8_170,
     "release": 1_120,
     "release/dummy": 560,
     "release/engine": 2_720,
