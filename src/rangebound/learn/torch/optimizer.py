@@ -17,7 +17,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch.nn.utils.parametrize import ParametrizationList
 
-from rangebound.accounting.per_instance import PerInstance
+from rangebound.accounting.fisher_information import PerInstance
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.adaptive_clipping import Adaptive, ClipController, tallied_sum
 from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidean

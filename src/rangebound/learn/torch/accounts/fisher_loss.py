@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch.func import functional_call, grad, jvp, vjp, vmap
 
 from rangebound.accounting.event import repetitions
-from rangebound.accounting.per_instance import PerInstance
+from rangebound.accounting.fisher_information import PerInstance
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.clipping_norm import Elementwise
 from rangebound.learn.torch.gradients.per_example import Criterion, learned

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rangebound.accounting.per_instance import PerInstance
+from rangebound.accounting.fisher_information import PerInstance
 from rangebound.accounting.renyi import epsilon_at
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.accounts.renyi_table import LossTable
