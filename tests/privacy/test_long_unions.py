@@ -9,13 +9,12 @@ import pytest
 
 import rangebound as rb
 from rangebound.laws.shape import Shape
-from rangebound.privacy.counterexample import breaks
-from rangebound.privacy.pairs.exact import family
+from rangebound.privacy.counterexample import breaks, tasks
+from rangebound.privacy.pairs.divergences import family
 from rangebound.privacy.pairs.truncated_laplace import TruncatedLaplace
 from rangebound.privacy.search.branch_and_bound import enclose
-from rangebound.privacy.search.loss_objective import Loss
+from rangebound.privacy.search.objectives import Loss
 from rangebound.privacy.setting import neighbours
-from rangebound.privacy.supremum import tasks
 from rangebound.privacy.worst import worst_delta, worst_epsilon, worst_loss, worst_renyi
 from rangebound.values.ball import ball, precision, taylor, value_of
 from tests.crosscheck.oracle import oracle

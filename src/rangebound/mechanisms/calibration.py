@@ -16,10 +16,16 @@ from rangebound.laws.family import Curve, Noise
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy import laplace_union, metric
 from rangebound.privacy.claim import Claim, Notion
-from rangebound.privacy.counterexample import Counterexample, excess, find_counterexample, quick_counterexample
+from rangebound.privacy.counterexample import (
+    Counterexample,
+    by_windows,
+    excess,
+    find_counterexample,
+    loss_is_pinned,
+    quick_counterexample,
+)
 from rangebound.privacy.laplace_union import interval_scale, universal_scale
 from rangebound.privacy.pairs.truncated_laplace import top_stick
-from rangebound.privacy.supremum import by_windows, loss_is_pinned
 from rangebound.privacy.windows.gaussian_hockey_stick import stick_of_pair
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.privacy.worst import worst_loss, worst_under

@@ -11,17 +11,16 @@ import enum
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any, cast
 
 from rangebound.errors import CertificateInvalid
 from rangebound.laws.shape import UNBOUNDED_SHAPE
 from rangebound.privacy.claim import Claim, Notion
-from rangebound.privacy.counterexample import excess
+from rangebound.privacy.counterexample import excess, loss_is_pinned, loss_values, tasks
 from rangebound.privacy.metric import side_score
-from rangebound.privacy.pairs.exact import Mapped, mapped
-from rangebound.privacy.search.branch_and_bound import enclose
-from rangebound.privacy.search.cell_bound import HIGH, LOW, SearchObjective, Task, bound
-from rangebound.privacy.setting import SearchLine, Setting
-from rangebound.privacy.supremum import loss_is_pinned, loss_values, tasks
+from rangebound.privacy.pairs.divergences import Mapped, mapped
+from rangebound.privacy.search.branch_and_bound import HIGH, LOW, SearchObjective, Task, bound, enclose
+from rangebound.privacy.setting import Setting
 from rangebound.privacy.windows import gaussian_worst, laplace_windows
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.values.ball import PRECISIONS, Ball, ball, precision
@@ -164,8 +163,11 @@ def _holds(setting: Setting, claim: Claim, proof: Proof) -> bool:
                 for side, line in setting.pairs()
             )
         shown = _shown_by(proof.theorem, claim)
-        steps, each = _Steps(_fixed_steps(setting, proof.bits)), _steps_of_one(setting)
-        lines = [Task(_Counted(objective, steps, each), line) for objective, line in _tasks(setting, shown)]
+        done, each = [_fixed_steps(setting, proof.bits)], _steps_of_one(setting)
+        counted = (
+            (cast(SearchObjective, _Counted(task.objective, done, each)), task.line) for task in _tasks(setting, shown)
+        )
+        lines = [Task(*each) for each in counted]
         if not _covers(lines, proof):
             return False
         if all(_below(lines[task], start, end, shown.limit, _HALVINGS) for task, start, end in proof.cells):
@@ -220,54 +222,33 @@ def steps_of_spans(answers: int, support: int) -> int:
     return (answers + support) ** 2 // 4
 
 
-class _Steps:
-    """The steps of a check so far."""
-
-    def __init__(self, done: int) -> None:
-        self.done = done
-
-    def count(self, more: int) -> None:
-        """Refuse more than `WORK` of them."""
-        self.done += more
-        if self.done > WORK:
-            raise _TooMuchWork
-
-
-class _Counted(SearchObjective):
+class _Counted:
     """An objective whose evaluations are counted; a wide cell has many branches, each of which evaluates all spans."""
 
-    def __init__(self, objective: SearchObjective, steps: _Steps, each: int) -> None:
-        self._objective, self._steps, self._each = objective, steps, each
-        self.smooth, self.attained = objective.smooth, objective.attained
-        self.monotone, self.peaked = objective.monotone, objective.peaked
+    def __init__(self, objective: SearchObjective, done: list[int], each: int) -> None:
+        """With the steps that were `done`, a number that all objectives of a check share."""
+        self._objective, self._done, self._each = objective, done, each
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._objective, name)
+
+    def _count(self, evaluations: int) -> None:
+        self._done[0] += evaluations * self._each
+        if self._done[0] > WORK:
+            raise _TooMuchWork
 
     def value(self, p: Ball, d: Ball) -> Ball:
-        self._steps.count(2 * self._each)
+        self._count(2)
         return self._objective.value(p, d)
 
     def branches(self, p: Ball, d: Ball, only: Collection[int] = ()) -> dict[int, Ball]:
         found = self._objective.branches(p, d, only)
-        self._steps.count(self._each * len(found))
+        self._count(len(found))
         return found
 
-    def kinks(self, line: SearchLine) -> list[float]:
-        return self._objective.kinks(line)
-
-    def cuts(self, line: SearchLine) -> list[float]:
-        return self._objective.cuts(line)
-
-    def seeds(self, line: SearchLine) -> list[float]:
-        return self._objective.seeds(line)
-
     def ceiling(self, start: float, end: float, d: Ball) -> Ball:
-        self._steps.count(2 * self._each)
+        self._count(2)
         return self._objective.ceiling(start, end, d)
-
-    def step(self) -> float:
-        return self._objective.step()
-
-    def size(self) -> int:
-        return self._objective.size()
 
 
 def _covers(lines: list[Task], proof: Proof) -> bool:

@@ -17,25 +17,26 @@ from rangebound.laws.family import Noise
 from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
 from rangebound.privacy import laplace_union
 from rangebound.privacy.claim import Claim
-from rangebound.privacy.counterexample import find_counterexample, finite_pair, pair_epsilon, pair_loss
-from rangebound.privacy.pairs.exact import Mapped, family, stick
-from rangebound.privacy.pairs.truncated_laplace import top_loss
-from rangebound.privacy.search.branch_and_bound import FLOOR, probe
-from rangebound.privacy.search.delta_objective import Delta
-from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.search.renyi_objective import Renyi
-from rangebound.privacy.setting import SearchLine, Setting, neighbours, pair_at, some_pair
-from rangebound.privacy.supremum import (
+from rangebound.privacy.counterexample import (
     Make,
     by_windows,
     delta_on,
     enclosed,
+    find_counterexample,
+    finite_pair,
     loss_is_pinned,
     loss_on,
     loss_values,
     lossy_pairs,
+    pair_epsilon,
+    pair_loss,
     tasks,
 )
+from rangebound.privacy.pairs.divergences import Mapped, family, stick
+from rangebound.privacy.pairs.truncated_laplace import top_loss
+from rangebound.privacy.search.branch_and_bound import FLOOR, probe
+from rangebound.privacy.search.objectives import Delta, Loss, Renyi
+from rangebound.privacy.setting import SearchLine, Setting, neighbours, pair_at, some_pair
 from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 
 # Beyond these the answer of the limit is given, which is on the safe side.

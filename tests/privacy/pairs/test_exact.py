@@ -11,8 +11,14 @@ from flint import arb
 import rangebound as rb
 from rangebound.errors import RangeboundError
 from rangebound.laws.shape import Shape
-from rangebound.privacy.pairs.divergences import renyi_formula, stick_formula
-from rangebound.privacy.pairs.exact import Mapped, Truncated, TruncatedGaussian, family
+from rangebound.privacy.pairs.divergences import (
+    Mapped,
+    Truncated,
+    TruncatedGaussian,
+    family,
+    renyi_formula,
+    stick_formula,
+)
 from rangebound.privacy.pairs.truncated import Integrals
 from rangebound.values.ball import ball, precision, span, taylor, value_of
 from tests.crosscheck.compare import agree

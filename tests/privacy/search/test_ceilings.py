@@ -10,10 +10,8 @@ import pytest
 
 import rangebound as rb
 from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
-from rangebound.privacy.pairs.divergences import renyi_formula
-from rangebound.privacy.pairs.exact import family, stick
-from rangebound.privacy.search.delta_objective import Delta
-from rangebound.privacy.search.renyi_objective import Renyi
+from rangebound.privacy.pairs.divergences import family, renyi_formula, stick
+from rangebound.privacy.search.objectives import Delta, Renyi
 from rangebound.privacy.worst import worst_renyi
 from rangebound.values.ball import ball, down, precision, up
 from tests.matrix.deadline import deadline

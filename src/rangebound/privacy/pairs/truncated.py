@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Collection
-from typing import ClassVar, overload
+from typing import ClassVar
 
 from flint import arb, arb_series, ctx
 
@@ -36,18 +36,6 @@ _FADED = 20.0  # scales beyond the nearest span, at 256 bits: what Gaussian nois
 def finite_end(x: float) -> End:
     """An end of a span as a ball; None where it is infinite."""
     return None if math.isinf(x) else ball(x)
-
-
-@overload
-def shifted(x: Ball, p: Ball) -> Ball: ...
-
-
-@overload
-def shifted(x: None, p: Ball) -> None: ...
-
-
-@overload
-def shifted(x: End, p: Ball) -> End: ...
 
 
 def shifted(x: End, p: Ball) -> End:

@@ -313,7 +313,6 @@ class TruncatedLaplace(Truncated):
         return {0: sharp_stick(lambda at: self.parts(at, d), p, d / self.noise.scale, epsilon)}
 
     def change(self, p: Ball, d: Ball) -> Ball:
-        """log Z(p+d) - log Z(p)."""
         return self.parts(p, d).change(d / self.noise.scale)
 
     def loss(self, p: Ball, d: Ball) -> Ball:
@@ -353,7 +352,6 @@ class TruncatedLaplace(Truncated):
         return total.lower()
 
     def right_of(self, p: Ball) -> Ball:
-        """Probability of an output above p at the location p."""
         if self._sides is None:
             return super().right_of(p)
         parts = self.parts(p, ZERO)
