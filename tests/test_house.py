@@ -11,7 +11,7 @@ ROOMS = {
     "cli": 2_650,
     "laws": 2_040,
     "learn": 8_510,
-    "ledger": 4_860,
+    "ledger": 4_680,
     "mechanisms": 6_080,
     "optimum": 3_090,
     "plot": 870,

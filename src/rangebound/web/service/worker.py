@@ -30,9 +30,8 @@ from rangebound.errors import (
     RequestConflict,
     RequestRejected,
 )
-from rangebound.ledger.approval import folded
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.guarded_chain import signed
+from rangebound.ledger.chain import folded, signed
 from rangebound.ledger.record import ApprovalRequest
 from rangebound.ledger.requests import request_of_another
 from rangebound.release import release
