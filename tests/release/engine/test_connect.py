@@ -16,8 +16,8 @@ from rangebound.errors import ArgumentError, EngineError, MissingExtra
 from rangebound.release import Source, make_plan, parse_plan
 from rangebound.release.engine import spark as module
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.engine.java_home import java_home
-from rangebound.release.engine.open_engine import opened
+from rangebound.release.engine.interface import opened
+from rangebound.release.engine.local_spark import java_home
 from rangebound.release.engine.spark import Spark
 from rangebound.release.sql.aggregate import aggregate
 from tests.release.plans import SALT, plan_data
