@@ -14,9 +14,9 @@ import pytest
 from rangebound.cli.app import run
 from rangebound.errors import ArgumentError, EngineError, MissingExtra
 from rangebound.release import Source, make_plan, parse_plan
+from rangebound.release.engine import opened
 from rangebound.release.engine import spark as module
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.engine.interface import opened
 from rangebound.release.engine.local_spark import java_home
 from rangebound.release.engine.spark import Spark
 from rangebound.release.sql.aggregate import aggregate

@@ -35,8 +35,7 @@ from rangebound.ledger.chain import folded, signed
 from rangebound.ledger.record import ApprovalRequest
 from rangebound.ledger.requests import request_of_another
 from rangebound.release import release
-from rangebound.release.engine import Engine
-from rangebound.release.engine.interface import opened
+from rangebound.release.engine import Engine, opened
 from rangebound.release.output.deployment_record import record, record_text
 from rangebound.release.output.explain import dry_run
 from rangebound.release.output.ledger_entry import check_rule
