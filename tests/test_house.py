@@ -21,12 +21,12 @@ ROOMS = {
     "release/engine": 2_630,
     "release/noise": 7_940,
     "release/output": 4_690,
-    "release/plan": 11_360,
+    "release/plan": 11_290,
     "release/prepare": 1_020,
     "release/sql": 2_790,
     "sampling": 1_540,
     "values": 1_670,
-    "web": 4_150,
+    "web": 3_790,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
 FILES = 503
@@ -39,7 +39,7 @@ def sources():
 def room_of(path):
     """The innermost listed room that a file is in.
 
-    >>> room_of(PACKAGE / "release" / "sql" / "gate.py"), room_of(PACKAGE / "__init__.py")
+    >>> room_of(PACKAGE / "release" / "sql" / "view.py"), room_of(PACKAGE / "__init__.py")
     ('release/sql', '')
     """
     folders = [str(each) for each in path.relative_to(PACKAGE).parents]

@@ -17,10 +17,9 @@ from sqlglot import exp
 from rangebound.errors import PlanError
 from rangebound.release.engine.dialect import choice
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.plan.groupings import public_keys
+from rangebound.release.plan.groupings import public_keys, workloads
 from rangebound.release.plan.table_schema import Family, check_schema
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.plan.workloads import workloads
 from rangebound.release.sql import measured
 from rangebound.release.sql.aggregate import aggregate, statements
 from tests.release.plans import SALT

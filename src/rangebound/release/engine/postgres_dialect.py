@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp, parse_one
 
 from rangebound.release.engine.dialect import Dialect, Tree, call, choice, double, integer, matches, text
-from rangebound.release.plan.expressions.conjunction import HIDDEN
+from rangebound.release.plan.condition import HIDDEN
 
 _APART = f"{HIDDEN}apart"
 _LONGEST_NAME = 63  # bytes; PostgreSQL cuts off what is longer

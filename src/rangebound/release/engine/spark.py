@@ -15,11 +15,13 @@ from sqlglot import exp
 from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError, RangeboundError
 from rangebound.release.engine.dialect import Dialect, Tree, call, term, text
 from rangebound.release.engine.interface import Engine, Further, Place, Record, Unrunnable
-from rangebound.release.engine.local_spark import local_session as local_session
+from rangebound.release.engine.local_spark import local_session
 from rangebound.release.engine.public_table import public_table
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 from rangebound.values import arguments
 from rangebound.values.extras import need
+
+__all__ = ["Spark", "local_session"]
 
 _FAMILIES = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Family.INTEGER),

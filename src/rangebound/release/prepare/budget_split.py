@@ -28,10 +28,9 @@ from rangebound.release.noise.noisy_coordinates import MechanismPublisher
 from rangebound.release.noise.partition_selection import partition_selection
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.threshold_selection import threshold_selection
-from rangebound.release.plan.groupings import blocks
+from rangebound.release.plan.groupings import Workload, blocks, hidden_groupings, workload_of, workloads
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.sensitivity import Sensitivity
-from rangebound.release.plan.workloads import Workload, hidden_groupings, workload_of, workloads
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.release.prepare.accuracy import LARGEST, Unmet, even_rest, needed, smallest_epsilon
 from rangebound.values import arguments
 

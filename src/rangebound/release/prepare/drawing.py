@@ -14,9 +14,8 @@ from rangebound.release.noise.estimate import Estimate
 from rangebound.release.noise.forms.rank_form import RankForm
 from rangebound.release.noise.partition_selection import PartitionSelection
 from rangebound.release.noise.table_publisher import TablePublisher
-from rangebound.release.plan.groupings import Block, blocks
+from rangebound.release.plan.groupings import Block, Workload, blocks, hidden_blocks, hidden_groupings
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.workloads import Workload, hidden_blocks, hidden_groupings
 from rangebound.release.prepare.prepared_plan import Prepared
 from rangebound.release.sql.aggregate import Aggregate
 from rangebound.sampling.entropy import secure_bits

@@ -19,9 +19,8 @@ from rangebound.release.noise.partition_selection import PartitionSelection, par
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.threshold_selection import ThresholdSelection, threshold_selection
-from rangebound.release.plan.groupings import Block
+from rangebound.release.plan.groupings import Block, Workload, hidden_blocks, workload_of
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.workloads import Workload, hidden_blocks, workload_of
 from rangebound.release.prepare.budget_split import (
     allocations,
     form_at,

@@ -15,11 +15,10 @@ from typing import TypeGuard
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Tree, choice, double, integer, matches, term, text
-from rangebound.release.plan.condition import Comparison, Condition, Plain, kind_of, size
-from rangebound.release.plan.expressions.conjunction import HIDDEN, hidden_text
+from rangebound.release.plan.condition import HIDDEN, Comparison, Condition, Plain, hidden_text, kind_of, size
 from rangebound.release.plan.fields import HUGE, WHOLE, number
+from rangebound.release.plan.source import PLAIN, TextFormat, day_parts
 from rangebound.release.plan.table_schema import Family, Schema, form_of
-from rangebound.release.plan.text_format import PLAIN, TextFormat, day_parts
 
 SOURCE = "source"
 

@@ -31,8 +31,8 @@ from rangebound.release.engine import Engine
 from rangebound.release.engine.dialect import Tree, choice, double, integer
 from rangebound.release.engine.dialect import text as literal
 from rangebound.release.engine.interface import Place
-from rangebound.release.plan.join import Join
 from rangebound.release.plan.model import Plan
+from rangebound.release.plan.source import Join, TextFormat
 from rangebound.release.plan.table_schema import (
     KEYS,
     TEXTS,
@@ -44,7 +44,6 @@ from rangebound.release.plan.table_schema import (
     extended,
     form_of,
 )
-from rangebound.release.plan.text_format import TextFormat
 from rangebound.release.sql.expression import as_key, as_number, column, every, is_there, local
 from rangebound.release.sql.local_time import in_zone
 from rangebound.release.sql.relation import (

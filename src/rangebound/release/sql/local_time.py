@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect, Tree, choice, integer, term, text
-from rangebound.release.plan.expressions.conjunction import hidden_text
+from rangebound.release.plan.condition import hidden_text
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema, extended
 from rangebound.release.sql.expression import column
 from rangebound.release.sql.relation import Relation, with_trees
