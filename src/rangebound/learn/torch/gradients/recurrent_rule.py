@@ -8,15 +8,15 @@ stands between), and the states themselves as inputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch.overrides import TorchFunctionMode
 
-from rangebound.learn.torch.gradients import doubles, example_rows
-from rangebound.learn.torch.gradients.outer_products import outer
-from rangebound.learn.torch.gradients.tape import Tape, Unruled
+from rangebound.learn.torch.gradients import sums
+from rangebound.learn.torch.gradients.gradient_forms import Gradients, held, outer
+from rangebound.learn.torch.gradients.tape import Rules, Tape, Unruled
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -108,16 +108,15 @@ class GruSteps(torch.autograd.Function):
         return found, dh, None, None
 
 
-def _layers(tape: Tape, kind: str, given: tuple[Any, ...]) -> Any:
-    """All layers and directions of an LSTM or a GRU with one sequence for each example."""
+def _layers(kind: str, tape: Tape, *given: Any) -> Any:
+    """`torch.lstm` and `torch.gru`: all layers and directions with one sequence for each example."""
     if len(given) != 9 or not isinstance(given[3], bool):
         raise Unruled  # packed sequences
     x, hx, weights, biased, layers, dropout, training, both, first = given
-    states = hx if kind == "lstm" else (hx,)
+    states = hx if kind == "LSTM" else (hx,)
     each = 4 if biased else 2
     if x.dim() != 3 or x.shape[0 if first else 1] != 1 or len(weights) != each * layers * (1 + both):
         raise Unruled  # no axis of one, or projections
-
     if any(part.requires_grad and not tape.traced(part) for part in weights):
         raise Unruled  # made from other parameters
 
@@ -132,124 +131,85 @@ def _layers(tape: Tape, kind: str, given: tuple[Any, ...]) -> Any:
                 place = layer * (1 + both) + way
                 own = weights[each * place : each * (place + 1)]
                 begin = tuple(start[:, place, 0] for start in starts)
-                seen = inner.flip(1) if way else inner
-                output, last = (_lstm if kind == "lstm" else _gru)(tape, seen, begin, own)
+                output, last = _layer(kind, tape, inner.flip(1) if way else inner, begin, own)
                 found.append(output.flip(1) if way else output)
                 lasts.append(last)
             inner = torch.cat(found, 2) if both else found[0]
         ends = (torch.stack(part, 1)[:, :, None] for part in zip(*lasts, strict=True))
         return (inner[:, None] if first else inner[:, :, None]), *ends
 
-    found = tape.folded(run, x, *states)
-    return tuple(found)
+    return tuple(tape.folded(run, x, *states))
 
 
-def _gates(
-    tape: Tape, x: torch.Tensor, weight: torch.Tensor, first: torch.Tensor | None, second: torch.Tensor | None
-) -> tuple[torch.Tensor, int]:
-    """The linear layer of all steps (steps, examples, gates); `first` is its bias, `second` is added to it."""
-    bias = tape.copy_of(first) if second is None else tape.copy_of(first) + tape.copy_of(second)
-    output = F.linear(x.reshape(-1, x.shape[-1]), tape.copy_of(weight), bias)
-    output, place = tape.note_output(output, len(x))
-    return output.view(*x.shape[:2], -1).transpose(0, 1), place
-
-
-def _by_example(g: torch.Tensor, count: int) -> torch.Tensor:
-    """Gradients of gates (examples and steps, gates) with an axis for each."""
-    return g.view(count, -1, g.shape[-1])
-
-
-def _note(
-    tape: Tape,
-    layer: str,
-    place: int,
-    x: torch.Tensor,
-    own: Sequence[torch.Tensor],
-    changed: Callable[[torch.Tensor], torch.Tensor],
-    before: torch.Tensor,
-) -> None:
+def _layer(
+    kind: str, tape: Tape, x: torch.Tensor, start: Tensors, own: Sequence[torch.Tensor]
+) -> tuple[torch.Tensor, Tensors]:
+    """The states of one layer in one direction, and the last ones; the weights `own` are noted."""
     count = len(x)
+    of_input, of_state = own[2:] if len(own) == 4 else (None, None)
+    bias = tape.copy_of(of_input)
+    if kind == "LSTM" and of_state is not None:
+        bias = bias + tape.copy_of(of_state)
+    output = F.linear(x.reshape(-1, x.shape[-1]), tape.copy_of(own[0]), bias)
+    output, place = tape.note_output(output)
+    gates = output.view(*x.shape[:2], -1).transpose(0, 1)  # (steps, examples, gates)
+    state = [each.to(gates.dtype) for each in (*start, own[1].detach())]
+    factor: torch.Tensor | None = None
+    with torch.autocast(x.device.type, enabled=False):
+        if kind == "LSTM":
+            states, cell, before = LstmSteps.apply(gates, *state)  # type: ignore[no-untyped-call]
+            last: Tensors = (states[-1], cell)
+        else:
+            inside = gates.new_zeros(gates.shape[2]) if of_state is None else of_state.detach().to(gates.dtype)
+            states, before, reset = GruSteps.apply(gates, *state, inside)  # type: ignore[no-untyped-call]
+            last = (states[-1],)
+            ones = torch.ones_like(reset)
+            factor = torch.cat([ones, ones, reset.detach()], 2).transpose(0, 1)
+
+    def by_example(g: torch.Tensor) -> torch.Tensor:
+        return g.view(count, -1, g.shape[-1])
+
+    def changed(g: torch.Tensor) -> torch.Tensor:
+        return by_example(g) if factor is None else by_example(g) * factor
+
+    def noted(weight: torch.Tensor | None, gradients: Callable[[torch.Tensor], Gradients]) -> None:
+        tape.note_use(weight, place, kind, gradients)
+
     if tape.traced(own[0]):
         a = tape.note_input(x)
-        tape.note_use(own[0], place, layer, lambda g: outer(a, _by_example(g, count)))
-    tape.note_use(own[1], place, layer, lambda g: outer(before.transpose(0, 1), changed(_by_example(g, count))))
-    if len(own) == 4:
-        tape.note_use(own[2], place, layer, lambda g: example_rows.of(_over_steps(_by_example(g, count))))
-        tape.note_use(own[3], place, layer, lambda g: example_rows.of(_over_steps(changed(_by_example(g, count)))))
+        noted(own[0], lambda g: outer(a, by_example(g)))
+    noted(own[1], lambda g: outer(before.detach().transpose(0, 1), changed(g)))
+    noted(of_input, lambda g: held(by_example(g).sum(1, dtype=sums.wide(g))))
+    noted(of_state, lambda g: held(changed(g).sum(1, dtype=sums.wide(g))))
+    return states.transpose(0, 1), last
 
 
-def _over_steps(g: torch.Tensor) -> torch.Tensor:
-    return g.sum(1, dtype=doubles.wide(g))
-
-
-def _lstm(tape: Tape, x: torch.Tensor, start: Tensors, own: Sequence[torch.Tensor]) -> tuple[torch.Tensor, Tensors]:
-    biases = own[2:] if len(own) == 4 else (None, None)
-    gates, place = _gates(tape, x, own[0], *biases)
-    state = (each.to(gates.dtype) for each in (*start, own[1].detach()))
-    with torch.autocast(x.device.type, enabled=False):
-        states, cell, before = LstmSteps.apply(gates, *state)  # type: ignore[no-untyped-call]
-    _note(tape, "LSTM", place, x, own, lambda g: g, before.detach())
-    return states.transpose(0, 1), (states[-1], cell)
-
-
-def _gru(tape: Tape, x: torch.Tensor, start: Tensors, own: Sequence[torch.Tensor]) -> tuple[torch.Tensor, Tensors]:
-    biases = own[2:] if len(own) == 4 else (None, None)
-    gates, place = _gates(tape, x, own[0], biases[0], None)
-    inner = gates.new_zeros(gates.shape[2]) if biases[1] is None else biases[1].detach()
-    state = (each.to(gates.dtype) for each in (*start, own[1].detach(), inner))
-    with torch.autocast(x.device.type, enabled=False):
-        states, before, reset = GruSteps.apply(gates, *state)  # type: ignore[no-untyped-call]
-    ones = torch.ones_like(reset)
-    factor = torch.cat([ones, ones, reset.detach()], 2).transpose(0, 1)
-    _note(tape, "GRU", place, x, own, lambda g: g * factor, before.detach())
-    return states.transpose(0, 1), (states[-1],)
-
-
-def lstm(mode: TorchFunctionMode, tape: Tape, *given: Any) -> Any:
-    """`torch.lstm`, as `torch.nn.LSTM` calls it."""
-    return _layers(tape, "lstm", given)
-
-
-def gru(mode: TorchFunctionMode, tape: Tape, *given: Any) -> Any:
-    """`torch.gru`, as `torch.nn.GRU` calls it."""
-    return _layers(tape, "gru", given)
-
-
-def lstm_cell(
-    mode: TorchFunctionMode,
-    tape: Tape,
-    input: torch.Tensor,
-    hx: Any,
-    w_ih: torch.Tensor,
-    w_hh: torch.Tensor,
-    b_ih: torch.Tensor | None = None,
-    b_hh: torch.Tensor | None = None,
+def _lstm_cell(
+    tape: Tape, x: torch.Tensor, hx: Any, w_ih: torch.Tensor, w_hh: torch.Tensor, b_ih: Any = None, b_hh: Any = None
 ) -> Tensors:
     """`torch.lstm_cell`: two linear layers and the gates."""
-    with mode:
-        made = F.linear(input, w_ih, b_ih) + F.linear(hx[0], w_hh, b_hh)
+    with tape:
+        made = F.linear(x, w_ih, b_ih) + F.linear(hx[0], w_hh, b_hh)
     i, f, g, o = made.chunk(4, -1)
     cell = f.sigmoid() * hx[1] + i.sigmoid() * g.tanh()
     return o.sigmoid() * cell.tanh(), cell
 
 
-def gru_cell(
-    mode: TorchFunctionMode,
-    tape: Tape,
-    input: torch.Tensor,
-    hx: Any,
-    w_ih: torch.Tensor,
-    w_hh: torch.Tensor,
-    b_ih: torch.Tensor | None = None,
-    b_hh: torch.Tensor | None = None,
+def _gru_cell(
+    tape: Tape, x: torch.Tensor, hx: Any, w_ih: torch.Tensor, w_hh: torch.Tensor, b_ih: Any = None, b_hh: Any = None
 ) -> torch.Tensor:
     """`torch.gru_cell`: two linear layers and the gates."""
-    with mode:
-        of_input, of_state = F.linear(input, w_ih, b_ih).chunk(3, -1), F.linear(hx, w_hh, b_hh).chunk(3, -1)
+    with tape:
+        of_input, of_state = F.linear(x, w_ih, b_ih).chunk(3, -1), F.linear(hx, w_hh, b_hh).chunk(3, -1)
     reset, update = (a.add(b).sigmoid() for a, b in zip(of_input[:2], of_state[:2], strict=True))
     new: torch.Tensor = (of_input[2] + reset * of_state[2]).tanh()
     found: torch.Tensor = new + update * (hx - new)
     return found
 
 
-RULES = {torch.lstm: lstm, torch.gru: gru, torch.lstm_cell: lstm_cell, torch.gru_cell: gru_cell}
+RECURRENT: Rules = {
+    torch.lstm: partial(_layers, "LSTM"),
+    torch.gru: partial(_layers, "GRU"),
+    torch.lstm_cell: _lstm_cell,
+    torch.gru_cell: _gru_cell,
+}
