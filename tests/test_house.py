@@ -6,14 +6,14 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "src" / "rangebound"
 ROOMS = {
     "": 380,
-    "accounting": 4_340,
+    "accounting": 3_910,
     "audit": 650,
     "cli": 2_650,
     "laws": 2_040,
     "learn": 8_510,
     "ledger": 4_670,
     "mechanisms": 6_080,
-    "optimum": 3_090,
+    "optimum": 3_000,
     "plot": 870,
     "privacy": 9_290,
     "release": 1_120,
