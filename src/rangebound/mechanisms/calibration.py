@@ -24,7 +24,6 @@ from rangebound.privacy.counterexample import (
     loss_is_pinned,
     quick_counterexample,
 )
-from rangebound.privacy.laplace_union import interval_scale, universal_scale
 from rangebound.privacy.pairs.truncated_laplace import top_stick
 from rangebound.privacy.windows.gaussian_hockey_stick import stick_of_pair
 from rangebound.privacy.windows.gaussian_laws import Laws
@@ -185,11 +184,10 @@ def _refuse_hopeless(request: _Request) -> None:
 def _dp_scale(request: _Request) -> float:
     claim, query = request.claim, request.query
     if claim.pure and _is_interval(request):
-        return interval_scale(query.range.hull, claim.epsilon, query.sensitivity)
+        return laplace_union.interval_scale(query.range.hull, claim.epsilon, query.sensitivity)
     start = request.start()
     if claim.pure and _is_union(request, start):
-        lowers, uppers = np.asarray(start.shape.spans).T
-        return laplace_union.dp_scale(lowers, uppers, claim.epsilon, query.sensitivity)
+        return laplace_union.dp_scale(*np.asarray(start.shape.spans).T, claim.epsilon, query.sensitivity)
     if loss_is_pinned(start.setting) if claim.pure else not start.shape.normalised:
         return _smallest(
             request, lambda scale: worst_under(request.mechanism(scale).setting, claim).upper - claim.limit
@@ -200,7 +198,7 @@ def _dp_scale(request: _Request) -> float:
 def _enough(request: _Request, start: Mechanism) -> float:
     """A scale that is private and cheap to find; more noise than that is never needed."""
     if request.family.pure:
-        return universal_scale(request.claim, request.query.sensitivity, request.noise)
+        return laplace_union.universal_scale(request.claim, request.query.sensitivity, request.noise)
     if request.claim.pure or start.noise.limited or not loss_is_pinned(start.setting):
         return math.inf
     if math.isinf(worst_loss(start.setting).upper):
@@ -326,8 +324,8 @@ def _pair_scale(request: _Request, counterexample: Counterexample, scale: float)
 def _metric_scale(request: _Request) -> float:
     start = request.start()
     if _is_union(request, start):
-        lowers, uppers = np.asarray(start.shape.spans).T
-        return laplace_union.metric_scale(lowers, uppers, request.claim.epsilon, request.query.sensitivity)
+        ends = np.asarray(start.shape.spans).T
+        return laplace_union.metric_scale(*ends, request.claim.epsilon, request.query.sensitivity)
 
     def over(scale: float) -> float:
         mechanism = request.mechanism(scale)
