@@ -16,7 +16,7 @@ from rangebound.release.noise.projection_bias import (
     laplace_moments,
     tree_drift,
 )
-from rangebound.release.noise.strategies.tree import Tree
+from rangebound.release.noise.strategies.tree_strategy import Tree
 from rangebound.release.prepare import prepare
 from rangebound.sampling.entropy import secure_bits
 from tests.release.noise.strategies.test_tree_design import incidence
@@ -169,8 +169,8 @@ def test_a_hierarchy_with_nearly_no_noise_has_a_bound_of_its_bias():
     levels = [{"name": "z", "members": {"x": ["a", "b"], "y": ["c"]}}]
     tree = {"kind": "hierarchy", "by": ["k"], "levels": levels}
     none, much = (prepare(asked(tree, epsilon=each, keys={"k": list("abc")})).publishers[0] for each in (100.0, 0.5))
-    assert (none.measured.drift.up > 0.0).all()
-    assert (none.measured.drift.up < 1e-3).all()
+    assert (none.drift.up > 0.0).all()
+    assert (none.drift.up < 1e-3).all()
     near, far = (much.bias(np.zeros(6), np.full(6, each), None, None, whole=True) for each in (0.0, 1e9))
     assert (near <= far).all()  # bounds grow with the interval
     assert (far > 0.5).all()

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from rangebound.errors import CertificateInvalid, ClaimFalse, Undecided
+from rangebound.errors import ClaimFalse, Undecided
 from rangebound.laws.boundings import Bounding
 from rangebound.laws.error import Error
 from rangebound.laws.family import Curve, Noise
@@ -22,8 +22,9 @@ from rangebound.mechanisms.lattice_mechanism import draw
 from rangebound.mechanisms.mechanism import Mechanism, describe
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.worst import worst_under
-from rangebound.release.noise.allocation import BudgetShare
+from rangebound.release.noise.allocation import BudgetShare, demand
 from rangebound.release.noise.draw import AddedNoise, Bits, Coordinates, Draw, Reading
+from rangebound.release.noise.form import Publisher
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.sampling.lattice import default_lattice, lattice_of
@@ -36,7 +37,7 @@ _MOST = 2.0**52  # steps that a true answer may be away from zero, so that doubl
 
 
 @dataclass(frozen=True, kw_only=True)
-class MechanismPublisher:
+class MechanismPublisher(Publisher):
     """Coordinates in multiples of `grain`, each published through `mechanism`; `width` of them make one of the `parts`.
 
     `step` is the distance of published numbers; without one the mechanism's own is taken. `level` is how often the
@@ -182,7 +183,7 @@ class MechanismPublisher:
         return additive and reach <= Fraction(noise.scale) * Fraction(epsilon)
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
-        """Refuse noise for less than a unit can move the coordinates, or a claim that `rangebound.certify` refuses.
+        """Raise if the noise was made for a smaller sensitivity than this question has, or if the claim is not proved.
 
         Rounding to the grain moves one coordinate by whole grains, and each of several by less than one grain more than
         the unit does. Several coordinates are private together where their noise is Laplace, clamped if at all: the
@@ -196,12 +197,12 @@ class MechanismPublisher:
         needed = found.cell + several * grain if several > 1 else math.ceil(found.cell / grain) * grain
         if several == 1 and hull.bounded:  # true answers are clipped to the range: none are farther apart than its ends
             needed = min(needed, Fraction(hull.upper) - Fraction(hull.lower))
-        _demand(reach >= needed, "has a sensitivity that is too small")
+        demand(reach >= needed, "has a sensitivity that is too small")
         if several > 1:
             together = self._is_pure(share.epsilon)
-            _demand(together, "has a mechanism that is less private than it says, for its coordinates together")
+            demand(together, "has a mechanism that is less private than it says, for its coordinates together")
         private = _is_certified(mechanism, share.epsilon, share.delta)
-        _demand(private, "has a mechanism that is less private than it says")
+        demand(private, "has a mechanism that is less private than it says")
 
     def _check_gaussian(self, found: Sensitivity, mu: float) -> None:
         """Refuse noise that is not Gaussian, or less of it than the L2 distance of neighbours asks for.
@@ -216,27 +217,27 @@ class MechanismPublisher:
         truncated noise leaks more, and is refused.
         """
         noise, length = self.mechanism.noise, Fraction(self.mechanism.query.sensitivity)
-        _demand(noise.curve is Curve.QUADRATIC, "has noise that is not Gaussian in a Gaussian account")
+        demand(noise.curve is Curve.QUADRATIC, "has noise that is not Gaussian in a Gaussian account")
         whole = not self.mechanism.shape.normalised or len(self.mechanism.shape.spans) == 1
-        _demand(whole, "has noise that is truncated to a support with gaps in a Gaussian account")
-        _demand(length >= gaussian_length(found, self), "has a sensitivity that is too small")
+        demand(whole, "has noise that is truncated to a support with gaps in a Gaussian account")
+        distance = gaussian_length(found, 0.0 if self.whole else self.grain, self.width * self.parts)
+        demand(length >= distance, "has a sensitivity that is too small")
         private = length <= Fraction(noise.scale) * Fraction(mu)
-        _demand(private, "has a mechanism that is less private than it says")
+        demand(private, "has a mechanism that is less private than it says")
 
 
-def gaussian_length(found: Sensitivity, publisher: MechanismPublisher) -> Fraction:
+def gaussian_length(found: Sensitivity, grain: float, coordinates: int) -> Fraction:
     """The L2 distance of the coordinates of neighbours, once they are rounded down to the grain; rounded up.
 
-    Rounding moves the difference of a coordinate by less than a grain, in each of `width` times `parts` coordinates of
-    the groups in which neighbours differ.
+    Rounding moves the difference of a coordinate by less than a grain, in each of this many `coordinates` of the groups
+    in which neighbours differ.
     """
-    moved = found.groups * publisher.width * publisher.parts
-    rounding = Fraction(0) if publisher.whole else Fraction(publisher.grain) * Fraction(root_up(Fraction(moved)))
-    return Fraction(root_up(found.square)) + rounding
+    moved = Fraction(found.groups * coordinates)
+    return Fraction(root_up(found.square)) + Fraction(grain) * Fraction(root_up(moved))
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscreteLaplacePublisher:
+class DiscreteLaplacePublisher(Publisher):
     """A whole coordinate, published through discrete Laplace noise; its intervals hold at `level`.
 
     With `clamped` the mechanism leaves its numbers as they are, and they are moved into that interval when they are
@@ -246,11 +247,6 @@ class DiscreteLaplacePublisher:
     mechanism: DiscreteLaplace
     level: float
     clamped: Interval | None = None
-
-    @property
-    def width(self) -> int:
-        """One number for each draw."""
-        return 1
 
     def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
         """Noise for the coordinate of every group."""
@@ -298,10 +294,6 @@ class DiscreteLaplacePublisher:
         """The mechanism as its numbers are published: clamped where they are clamped when they are read."""
         return self.mechanism if self.clamped is None else replace(self.mechanism, support=self.clamped)
 
-    def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
-        """The error far from the ends of the support."""
-        return form.format(f"{math.sqrt(self.mechanism.mse) * scale:.4g}")
-
     @property
     def mse(self) -> float:
         """The largest mean squared error of the number, over all true ones."""
@@ -330,10 +322,10 @@ class DiscreteLaplacePublisher:
         return replace(share, delta=0.0).apart
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
-        """Refuse noise for less than a unit can move the number, or noise that is less private than its share."""
-        _demand(self.mechanism.sensitivity >= found.cell, "has a sensitivity that is too small")
+        """Raise if the noise was made for a smaller sensitivity than this question has, or leaks more than it says."""
+        demand(self.mechanism.sensitivity >= found.cell, "has a sensitivity that is too small")
         private = self.mechanism.is_private(share.epsilon)
-        _demand(private, "has a mechanism that is less private than it says")
+        demand(private, "has a mechanism that is less private than it says")
 
 
 def _floored(value: Fraction, grain: float) -> float:
@@ -415,7 +407,6 @@ def clamping_bias(overshoot: Callable[[Floats], Floats], lower: Floats, upper: F
 
 
 def _truncation_bias(mechanism: Mechanism, lower: Floats, upper: Floats) -> Floats:
-    """The larger of the biases at the ends of intervals."""
     points, back = np.unique(np.concatenate([lower, upper]), return_inverse=True)
     found = np.abs(mechanism.error(points).bias)[back.reshape(-1)]
     return np.maximum(found[: len(lower)], found[len(lower) :])
@@ -466,8 +457,3 @@ def _is_certified(mechanism: Mechanism, epsilon: float, delta: float) -> bool:
         claim = Claim(epsilon=epsilon, delta=delta)
         return worst_under(mechanism.setting, claim).upper <= claim.limit  # also where the search did not converge
     return True
-
-
-def _demand(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise CertificateInvalid(otherwise)

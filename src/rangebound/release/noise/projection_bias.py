@@ -34,13 +34,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rangebound.release.noise.projection import Identities
-from rangebound.release.noise.strategies.tree import Tree
 from rangebound.values.array_types import Bools, Floats
+
+if TYPE_CHECKING:  # a tree asks for its own drift
+    from rangebound.release.noise.strategies.tree_strategy import Tree
 
 _ORDERS = range(2, 26, 2)
 _SLACK = 1.0 + 1e-9  # for what doubles and a solver round

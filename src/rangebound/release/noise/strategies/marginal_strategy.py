@@ -37,10 +37,10 @@ have k and l cells of r rows, and there convex in k and l, so largest where thes
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import TypeVar
 
@@ -48,18 +48,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
-from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount, whole
-from rangebound.release.noise.strategies.lattice_noise import (
-    Bits,
-    ExactAnswers,
-    LatticeNoise,
-    Wholes,
-    published,
-    wholes,
-)
+from rangebound.release.noise.draw import Bits
+from rangebound.release.noise.joint_loss import Contributions, NoiseAccount, within_budget
+from rangebound.release.noise.strategies.lattice_noise import ExactAnswers, LatticeNoise, Wholes, published, wholes
 from rangebound.release.noise.strategies.strategy import Strategy, listed
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats, Integers
+from rangebound.values.extras import need
 from rangebound.values.numeric import rounded_up
 
 Attributes = tuple[int, ...]
@@ -91,7 +86,6 @@ class MarginalStrategy(Strategy):
     scales: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        check_workload(self.sizes, self.wanted)
         if len(self.scales) != len(self.residuals):
             raise ArgumentError(f"scales: must have one number for each residual, {len(self.residuals)} in all")
         assert self.noises
@@ -124,7 +118,7 @@ class MarginalStrategy(Strategy):
         return np.repeat([each.step for each in self.noises], [math.prod(each) for each in self._shapes])
 
     def draw(self, counts: Sequence[npt.ArrayLike], bits: Bits = secure_bits) -> Floats:
-        tables = self._tables(counts)
+        tables = dict(zip(self.wanted, map(wholes, counts), strict=True))
         found = []
         for residual, noise in zip(self.residuals, self.noises, strict=True):
             finer = next(each for each in self.wanted if set(residual) <= set(each))
@@ -134,28 +128,14 @@ class MarginalStrategy(Strategy):
         return np.concatenate(found)
 
     def answers(self, drawn: npt.ArrayLike) -> ExactAnswers:
-        """One marginal after the other: sum over B of n_(A without B) R_B / n_A^2.
-
-        R_B is n_B^2 P_B x_B with its noise.
-        """
+        """One marginal after the other; see `combined`."""
         finest = min(each.step for each in self.noises)
+        measured = shaped(self.in_steps(drawn), self._shapes)
         parts = {
-            residual: _projected(part, self.sizes, residual) * int(noise.step / finest)
-            for residual, part, noise in zip(
-                self.residuals, shaped(self.in_steps(drawn), self._shapes), self.noises, strict=True
-            )
+            residual: projected(_with_last(part), self.sizes, residual) * int(noise.step / finest)
+            for residual, part, noise in zip(self.residuals, measured, self.noises, strict=True)
         }
-        numerators, denominators = [], []
-        for wanted in self.wanted:
-            count = cell_count(self.sizes, wanted)
-            total = np.zeros([self.sizes[i] for i in wanted], dtype=object)
-            for residual, part in parts.items():
-                if set(residual) <= set(wanted):
-                    spread = spread_over(part, self.sizes, residual, wanted)
-                    total = total + spread * (count // cell_count(self.sizes, residual))
-            numerators.append(np.ravel(total))
-            denominators += [count**2 * int(1 / finest)] * count
-        return ExactAnswers(numerators=np.concatenate(numerators), denominator=np.array(denominators, dtype=object))
+        return combined(self.sizes, self.wanted, parts, int(1 / finest))
 
     def by_marginal(self, numbers: Array) -> list[Array]:
         """Numbers of all wanted marginals as one table for each."""
@@ -187,16 +167,6 @@ class MarginalStrategy(Strategy):
     def to_dict(self) -> dict[str, object]:
         return {"strategy": "residuals", "scales": listed(self.scales)}
 
-    def _tables(self, counts: Sequence[npt.ArrayLike]) -> dict[Attributes, Wholes]:
-        """The wanted marginals as whole numbers, in their shapes."""
-        if len(counts) != len(self.wanted):
-            raise ArgumentError(f"counts: must be {len(self.wanted)} arrays, one for each wanted marginal")
-        tables = {wanted: wholes(each) for wanted, each in zip(self.wanted, counts, strict=True)}
-        for wanted, table in tables.items():
-            if table.shape != tuple(self.sizes[i] for i in wanted):
-                raise ArgumentError(f"counts of {wanted}: must have the sizes of its attributes")
-        return tables
-
 
 def cell_count(sizes: Sequence[int], attributes: Attributes) -> int:
     """How many cells a marginal has."""
@@ -209,26 +179,36 @@ def summed(table: Wholes, attributes: Attributes, wanted: Attributes) -> Wholes:
     return np.asarray(table.sum(axis=axes) if axes else table, dtype=object)
 
 
-def spread_over(table: Wholes, sizes: Sequence[int], residual: Attributes, wanted: Attributes) -> Wholes:
-    """The table of a residual in the axes of a marginal, ready to be repeated along the others."""
-    return np.asarray(table, dtype=object).reshape([sizes[i] if i in residual else 1 for i in wanted])
+def projected(table: Wholes, sizes: Sequence[int], residual: Attributes) -> Wholes:
+    """n_B P_B y of a table y by the attributes of a residual: (n I - J) along every axis."""
+    for axis, i in enumerate(residual):
+        table = np.asarray(table * sizes[i] - table.sum(axis=axis, keepdims=True), dtype=object)
+    return table
+
+
+def combined(
+    sizes: Sequence[int], wanted: Sequence[Attributes], parts: Mapping[Attributes, Wholes], unit: int
+) -> ExactAnswers:
+    """The wanted marginals, one after the other: sum over B of n_(A without B) R_B / n_A^2.
+
+    R_B is n_B^2 P_B x_B with its noise, in parts of a `unit`.
+    """
+    numerators, denominators = [], []
+    for attributes in wanted:
+        total = np.zeros([sizes[i] for i in attributes], dtype=object)
+        for residual, part in parts.items():
+            if set(residual) <= set(attributes):
+                spread = np.asarray(part, dtype=object).reshape([sizes[i] if i in residual else 1 for i in attributes])
+                total = np.asarray(total + spread * (total.size // spread.size), dtype=object)
+        numerators.append(np.ravel(total))
+        denominators += [total.size**2 * unit] * total.size
+    return ExactAnswers(numerators=np.concatenate(numerators), denominator=np.array(denominators, dtype=object))
 
 
 def shaped(flat: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
     """The tables of these shapes that stand one after the other in a flat array."""
     cuts = np.cumsum([math.prod(each) for each in shapes])[:-1]
     return [part.reshape(shape) for part, shape in zip(np.split(flat, cuts), shapes, strict=True)]
-
-
-def check_workload(sizes: Sequence[int], wanted: Sequence[Attributes]) -> None:
-    """Refuse sizes that are not positive, and marginals that are not distinct increasing tuples of attributes."""
-    for each in sizes:
-        whole("sizes", each)
-    if not wanted or len(set(wanted)) != len(wanted):
-        raise ArgumentError("wanted: must be at least one marginal, each named once")
-    for attributes in wanted:
-        if list(attributes) != sorted(set(attributes)) or not all(0 <= i < len(sizes) for i in attributes):
-            raise ArgumentError(f"wanted={attributes}: must be increasing numbers of attributes")
 
 
 def residuals_of(sizes: Sequence[int], wanted: Sequence[Attributes]) -> tuple[Attributes, ...]:
@@ -314,11 +294,180 @@ def _differences(table: Wholes) -> Wholes:
     return table
 
 
-def _projected(differences: Wholes, sizes: Sequence[int], residual: Attributes) -> Wholes:
-    """n_B P_B y of what has the given differences: (n I - J) along every axis, the last category being zero."""
-    table = differences
-    for axis, i in enumerate(residual):
-        zero = np.zeros((*table.shape[:axis], 1, *table.shape[axis + 1 :]), dtype=object)
-        table = np.concatenate([table, zero], axis=axis)
-        table = table * sizes[i] - table.sum(axis=axis, keepdims=True)
-    return table
+def _with_last(differences: Wholes) -> Wholes:
+    """A table of what has the given differences: the last category along every axis is zero."""
+    found = np.zeros([size + 1 for size in differences.shape], dtype=object)
+    found[tuple(slice(-1) for _ in differences.shape)] = differences
+    return found
+
+
+_ROUNDS = 40  # of constraints that are added
+_CLOSE = 1e-6  # how far a constraint that was left out may be violated, relative to the cost
+
+
+def design_marginals(
+    sizes: Sequence[int],
+    wanted: Sequence[Attributes],
+    *,
+    budget: Fraction | float,
+    contributions: Contributions | None = None,
+    weights: Sequence[float] | None = None,
+) -> MarginalStrategy:
+    """The strategy that answers all wanted marginals with the least total variance, each cell times its weight.
+
+    For one contribution of an added unit it is closed form, sigma_B^2 = sqrt(c_B / v_B) (sum of sqrt(c v)) / mu^2
+    with c_B = product of (1 - 1 / n_i) and v_B the weight of sigma_B^2 in the total variance [xiao2023]. Else it is a
+    convex program in sigma_B^-2: the cost is the largest of many linear functions of it.
+
+    Guarantee: `cost` of the strategy is at most `budget` (of mu^2), in exact arithmetic, whatever the solver found.
+    Assumes: sizes, distinct wanted marginals, positive weights and contribution bounds are public.
+
+    >>> strategy = design_marginals((2, 3), [(0,), (0, 1)], budget=1.0)
+    >>> found = strategy.answers(strategy.draw([[40, 60], [[10, 10, 20], [0, 0, 60]]]))
+    >>> sum(found.fractions()[:2]) == sum(found.fractions()[2:])
+    True
+    >>> one, both = strategy.by_marginal(found.values)
+    >>> one.shape, both.shape, bool(abs(one - [40, 60]).max() < 8 * strategy.variances[0] ** 0.5)
+    ((2,), (2, 3), True)
+    >>> strategy.cost <= 1
+    True
+    """
+    bounds, wanted = contributions or Contributions(), tuple(wanted)
+    scales = _best_scales(tuple(sizes), wanted, bounds, tuple(weights or (1.0,) * len(wanted)))
+    best = MarginalStrategy(sizes=tuple(sizes), wanted=wanted, contributions=bounds, scales=scales)
+    return _within(Fraction(budget), best)
+
+
+@lru_cache(maxsize=64)
+def _best_scales(
+    sizes: tuple[int, ...], wanted: tuple[Attributes, ...], contributions: Contributions, shares: tuple[float, ...]
+) -> tuple[float, ...]:
+    """The scales of the residuals, up to a factor: they do not depend on the budget."""
+    residuals = residuals_of(sizes, wanted)
+    own = np.array([math.prod(1.0 - 1.0 / sizes[i] for i in each) for each in residuals])
+    loads = own * np.array([_spread(sizes, wanted, shares, each) for each in residuals])
+    if contributions.cells == 1 and not contributions.replaced:
+        precisions = np.sqrt(loads / own)
+    else:
+        precisions = _program(sizes, residuals, loads / loads.max(), contributions)
+    cells = np.array([cell_count(sizes, each) for each in residuals], dtype=np.float64)
+    return tuple((cells / np.sqrt(precisions)).tolist())
+
+
+def rescaled(strategy: MarginalStrategy, budget: Fraction | float) -> MarginalStrategy:
+    """The strategy with its scales in the same proportions, as small as another budget allows.
+
+    Guarantee: `cost` is at most the budget, in exact arithmetic. A strategy with the least total variance stays one.
+
+    >>> one = design_marginals((2, 3), [(0,), (0, 1)], budget=1.0)
+    >>> round(rescaled(one, 0.25).cell_variances[0] / one.cell_variances[0], 6)
+    4.0
+    """
+    return _within(Fraction(budget), strategy, math.sqrt(strategy.cost / Fraction(budget)))
+
+
+def _within(limit: Fraction, strategy: MarginalStrategy, factor: float = 1.0) -> MarginalStrategy:
+    start = np.array(strategy.scales) * factor
+    return within_budget(
+        lambda scales: replace(strategy, scales=scales), start, limit, lambda ratio: math.sqrt(ratio) * (1.0 + 1e-12)
+    )
+
+
+def _spread(
+    sizes: Sequence[int], wanted: Sequence[Attributes], weights: Sequence[float], residual: Attributes
+) -> float:
+    """Sum over the wanted A that contain a residual of weight times cells of A / product of n_i^2 over the others."""
+    return sum(
+        weight * math.prod(float(sizes[i]) if i in residual else 1.0 / sizes[i] for i in attributes)
+        for weight, attributes in zip(weights, wanted, strict=True)
+        if set(residual) <= set(attributes)
+    )
+
+
+def _program(
+    sizes: Sequence[int], residuals: Sequence[Attributes], loads: Floats, contributions: Contributions
+) -> Floats:
+    """Precisions that minimise sum of loads / precision at cost 1, by adding the constraints that are violated."""
+    used = sorted({i for each in residuals for i in each})
+    loose = any(size > 1 for i, size in enumerate(sizes) if i not in used)
+    cells = np.array([cell_count(sizes, each) for each in residuals], dtype=np.float64)
+    if 2 ** len(used) * len(residuals) <= ENUMERATED:
+        table = agreement_table(sizes, residuals, used) / cells
+        own, others, opposites = table[-1], table if loose else table[:-1], -table
+    else:
+        own, others, opposites = _bounding_rows(sizes, residuals, used, loose)
+    chosen_others: list[int] = []
+    chosen_opposites = [0] if contributions.replaced else []
+    for _ in range(_ROUNDS):
+        precisions, other, opposite = _solve(
+            own, others[chosen_others], opposites[chosen_opposites], loads, contributions
+        )
+        worst = others @ precisions, opposites @ precisions
+        slack = _CLOSE * float(own @ precisions) / contributions.cells
+        new_others = worst[0].size and worst[0].max() > other + slack
+        new_opposites = contributions.replaced and worst[1].max() > opposite + slack
+        if not (new_others or new_opposites):
+            break
+        chosen_others += [int(worst[0].argmax())] if new_others else []
+        chosen_opposites += [int(worst[1].argmax())] if new_opposites else []
+    return precisions
+
+
+def _bounding_rows(
+    sizes: Sequence[int], residuals: Sequence[Attributes], used: Sequence[int], loose: bool
+) -> tuple[Floats, Floats, Floats]:
+    """The linear functions that bound kappa where there are too many sets of attributes to enumerate."""
+    own = np.array([math.prod(1.0 - 1.0 / sizes[i] for i in each) for each in residuals])
+    rows = [
+        [
+            top if i not in each else -1.0 / sizes[i] if len(each) == 1 else top / (sizes[i] - 1)
+            for each, top in zip(residuals, own.tolist(), strict=True)
+        ]
+        for i in used
+    ]
+    opposite = [
+        top / min(sizes[i] - 1 for i in each) if each else -1.0
+        for each, top in zip(residuals, own.tolist(), strict=True)
+    ]
+    return own, np.array([*rows, own.tolist()] if loose else rows), np.array([opposite])
+
+
+def _solve(
+    own: Floats, others: Floats, opposites: Floats, loads: Floats, contributions: Contributions
+) -> tuple[Floats, float, float]:
+    """Minimise sum of loads u with u precision >= 1 and cost 1; the unknowns are precisions, u, and the two maxima.
+
+    u p >= 1 is the second-order cone |(2, u - p)| <= u + p.
+    """
+    need("clarabel")
+    import clarabel
+    from scipy import sparse
+
+    count, g = len(loads), contributions.cells
+    times = 2.0 if contributions.replaced else 1.0
+    one = np.concatenate([g * own, np.zeros(count), [g * (g - 1.0), 0.0]])
+    linear = np.zeros((4 + len(others) + len(opposites), 2 * count + 2))
+    linear[0], linear[1, -2], linear[2, -1], linear[3] = times * one, -1.0, -1.0, one
+    linear[0, -1] = 2.0 * g * g if contributions.replaced else 0.0
+    linear[4 : 4 + len(others), :count], linear[4 : 4 + len(others), -2] = others, -1.0
+    linear[4 + len(others) :, :count], linear[4 + len(others) :, -1] = opposites, -1.0
+    limits = np.concatenate([[1.0, 0.0, 1.0, 1.0], np.zeros(len(linear) - 4)])  # no kappa is above one
+    each = np.arange(count)
+    rows = 3 * np.repeat(each, 4) + np.tile([0, 0, 2, 2], count)
+    columns = np.stack([each, count + each, each, count + each], axis=1).ravel()
+    cones = sparse.csc_matrix(
+        (np.tile([-1.0, -1.0, 1.0, -1.0], count), (rows, columns)), shape=(3 * count, 2 * count + 2)
+    )
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    solver = clarabel.DefaultSolver(
+        sparse.csc_matrix((2 * count + 2, 2 * count + 2)),
+        np.concatenate([np.zeros(count), loads, [0.0, 0.0]]),
+        sparse.vstack([sparse.csc_matrix(linear), cones]).tocsc(),
+        np.concatenate([limits, np.tile([0.0, 2.0, 0.0], count)]),
+        [clarabel.NonnegativeConeT(len(linear)), *(clarabel.SecondOrderConeT(3) for _ in range(count))],
+        settings,
+    )
+    solution = np.array(solver.solve().x)
+    precisions: Floats = solution[:count]
+    return precisions, float(solution[-2]), float(solution[-1])
