@@ -34,7 +34,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,9 +41,7 @@ from numpy.typing import NDArray
 from rangebound.release.noise.projection import Identities
 from rangebound.values.array_types import Bools, Floats
 
-if TYPE_CHECKING:  # a tree asks for its own drift
-    from rangebound.release.noise.strategies.tree_strategy import Tree
-
+Places = NDArray[np.intp]
 _ORDERS = range(2, 26, 2)
 _SLACK = 1.0 + 1e-9  # for what doubles and a solver round
 _MOVED = 1.0 + 1e-3  # a whole number, where a solver is off by less than a thousandth
@@ -63,7 +60,7 @@ class Drift:
     clamped: Bools
     rounding: Floats
 
-    def reordered(self, places: NDArray[np.intp]) -> Drift:
+    def reordered(self, places: Places) -> Drift:
         """The same for the numbers at these places."""
         return Drift(
             variances=self.variances[places],
@@ -119,8 +116,8 @@ def energy_drift(variances: Floats, sums: Identities) -> Drift:
     )
 
 
-def tree_drift(tree: Tree, variances: Floats, moments: Sequence[float]) -> Drift:
-    """All three bounds for the nodes of a tree whose leaves have one depth.
+def tree_drift(levels: Sequence[Places], places: Places, variances: Floats, moments: Sequence[float]) -> Drift:
+    """All three bounds for the nodes of a tree whose leaves have one depth, given level by level with their parents.
 
     `moments` bound E e^p / variance^(p / 2) of every answer, for p = 2, 4, ..., 24.
     """
@@ -130,26 +127,25 @@ def tree_drift(tree: Tree, variances: Floats, moments: Sequence[float]) -> Drift
             math.exp((_log_sum(order * heights[level]) + math.log(moment)) / order)
             for order, moment in zip(_ORDERS, moments, strict=True)
         )
-        for level in tree.levels
+        for level in levels
     )
     energy = math.sqrt(math.fsum(variances.tolist()))
-    raised = np.full(len(tree), min(reach, energy))  # E z0 of each node
-    leaves = np.zeros(len(tree), dtype=np.bool_)
-    leaves[tree.leaves] = True
+    raised = np.full(len(places), min(reach, energy))  # E z0 of each node
+    leaves = np.bincount(places[1:], minlength=len(places)) == 0
     raised = np.where(leaves, np.minimum(raised, np.sqrt(variances) / 2.0), raised)
     loads = raised.copy()
-    for level in tree.levels[1:]:
-        loads[level] += loads[tree.places[level]]
+    for level in levels[1:]:
+        loads[level] += loads[places[level]]
     highest = np.where(leaves, loads, 0.0)
-    for level in tree.levels[:0:-1]:
-        np.maximum.at(highest, tree.places[level], highest[level])
+    for level in levels[:0:-1]:
+        np.maximum.at(highest, places[level], highest[level])
     most = np.minimum(highest, energy) * _SLACK
     return Drift(
         variances=variances,
         up=most,
-        down=np.where(np.arange(len(tree)) == 0, 0.0, most),
+        down=np.where(np.arange(len(places)) == 0, 0.0, most),
         clamped=leaves,
-        rounding=np.full(len(tree), _MOVED),
+        rounding=np.full(len(places), _MOVED),
     )
 
 

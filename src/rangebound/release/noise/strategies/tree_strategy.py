@@ -30,7 +30,7 @@ from rangebound.errors import ArgumentError
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import HALF_PI, JointLoss, NoiseAccount, layer_loss
 from rangebound.release.noise.projection import Identities
-from rangebound.release.noise.projection_bias import Drift, gaussian_moments, laplace_moments, tree_drift
+from rangebound.release.noise.projection_bias import Drift, Places, gaussian_moments, laplace_moments, tree_drift
 from rangebound.release.noise.strategies.lattice_noise import (
     ExactAnswers,
     LatticeNoise,
@@ -45,7 +45,6 @@ from rangebound.release.noise.strategies.strategy import Strategy, listed
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats
 
-Places = npt.NDArray[np.intp]
 _FRACTION = 96  # bits behind the point in the passes over the tree
 _SHARE = 60  # bits of a child's share in what is spread
 _SUM = 60  # bits of the sums in which the cost is found
@@ -133,7 +132,7 @@ class Tree:
         """By the tree: no number depends on how many leaves there are but through their logarithm."""
         pure = strategy.account is NoiseAccount.PURE
         moments = laplace_moments(excess_of_continuous(strategy.noises)) if pure else gaussian_moments()
-        return tree_drift(self, strategy.variances, moments).reordered(self.order)
+        return tree_drift(self.levels, self.places, strategy.variances, moments).reordered(self.order)
 
     @cached_property
     def kinds(self) -> list[tuple[str, slice]]:
