@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.plan.groupings import hidden_blocks
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.plan.workloads import hidden_blocks
 from rangebound.release.prepare import allocations, prepare, prepared
 from rangebound.release.sql import joined, unit_rows
 from rangebound.release.sql.aggregate import _gather, aggregate

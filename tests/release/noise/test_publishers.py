@@ -18,7 +18,7 @@ from rangebound.release.noise.partition_selection import WHOLE, PartitionSelecti
 from rangebound.release.noise.publishers import PublicConstant
 from rangebound.release.output import table_certificate
 from rangebound.release.output.table_certificate import write_certificate
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.release.prepare import allocations, prepare, prepared
 from tests.release.noise.refusals import refusal
 from tests.release.output.asked import asked

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rangebound.laws.family import Noise
-from rangebound.release.plan.numbers import Columns, Coordinates, Draw, Fractional, Key, Label, Pair, Summed
+from rangebound.release.plan.statistic import Columns, Coordinates, Draw, Fractional, Key, Label, Pair, Summed
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 

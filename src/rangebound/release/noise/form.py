@@ -11,7 +11,7 @@ from typing import Any
 from rangebound.release.noise.allocation import BudgetShare, LossForm
 from rangebound.release.noise.draw import Bits, Cell, Columns, Coordinates, Draw, Estimate, Reading, held
 from rangebound.release.noise.joint_loss import JointLoss
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.release.plan.unit import Unit
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union

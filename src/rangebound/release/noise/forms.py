@@ -40,7 +40,7 @@ from rangebound.release.plan.kinds.fractions import FractionKind
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.kinds.selections import RankedCounts
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.release.plan.unit import Unit
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval

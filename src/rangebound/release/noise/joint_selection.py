@@ -27,8 +27,7 @@ from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.form import Form, Publisher
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.plan.kinds.selections import SelectionKind
-from rangebound.release.plan.numbers import Columns
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Columns, Sensitivity
 from rangebound.values import arguments
 from rangebound.values.array_types import Integers
 from rangebound.values.support import Interval

@@ -26,7 +26,7 @@ from rangebound.release.noise.strategies.marginal_strategy import (
     rescaled,
 )
 from rangebound.release.noise.strategies.strategy import listed
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 

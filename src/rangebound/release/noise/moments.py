@@ -23,8 +23,7 @@ from rangebound.release.noise.draw import AddedNoise, Estimate, Reading, farthes
 from rangebound.release.noise.form import Form, Publisher
 from rangebound.release.plan.fields import LINE
 from rangebound.release.plan.kinds.two_columns import ALPHA, BETA, GAMMA, Line, Ratio, TwoColumnsKind, far
-from rangebound.release.plan.numbers import Columns, Pair
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Columns, Pair, Sensitivity
 from rangebound.release.plan.unit import Unit
 from rangebound.values.array_types import Bools, Floats
 

@@ -21,7 +21,7 @@ from rangebound.release.noise.form import Form, Publisher
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.plan.fields import written
 from rangebound.release.plan.kinds.ranks import RankKind
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values import arguments
 from rangebound.values.support import Interval, Union
 

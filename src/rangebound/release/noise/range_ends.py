@@ -16,8 +16,8 @@ from rangebound.release.noise.draw import Bits, Columns, Coordinates, Draw, Read
 from rangebound.release.noise.form import Form, Publisher
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.quantiles import draw_aimed, margin
-from rangebound.release.plan.kinds.bounds import COVER, Bounds
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.kinds.ranks import COVER, Bounds
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values import arguments
 
 DOUBT = 0.05

@@ -29,7 +29,7 @@ from rangebound.release.noise.strategies.strategy import Strategy
 from rangebound.release.noise.strategies.tree_design import design_tree
 from rangebound.release.noise.strategies.tree_strategy import Tree
 from rangebound.release.plan.kinds.summed_counts import Crosstab, Hierarchy, Series, WorkloadKind, marginals
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 

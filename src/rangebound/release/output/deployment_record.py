@@ -12,8 +12,8 @@ from rangebound.release.output.facts import PlanFacts, plan_facts, stated
 from rangebound.release.output.hazards import stated_ranges
 from rangebound.release.output.table import plan_json, sha256
 from rangebound.release.output.yaml_text import yaml_text
+from rangebound.release.plan.fields import bounds
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.words import bounds
 from rangebound.values import arguments
 
 OPEN = "OPEN: "

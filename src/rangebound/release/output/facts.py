@@ -22,11 +22,11 @@ from rangebound.release.noise.forms import Form, form_of
 from rangebound.release.output.hazards import hazards
 from rangebound.release.output.plan_limits import LimitedMean, plan_limits
 from rangebound.release.output.plan_risk import Conversions, conversions, plan_odds
+from rangebound.release.plan.fields import span
 from rangebound.release.plan.kinds.facts import owner_scope
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.plan.unit import Unit
-from rangebound.release.plan.words import span
 from rangebound.release.prepare import Prepared, allocations, prepare, prepared, stated_epsilon
 
 Row = dict[str, Any]

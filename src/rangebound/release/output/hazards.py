@@ -8,9 +8,8 @@ from decimal import Decimal
 
 from rangebound.errors import plain
 from rangebound.ledger.record import Account
-from rangebound.release.plan.fields import Ends
+from rangebound.release.plan.fields import Ends, bounds
 from rangebound.release.plan.model import Plan, as_plan
-from rangebound.release.plan.words import bounds
 from rangebound.values import arguments
 
 LARGE_EPSILON = 10.0

@@ -9,10 +9,10 @@ import numpy as np
 from rangebound.release.noise.draw import Cell
 from rangebound.release.noise.forms import form_of
 from rangebound.release.output.facts import PlanFacts
-from rangebound.release.plan.clipping_report import WIDE
+from rangebound.release.plan.fields import span
+from rangebound.release.plan.kinds.cuts import WIDE
 from rangebound.release.plan.kinds.facts import Agreement
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.words import span
 
 
 def biases(facts: PlanFacts | None, cells: Sequence[Cell]) -> list[float | None]:

@@ -25,7 +25,7 @@ from rangebound.release.noise.allocation import (
 from rangebound.release.noise.draw import Columns
 from rangebound.release.noise.forms import form_of
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.release.plan.unit import Unit
 from rangebound.values.numeric import root_up, rounded_up
 from rangebound.values.roots import boundary

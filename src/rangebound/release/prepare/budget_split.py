@@ -27,10 +27,9 @@ from rangebound.release.noise.forms import Form, form_of
 from rangebound.release.noise.marginal_publisher import Marginals, marginal_publishers, unit_strategy
 from rangebound.release.noise.noisy_coordinates import MechanismPublisher
 from rangebound.release.noise.partition_selection import partition_selection, threshold_selection
-from rangebound.release.plan.groupings import blocks
+from rangebound.release.plan.groupings import Workload, blocks, hidden_groupings, workload_of, workloads
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.sensitivity import Sensitivity
-from rangebound.release.plan.workloads import Workload, hidden_groupings, workload_of, workloads
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.release.prepare.accuracy import LARGEST, Unmet, even_rest, needed, smallest_epsilon
 from rangebound.values import arguments
 

@@ -13,9 +13,8 @@ from rangebound.release.noise.draw import Bits, Cell, Coordinates, Draw, Estimat
 from rangebound.release.noise.partition_selection import PartitionSelection
 from rangebound.release.noise.quantiles import RankForm
 from rangebound.release.noise.table_publisher import TablePublisher
-from rangebound.release.plan.groupings import Block, blocks
+from rangebound.release.plan.groupings import Block, Workload, blocks, hidden_blocks, hidden_groupings
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.workloads import Workload, hidden_blocks, hidden_groupings
 from rangebound.release.prepare.prepared_plan import Prepared
 from rangebound.release.sql.aggregate import Aggregate
 from rangebound.sampling.entropy import secure_bits

@@ -23,9 +23,8 @@ from rangebound.release.noise.partition_selection import (
     threshold_selection,
 )
 from rangebound.release.noise.table_publisher import TablePublisher
-from rangebound.release.plan.groupings import Block
+from rangebound.release.plan.groupings import Block, Workload, hidden_blocks, workload_of
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.workloads import Workload, hidden_blocks, workload_of
 from rangebound.release.prepare.budget_split import (
     allocations,
     form_at,

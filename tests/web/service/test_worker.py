@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.web.gate import plain_data
-from rangebound.web.service.submission import canonical_plan, source_of
+from rangebound.web.service.worker import canonical_plan, source_of
 
 
 @given(st.binary(max_size=200))

@@ -1,13 +1,15 @@
-"""Tokens: random, stored as hashes, scoped to accounts and a role, with an end, and revocable."""
+"""Who may ask, and how often: tokens (random, stored as hashes, for accounts and a role, with an end), and rates."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import ipaddress
 import os
 import sqlite3
 import time
-from dataclasses import dataclass
+from collections import OrderedDict
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from rangebound.errors import ArgumentError
@@ -17,6 +19,8 @@ PREFIX = "rb_"
 _DAY = 86_400.0
 _LONGEST_LIFE = 3660
 _SET_BACK = 300.0  # seconds by which a clock may be set back without refusing the tokens made just before
+_MOST_CLIENTS = 10_000
+_OWN_BITS = 64  # of an address of IPv6: whoever has one has all that begin with them
 
 
 class TokenRole(Enum):
@@ -37,10 +41,6 @@ class Token:
     made: float
     ends: float
     revoked: bool
-
-    def valid(self, now: float) -> bool:
-        """Whether it may be used."""
-        return not self.revoked and self.made - _SET_BACK <= now < self.ends
 
 
 def token_hash(token: str) -> str:
@@ -78,9 +78,10 @@ class TokenStore:
         """What a token allows, if it is known, has not ended and is not revoked."""
         if not token.startswith(PREFIX) or not token.isascii() or len(token) > 100:
             return None
-        row = self._connection.execute("SELECT * FROM token WHERE hash = ?", [token_hash(token)]).fetchone()
-        found = None if row is None else _token(row)
-        return found if found is not None and found.valid(time.time()) else None
+        now, which = time.time(), "hash = ? AND NOT revoked AND made <= ? AND ends > ?"
+        values = [token_hash(token), now + _SET_BACK, now]
+        row = self._connection.execute(f"SELECT * FROM token WHERE {which}", values).fetchone()
+        return None if row is None else _token(row)
 
     def listed(self) -> list[Token]:
         """All tokens, in the order in which they were made."""
@@ -93,17 +94,49 @@ class TokenStore:
             raise ArgumentError(f"name={name!r}: no such token; `rangebound serve tokens` lists them")
         with self._connection:
             self._connection.execute("UPDATE token SET revoked = 1 WHERE substr(hash, 1, 16) = ?", [name])
-        return next(each for each in self.listed() if each.name == name)
+        return replace(found[0], revoked=True)
 
 
 def _token(row: tuple[str, str, str, str, float, float, int]) -> Token:
     hashed, who, role, accounts, made, ends, revoked = row
-    return Token(
-        name=hashed[:16],
-        who=who,
-        role=TokenRole(role),
-        accounts=tuple(accounts.split("\n")),
-        made=made,
-        ends=ends,
-        revoked=bool(revoked),
-    )
+    own = {"name": hashed[:16], "role": TokenRole(role), "accounts": tuple(accounts.split("\n"))}
+    return Token(**own, who=who, made=made, ends=ends, revoked=bool(revoked))  # type: ignore[arg-type]
+
+
+def peer_of(host: str) -> str:
+    """Who is counted as one: an address, or the network of 64 bits in which one of IPv6 lies.
+
+    >>> peer_of("192.0.2.7"), peer_of("2001:db8:0:1:2:3:4:5"), peer_of("::ffff:192.0.2.7"), peer_of("")
+    ('192.0.2.7', '2001:db8:0:1::', '192.0.2.7', '')
+    """
+    try:
+        found = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    own = found.ipv4_mapped or ipaddress.IPv6Network((int(found), _OWN_BITS), strict=False).network_address
+    return str(own)
+
+
+class RateLimit:
+    """A bucket with the requests of one minute per client; clients that were not seen for long are forgotten.
+
+    >>> limit = RateLimit(60)
+    >>> [limit.allows("anna", 0.0) for _ in range(61)].count(True), limit.allows("anna", 1.0)
+    (60, True)
+    """
+
+    def __init__(self, per_minute: int) -> None:
+        self._most = float(per_minute)
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def allows(self, client: str, now: float) -> bool:
+        """Whether a client may make a request now; if so, it has made it."""
+        left, last = self._left.pop(client, (self._most, now))
+        left = min(self._most, left + max(0.0, now - last) * self._most / 60.0)
+        allowed = left >= 1.0
+        self._left[client] = (left - 1.0 if allowed else left), now
+        if len(self._left) > _MOST_CLIENTS:
+            self._left.popitem(last=False)
+        return allowed

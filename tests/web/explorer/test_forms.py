@@ -7,7 +7,7 @@ import pytest
 from rangebound.errors import ArgumentError
 from rangebound.release import parse_plan
 from rangebound.release.prepare import prepare
-from rangebound.web.explorer.forms import OneNumber
+from rangebound.web.explorer.forms import Asked, OneNumber
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from rangebound.web.explorer.forms import OneNumber
     ],
 )
 def test_a_form_becomes_a_plan(data, sensitivity, support):
-    plan = OneNumber.from_dict(data).plan()
+    plan = OneNumber(**data).plan()
     assert parse_plan(plan.to_toml()) == plan
     assert prepare(plan).allocation.sensitivities[0].cell == sensitivity
     hull = plan.query[0].published_in(plan.unit_of(plan.query[0])).hull
@@ -30,7 +30,7 @@ def test_a_form_becomes_a_plan(data, sensitivity, support):
 @pytest.mark.parametrize(
     "data",
     [
-        None,
+        7,
         {"odd": 1},
         {"kind": "median"},
         {"rows": 0},
@@ -44,5 +44,5 @@ def test_a_form_becomes_a_plan(data, sensitivity, support):
     ],
 )
 def test_a_form_that_says_nothing_clear_is_refused(data):
-    with pytest.raises(ArgumentError):
-        OneNumber.from_dict(data)
+    with pytest.raises(ArgumentError, match="number"):
+        Asked.read({"number": data})

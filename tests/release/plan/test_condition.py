@@ -4,8 +4,7 @@ import pytest
 
 from rangebound.errors import PlanError
 from rangebound.release import make_plan
-from rangebound.release.plan.condition import Condition
-from rangebound.release.plan.expressions.conjunction import hidden_text
+from rangebound.release.plan.condition import Condition, hidden_text
 from rangebound.release.plan.expressions.nodes import LONGEST
 
 QUERY = {"name": "n", "kind": "count"}
