@@ -12,11 +12,11 @@ from itertools import chain, combinations
 import numpy as np
 
 from rangebound.release.noise.allocation import BudgetShare, demand
+from rangebound.release.noise.bias import clamping_bias, gaussian_overshoot
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.form import Publisher
 from rangebound.release.noise.joint_loss import Contributions, JointLoss
-from rangebound.release.noise.noisy_coordinates import clamping_bias, gaussian_overshoot
-from rangebound.release.noise.projection import Identities, project
+from rangebound.release.noise.projection import agree
 from rangebound.release.noise.strategies.lattice_noise import Wholes, gaussian_reach, wholes
 from rangebound.release.noise.strategies.marginal_strategy import (
     Attributes,
@@ -309,16 +309,8 @@ def _fitted(table: Floats, total: list[float], sums: list[Floats]) -> Floats:
     """The whole numbers nearest to a table that are not negative and have its sums along each axis, or its total."""
     cells = np.arange(table.size).reshape(table.shape)
     fixed = np.concatenate(sums) if sums else np.array(total)
-    parts = (
-        [cells.take(at, axis=axis).ravel() for axis in range(table.ndim) for at in range(table.shape[axis])]
-        if sums
-        else [cells.ravel()]
-    )
-    identities = Identities.of([(table.size + at, each.tolist()) for at, each in enumerate(parts)])
-    values = np.concatenate([table.ravel(), fixed])
-    lower, upper = np.zeros(len(values)), np.full(len(values), np.inf)
-    lower[table.size :] = upper[table.size :] = fixed
-    found = project(values, identities, lower, upper)
+    slices = (cells.take(at, axis=axis) for axis in range(table.ndim) for at in range(table.shape[axis]))
+    found = agree(table.ravel(), [each.ravel().tolist() for each in (slices if sums else [cells])], fixed)
     if found is None:
         assert sums, "a total that is not negative can be split"
         return _fitted(table, total, [])

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from rangebound.mechanisms.mechanism import Mechanism, describe
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.worst import worst_under
 from rangebound.release.noise.allocation import BudgetShare, demand
+from rangebound.release.noise.bias import OVERSHOOTS, bias_at, clamping_bias, half_gap, rounding_bias
 from rangebound.release.noise.draw import AddedNoise, Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.form import Publisher
 from rangebound.release.noise.joint_loss import JointLoss
@@ -129,13 +129,15 @@ class MechanismPublisher(Publisher):
         small = 2.0**-19 * (noise.scale + (step or 0.0))  # what the default lattice, ties and quadrature can add
         floor = 0.0 if whole else self.grain  # true answers are rounded down to the grain
         if mechanism.bounding not in (Bounding.RECTIFY, Bounding.UNBOUNDED):
-            gaps = len(mechanism.shape.spans) > 1
-            own = np.full_like(lower, math.sqrt(self.mse)) if gaps else _truncation_bias(mechanism, lower, upper)
-            return own + (self.step or small) / 2.0 + _rounding(step, self.step) + small + floor
-        found = clamping_bias(lambda far: _OVERSHOOTS[noise.curve](noise, far), lower, upper, support.hull)
+            if len(mechanism.shape.spans) > 1:
+                own = np.full_like(lower, math.sqrt(self.mse))
+            else:
+                own = bias_at(mechanism, np.stack([lower, upper])).max(axis=0)
+            return own + (self.step or small) / 2.0 + rounding_bias(step, self.step) + small + floor
+        found = clamping_bias(lambda far: OVERSHOOTS[noise.curve](noise, far), lower, upper, support.hull)
         exact = 1.0 if whole else None
         drawn = 0.0 if self.step in (None, exact) else (self.step or 0.0) / 2.0
-        return found + drawn + _rounding(step, self.step, exact) + _half_gap(support) + small + floor
+        return found + drawn + rounding_bias(step, self.step, exact) + half_gap(support) + small + floor
 
     @property
     def half_width(self) -> float | None:
@@ -148,7 +150,12 @@ class MechanismPublisher(Publisher):
     @property
     def published_mechanism(self) -> Mechanism:
         """The mechanism as its numbers are published: clamped where they are clamped when they are read."""
-        return self.mechanism if self.clamped is None else _rectified(self.mechanism, self.clamped)
+        own, support = self.mechanism, self.clamped
+        if support is None:
+            return own
+        query = Query(range=support, sensitivity=own.query.sensitivity)
+        bounding = Bounding.UNBOUNDED if is_line(support) else Bounding.RECTIFY
+        return Mechanism(noise=own.noise, query=query, support=support, bounding=bounding)
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
         """The error of one coordinate far from the ends of its range."""
@@ -282,7 +289,7 @@ class DiscreteLaplacePublisher(Publisher):
         rate = 1.0 / self.mechanism.scale
         most = 0.5 / math.sinh(rate) if rate < _STEEP else 0.0
         found = clamping_bias(lambda far: most * np.exp(-rate * np.floor(far)), lower, upper, support.hull)
-        return found * (1.0 + 1e-12) + _rounding(step, None, 1.0) + _half_gap(support)
+        return found * (1.0 + 1e-12) + rounding_bias(step, None, 1.0) + half_gap(support)
 
     @property
     def half_width(self) -> float | None:
@@ -354,6 +361,8 @@ def _readings(
     ]
 
 
+_STEEP = 700.0  # e to a larger power is not a double
+
 # How far noise is from zero with probability `level`, or a little more: Laplace tails are above truncated ones.
 # Published intervals are computed again to the last bit by the check of a certificate, so the first two cannot change.
 _RADII: dict[Curve, Callable[[Noise, float], float]] = {
@@ -363,79 +372,12 @@ _RADII: dict[Curve, Callable[[Noise, float], float]] = {
 }
 
 
-# How far noise exceeds a distance on average, E[max(noise - d, 0)], for distances d >= 0.
-_OVERSHOOTS: dict[Curve, Callable[[Noise, Floats], Floats]] = {
-    Curve.LINEAR: lambda noise, far: 0.5 * noise.scale * np.exp(-far / noise.scale),
-    Curve.QUADRATIC: lambda noise, far: gaussian_overshoot(noise.scale, far),
-    Curve.OTHER: lambda noise, far: _quadrature_overshoot(noise, far),
-}
-_STEEP = 700.0  # e to a larger power is not a double
-
-
-def gaussian_overshoot(scale: float, far: Floats) -> Floats:
-    from scipy import special  # an import of rangebound stays light
-
-    z = far / scale
-    return np.maximum(scale * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi) - far * special.ndtr(-z), 0.0)
-
-
-def _quadrature_overshoot(noise: Noise, far: Floats) -> Floats:
-    """The same for any family: the bias of the noise at a distance from the one end at which it is clamped."""
-    half = Mechanism(
-        noise=noise, query=Query(range=Interval(0.0, math.inf), sensitivity=1.0), bounding=Bounding.RECTIFY
-    )
-    points, back = np.unique(far, return_inverse=True)
-    return np.abs(half.error(points).bias)[back].reshape(far.shape)
-
-
-def clamping_bias(overshoot: Callable[[Floats], Floats], lower: Floats, upper: Floats, support: Interval) -> Floats:
-    """A bound on the bias of added noise that is clamped to a support, at all true answers from `lower` to `upper`.
-
-    `overshoot` is E[max(noise - d, 0)], for symmetric noise and distances d >= 0. At a true answer x the bias is
-    E[clamp(x + noise)] - x = overshoot(x - L) - overshoot(U - x). Both terms are positive; the first falls in x, and
-    the second rises. So the bias falls in x (its slope is P(L < x + noise < U) - 1), it is at most overshoot(lower - L)
-    and at least -overshoot(U - upper) over the interval.
-
-    Assumes: the interval lies in the support.
-
-    >>> clamping_bias(lambda far: 5.0 * np.exp(-far / 10.0), np.array([0.0]), np.array([30.0]), Interval(0, math.inf))
-    array([5.])
-    """
-    below = overshoot(np.maximum(lower - support.lower, 0.0)) if math.isfinite(support.lower) else np.zeros_like(lower)
-    above = overshoot(np.maximum(support.upper - upper, 0.0)) if math.isfinite(support.upper) else np.zeros_like(upper)
-    return np.maximum(below, above)
-
-
-def _truncation_bias(mechanism: Mechanism, lower: Floats, upper: Floats) -> Floats:
-    points, back = np.unique(np.concatenate([lower, upper]), return_inverse=True)
-    found = np.abs(mechanism.error(points).bias)[back.reshape(-1)]
-    return np.maximum(found[: len(lower)], found[len(lower) :])
-
-
-def _rounding(step: float | None, drawn: float | None, exact: float | None = None) -> float:
-    """How far rounding to a step moves a number, unless it was drawn on that step or the mean does not move."""
-    return 0.0 if step in (None, drawn) or (drawn in (None, exact) and step == exact) else (step or 0.0) / 2.0
-
-
-def _half_gap(support: Interval | Union) -> float:
-    """Half the widest gap of a support: no number in its hull is farther from it."""
-    spans = support.spans
-    return max((after[0] - before[1] for before, after in pairwise(spans)), default=0.0) / 2.0
-
-
 def _somewhere(mechanism: Mechanism) -> float:
     """A true answer far from the ends of the support, where it has any."""
     hull, far = mechanism.query.range.hull, 100.0 * mechanism.noise.scale
     if math.isinf(hull.upper):
         return 0.0 if math.isinf(hull.lower) else hull.lower + far
     return hull.upper - far if math.isinf(hull.lower) else hull.lower + (hull.upper - hull.lower) / 2
-
-
-def _rectified(mechanism: Mechanism, support: Interval) -> Mechanism:
-    """The mechanism whose numbers are clamped to an interval."""
-    query = Query(range=support, sensitivity=mechanism.query.sensitivity)
-    bounding = Bounding.UNBOUNDED if is_line(support) else Bounding.RECTIFY
-    return Mechanism(noise=mechanism.noise, query=query, support=support, bounding=bounding)
 
 
 @lru_cache(maxsize=1024)

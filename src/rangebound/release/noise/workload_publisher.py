@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from rangebound.errors import ArgumentError, PlanError, Unsatisfiable
 from rangebound.release.noise.allocation import BudgetShare, LossForm, demand
+from rangebound.release.noise.bias import Drift
 from rangebound.release.noise.draw import Bits, Columns, Coordinates, Draw, Reading
 from rangebound.release.noise.form import Form, Publisher
 from rangebound.release.noise.joint_loss import Contributions, JointLoss, NoiseAccount
 from rangebound.release.noise.projection import Identities, project
-from rangebound.release.noise.projection_bias import Drift
 from rangebound.release.noise.strategies.crosstab import Margins, design_crosstab
 from rangebound.release.noise.strategies.lattice_noise import Wholes, wholes
 from rangebound.release.noise.strategies.series_design import Periods, design_series

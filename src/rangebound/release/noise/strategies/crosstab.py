@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache, partial
 import numpy as np
 import numpy.typing as npt
 
+from rangebound.release.noise.bias import Drift, energy_drift, free_drift
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import (
     LARGER,
@@ -22,7 +23,6 @@ from rangebound.release.noise.joint_loss import (
     within_budget,
 )
 from rangebound.release.noise.projection import DIVIDED, Identities
-from rangebound.release.noise.projection_bias import Drift, energy_drift, free_drift
 from rangebound.release.noise.strategies.lattice_noise import (
     ExactAnswers,
     LatticeNoise,

@@ -58,6 +58,8 @@ from rangebound.values.extras import need
 from rangebound.values.numeric import rounded_up
 
 Attributes = tuple[int, ...]
+Sizes = Sequence[int]
+Sets = Sequence[Attributes]
 Array = TypeVar("Array", Floats, Wholes)
 
 ENUMERATED = 2**23
@@ -102,11 +104,20 @@ class MarginalStrategy(Strategy):
 
     @cached_property
     def cost(self) -> Fraction:
-        precisions = [
-            Fraction(cell_count(self.sizes, each)) / Fraction(scale) ** 2
-            for each, scale in zip(self.residuals, self.scales, strict=True)
-        ]
-        return privacy_cost(self.sizes, self.residuals, precisions, self.contributions)
+        """The bound of v' G v in the module's docstring, rounded up.
+
+        v' G v grows with every precision (each measurement adds a square), so precisions 1 / (n_B sigma_B^2) may be
+        rounded up first: then kappa is a sum of whole numbers, and is bounded exactly.
+        """
+        counts = [cell_count(self.sizes, each) for each in self.residuals]
+        precisions = [Fraction(each) / Fraction(scale) ** 2 for each, scale in zip(counts, self.scales, strict=True)]
+        total = sum((p * count for p, count in zip(precisions, counts, strict=True)), Fraction(0))
+        unit = Fraction(2) ** (_EXACT + total.denominator.bit_length() - total.numerator.bit_length() - 2)
+        own, other, opposite = _extremes(self.sizes, self.residuals, [math.ceil(each * unit) for each in precisions])
+        bounds, cells = self.contributions, min(self.contributions.cells, math.prod(self.sizes))
+        one = cells * own + cells * (cells - 1) * other
+        moved = max(one, 2 * one + 2 * cells**2 * opposite) if bounds.replaced else one
+        return bounds.rows**2 * Fraction(moved) / unit
 
     @cached_property
     def _shapes(self) -> list[tuple[int, ...]]:
@@ -147,15 +158,18 @@ class MarginalStrategy(Strategy):
 
         sum over B in A of sigma_B^2 product over B of (1 - 1 / n_i) / product over A without B of n_i^2.
         """
-        found = []
-        for wanted in self.wanted:
-            total = Fraction(0)
-            for residual, shape, noise in zip(self.residuals, self._shapes, self.noises, strict=True):
-                if set(residual) <= set(wanted):
-                    apart = cell_count(self.sizes, wanted) ** 2 * cell_count(self.sizes, residual)
-                    total += Fraction(noise.variance) * math.prod(shape) * Fraction(1, apart)
-            found.append(rounded_up(total))
-        return tuple(found)
+        noises = list(zip(self.residuals, self._shapes, self.noises, strict=True))
+        return tuple(
+            rounded_up(
+                sum(
+                    Fraction(noise.variance) * math.prod(shape) / cell_count(self.sizes, residual)
+                    for residual, shape, noise in noises
+                    if set(residual) <= set(wanted)
+                )
+                / cell_count(self.sizes, wanted) ** 2
+            )
+            for wanted in self.wanted
+        )
 
     @cached_property
     def variances(self) -> Floats:
@@ -168,7 +182,7 @@ class MarginalStrategy(Strategy):
         return {"strategy": "residuals", "scales": listed(self.scales)}
 
 
-def cell_count(sizes: Sequence[int], attributes: Attributes) -> int:
+def cell_count(sizes: Sizes, attributes: Attributes) -> int:
     """How many cells a marginal has."""
     return math.prod(sizes[i] for i in attributes)
 
@@ -179,16 +193,14 @@ def summed(table: Wholes, attributes: Attributes, wanted: Attributes) -> Wholes:
     return np.asarray(table.sum(axis=axes) if axes else table, dtype=object)
 
 
-def projected(table: Wholes, sizes: Sequence[int], residual: Attributes) -> Wholes:
+def projected(table: Wholes, sizes: Sizes, residual: Attributes) -> Wholes:
     """n_B P_B y of a table y by the attributes of a residual: (n I - J) along every axis."""
     for axis, i in enumerate(residual):
         table = np.asarray(table * sizes[i] - table.sum(axis=axis, keepdims=True), dtype=object)
     return table
 
 
-def combined(
-    sizes: Sequence[int], wanted: Sequence[Attributes], parts: Mapping[Attributes, Wholes], unit: int
-) -> ExactAnswers:
+def combined(sizes: Sizes, wanted: Sets, parts: Mapping[Attributes, Wholes], unit: int) -> ExactAnswers:
     """The wanted marginals, one after the other: sum over B of n_(A without B) R_B / n_A^2.
 
     R_B is n_B^2 P_B x_B with its noise, in parts of a `unit`.
@@ -211,7 +223,7 @@ def shaped(flat: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
     return [part.reshape(shape) for part, shape in zip(np.split(flat, cuts), shapes, strict=True)]
 
 
-def residuals_of(sizes: Sequence[int], wanted: Sequence[Attributes]) -> tuple[Attributes, ...]:
+def residuals_of(sizes: Sizes, wanted: Sets) -> tuple[Attributes, ...]:
     """All subsets of the wanted marginals that have a residual: attributes with one value have none.
 
     >>> residuals_of((2, 3, 1), [(0, 1), (2,)])
@@ -226,26 +238,7 @@ def residuals_of(sizes: Sequence[int], wanted: Sequence[Attributes]) -> tuple[At
     return tuple(sorted(found, key=lambda each: (len(each), each)))
 
 
-def privacy_cost(
-    sizes: Sequence[int], residuals: Sequence[Attributes], precisions: Sequence[Fraction], contributions: Contributions
-) -> Fraction:
-    """The bound of v' G v in the module's docstring, for `precisions` 1 / (n_B sigma_B^2), rounded up.
-
-    v' G v grows with every precision (each measurement adds a square), so precisions may be rounded up first: then
-    kappa is a sum of whole numbers, and is bounded exactly.
-    """
-    total = sum((p * cell_count(sizes, b) for p, b in zip(precisions, residuals, strict=True)), Fraction(0))
-    bits = _EXACT + total.denominator.bit_length() - total.numerator.bit_length() - 2
-    unit = Fraction(2) ** bits
-    loads = [math.ceil(each * unit) for each in precisions]
-    own, other, opposite = _extremes(sizes, residuals, loads)
-    rows, cells = contributions.rows, min(contributions.cells, math.prod(sizes))
-    one = cells * own + cells * (cells - 1) * other
-    moved = max(one, 2 * one + 2 * cells**2 * opposite) if contributions.replaced else one
-    return rows**2 * Fraction(moved) / unit
-
-
-def _extremes(sizes: Sequence[int], residuals: Sequence[Attributes], loads: Sequence[int]) -> tuple[int, int, int]:
+def _extremes(sizes: Sizes, residuals: Sets, loads: Sizes) -> tuple[int, int, int]:
     """kappa(all), and upper bounds of max(0, kappa(S)) over what two cells can agree in and of -kappa(S)."""
     used = sorted({i for each in residuals for i in each})
     own = sum(load * math.prod(sizes[i] - 1 for i in each) for load, each in zip(loads, residuals, strict=True))
@@ -259,7 +252,7 @@ def _extremes(sizes: Sequence[int], residuals: Sequence[Attributes], loads: Sequ
     return own, own if loose else min(other, own), min(opposite, own)
 
 
-def agreement_table(sizes: Sequence[int], residuals: Sequence[Attributes], used: Sequence[int]) -> Integers:
+def agreement_table(sizes: Sizes, residuals: Sets, used: Sizes) -> Integers:
     """The product over i in B of (n_i 1[i in S] - 1), for all S (rows; the last is all of `used`) and B (columns)."""
     sets = np.arange(2 ** len(used))
     factors = {i: np.where(sets >> at & 1, sizes[i] - 1, -1).astype(np.int64) for at, i in enumerate(used)}
@@ -267,23 +260,16 @@ def agreement_table(sizes: Sequence[int], residuals: Sequence[Attributes], used:
     return np.stack(columns, axis=1)
 
 
-def _bounds(
-    sizes: Sequence[int], residuals: Sequence[Attributes], loads: Sequence[int], used: Sequence[int]
-) -> tuple[int, int]:
+def _bounds(sizes: Sizes, residuals: Sets, loads: Sizes, used: Sizes) -> tuple[int, int]:
     """Bounds for very many attributes: two cells differ in some i, whose factor is -1; no other is above n - 1."""
-    tops = [load * math.prod(sizes[i] - 1 for i in each) for load, each in zip(loads, residuals, strict=True)]
-
-    def differing(i: int) -> int:
-        return sum(
-            (top if i not in each else -load if len(each) == 1 else top // (sizes[i] - 1))
-            for load, each, top in zip(loads, residuals, tops, strict=True)
-        )
-
-    opposite = sum(
-        top // min(sizes[i] - 1 for i in each) if each else -load
-        for load, each, top in zip(loads, residuals, tops, strict=True)
+    pairs = zip(loads, residuals, strict=True)
+    tops = [(load, b, load * math.prod(sizes[i] - 1 for i in b)) for load, b in pairs]
+    differing = (
+        sum(top if i not in b else -load if len(b) == 1 else top // (sizes[i] - 1) for load, b, top in tops)
+        for i in used
     )
-    return max(0, *(differing(i) for i in used)), opposite
+    opposite = sum(top // min(sizes[i] - 1 for i in b) if b else -load for load, b, top in tops)
+    return max(0, *differing), opposite
 
 
 def _differences(table: Wholes) -> Wholes:
@@ -306,8 +292,8 @@ _CLOSE = 1e-6  # how far a constraint that was left out may be violated, relativ
 
 
 def design_marginals(
-    sizes: Sequence[int],
-    wanted: Sequence[Attributes],
+    sizes: Sizes,
+    wanted: Sets,
     *,
     budget: Fraction | float,
     contributions: Contributions | None = None,
@@ -342,10 +328,22 @@ def design_marginals(
 def _best_scales(
     sizes: tuple[int, ...], wanted: tuple[Attributes, ...], contributions: Contributions, shares: tuple[float, ...]
 ) -> tuple[float, ...]:
-    """The scales of the residuals, up to a factor: they do not depend on the budget."""
+    """The scales of the residuals, up to a factor: they do not depend on the budget.
+
+    The load of a residual is the sum over the wanted A that contain it of the weight times the cells of A / product of
+    n_i^2 over the others.
+    """
     residuals = residuals_of(sizes, wanted)
     own = np.array([math.prod(1.0 - 1.0 / sizes[i] for i in each) for each in residuals])
-    loads = own * np.array([_spread(sizes, wanted, shares, each) for each in residuals])
+    spreads = [
+        sum(
+            weight * math.prod(float(sizes[i]) if i in each else 1.0 / sizes[i] for i in attributes)
+            for weight, attributes in zip(shares, wanted, strict=True)
+            if set(each) <= set(attributes)
+        )
+        for each in residuals
+    ]
+    loads = own * np.array(spreads)
     if contributions.cells == 1 and not contributions.replaced:
         precisions = np.sqrt(loads / own)
     else:
@@ -373,20 +371,7 @@ def _within(limit: Fraction, strategy: MarginalStrategy, factor: float = 1.0) ->
     )
 
 
-def _spread(
-    sizes: Sequence[int], wanted: Sequence[Attributes], weights: Sequence[float], residual: Attributes
-) -> float:
-    """Sum over the wanted A that contain a residual of weight times cells of A / product of n_i^2 over the others."""
-    return sum(
-        weight * math.prod(float(sizes[i]) if i in residual else 1.0 / sizes[i] for i in attributes)
-        for weight, attributes in zip(weights, wanted, strict=True)
-        if set(residual) <= set(attributes)
-    )
-
-
-def _program(
-    sizes: Sequence[int], residuals: Sequence[Attributes], loads: Floats, contributions: Contributions
-) -> Floats:
+def _program(sizes: Sizes, residuals: Sets, loads: Floats, contributions: Contributions) -> Floats:
     """Precisions that minimise sum of loads / precision at cost 1, by adding the constraints that are violated."""
     used = sorted({i for each in residuals for i in each})
     loose = any(size > 1 for i, size in enumerate(sizes) if i not in used)
@@ -399,9 +384,8 @@ def _program(
     chosen_others: list[int] = []
     chosen_opposites = [0] if contributions.replaced else []
     for _ in range(_ROUNDS):
-        precisions, other, opposite = _solve(
-            own, others[chosen_others], opposites[chosen_opposites], loads, contributions
-        )
+        chosen = others[chosen_others], opposites[chosen_opposites]
+        precisions, other, opposite = _solve(own, *chosen, loads, contributions)
         worst = others @ precisions, opposites @ precisions
         slack = _CLOSE * float(own @ precisions) / contributions.cells
         new_others = worst[0].size and worst[0].max() > other + slack
@@ -413,22 +397,15 @@ def _program(
     return precisions
 
 
-def _bounding_rows(
-    sizes: Sequence[int], residuals: Sequence[Attributes], used: Sequence[int], loose: bool
-) -> tuple[Floats, Floats, Floats]:
+def _bounding_rows(sizes: Sizes, residuals: Sets, used: Sizes, loose: bool) -> tuple[Floats, Floats, Floats]:
     """The linear functions that bound kappa where there are too many sets of attributes to enumerate."""
     own = np.array([math.prod(1.0 - 1.0 / sizes[i] for i in each) for each in residuals])
+    tops = list(zip(residuals, own.tolist(), strict=True))
     rows = [
-        [
-            top if i not in each else -1.0 / sizes[i] if len(each) == 1 else top / (sizes[i] - 1)
-            for each, top in zip(residuals, own.tolist(), strict=True)
-        ]
+        [top if i not in b else -1.0 / sizes[i] if len(b) == 1 else top / (sizes[i] - 1) for b, top in tops]
         for i in used
     ]
-    opposite = [
-        top / min(sizes[i] - 1 for i in each) if each else -1.0
-        for each, top in zip(residuals, own.tolist(), strict=True)
-    ]
+    opposite = [top / min(sizes[i] - 1 for i in b) if b else -1.0 for b, top in tops]
     return own, np.array([*rows, own.tolist()] if loose else rows), np.array([opposite])
 
 
@@ -443,12 +420,11 @@ def _solve(
     import clarabel
     from scipy import sparse
 
-    count, g = len(loads), contributions.cells
-    times = 2.0 if contributions.replaced else 1.0
+    count, g, times = len(loads), contributions.cells, 2.0 if contributions.replaced else 1.0
     one = np.concatenate([g * own, np.zeros(count), [g * (g - 1.0), 0.0]])
     linear = np.zeros((4 + len(others) + len(opposites), 2 * count + 2))
     linear[0], linear[1, -2], linear[2, -1], linear[3] = times * one, -1.0, -1.0, one
-    linear[0, -1] = 2.0 * g * g if contributions.replaced else 0.0
+    linear[0, -1] = 2.0 * g * g * (times - 1.0)
     linear[4 : 4 + len(others), :count], linear[4 : 4 + len(others), -2] = others, -1.0
     linear[4 + len(others) :, :count], linear[4 + len(others) :, -1] = opposites, -1.0
     limits = np.concatenate([[1.0, 0.0, 1.0, 1.0], np.zeros(len(linear) - 4)])  # no kappa is above one
@@ -469,5 +445,4 @@ def _solve(
         settings,
     )
     solution = np.array(solver.solve().x)
-    precisions: Floats = solution[:count]
-    return precisions, float(solution[-2]), float(solution[-1])
+    return solution[:count], float(solution[-2]), float(solution[-1])

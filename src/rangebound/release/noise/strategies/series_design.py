@@ -11,9 +11,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from rangebound.errors import Unsatisfiable
+from rangebound.release.noise.bias import Drift, energy_drift
 from rangebound.release.noise.joint_loss import LARGER, Contributions, NoiseAccount, within_budget
 from rangebound.release.noise.projection import DIVIDED, Identities
-from rangebound.release.noise.projection_bias import Drift, energy_drift
 from rangebound.release.noise.strategies.lattice_noise import Wholes
 from rangebound.release.noise.strategies.series_strategies import BlockStrategy, FactorStrategy, Range, squared_length
 from rangebound.release.noise.strategies.strategy import Strategy, listed

@@ -27,10 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
+from rangebound.release.noise.bias import Drift, Places, gaussian_moments, laplace_moments, tree_drift
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import HALF_PI, JointLoss, NoiseAccount, layer_loss
 from rangebound.release.noise.projection import Identities
-from rangebound.release.noise.projection_bias import Drift, Places, gaussian_moments, laplace_moments, tree_drift
 from rangebound.release.noise.strategies.lattice_noise import (
     ExactAnswers,
     LatticeNoise,

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from rangebound.release.noise.projection import Identities, project
-from rangebound.release.noise.projection_bias import (
+from rangebound.release.noise.bias import (
     energy_drift,
     free_drift,
     gaussian_moments,
     laplace_moments,
     tree_drift,
 )
+from rangebound.release.noise.projection import Identities, project
 from rangebound.release.noise.strategies.tree_strategy import Tree
 from rangebound.release.prepare import prepare
 from rangebound.sampling.entropy import secure_bits
