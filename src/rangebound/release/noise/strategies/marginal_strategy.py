@@ -158,18 +158,13 @@ class MarginalStrategy(Strategy):
 
         sum over B in A of sigma_B^2 product over B of (1 - 1 / n_i) / product over A without B of n_i^2.
         """
-        noises = list(zip(self.residuals, self._shapes, self.noises, strict=True))
-        return tuple(
-            rounded_up(
-                sum(
-                    Fraction(noise.variance) * math.prod(shape) / cell_count(self.sizes, residual)
-                    for residual, shape, noise in noises
-                    if set(residual) <= set(wanted)
-                )
-                / cell_count(self.sizes, wanted) ** 2
-            )
-            for wanted in self.wanted
-        )
+        parts = [
+            (set(residual), Fraction(noise.variance) * math.prod(shape) / cell_count(self.sizes, residual))
+            for residual, shape, noise in zip(self.residuals, self._shapes, self.noises, strict=True)
+        ]
+        totals = (sum((part for own, part in parts if own <= set(each)), Fraction(0)) for each in self.wanted)
+        counts = (cell_count(self.sizes, each) for each in self.wanted)
+        return tuple(rounded_up(total / count**2) for total, count in zip(totals, counts, strict=True))
 
     @cached_property
     def variances(self) -> Floats:
