@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rangebound as rb
-from rangebound.release.noise.draw import Reading
-from rangebound.release.noise.estimate import nearest
+from rangebound.release.noise.draw import Reading, nearest
 from rangebound.release.noise.forms import form_of
 from rangebound.release.plan.kinds.fractions import Mean, Share, StandardDeviation, Variance
 from rangebound.release.plan.unit import Unit

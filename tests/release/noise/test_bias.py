@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from rangebound.release.noise.projection import Identities, project
-from rangebound.release.noise.projection_bias import (
+from rangebound.release.noise.bias import (
     energy_drift,
     free_drift,
     gaussian_moments,
     laplace_moments,
     tree_drift,
 )
-from rangebound.release.noise.strategies.tree import Tree
+from rangebound.release.noise.projection import Identities, project
+from rangebound.release.noise.strategies.tree_strategy import Tree
 from rangebound.release.prepare import prepare
 from rangebound.sampling.entropy import secure_bits
 from tests.release.noise.strategies.test_tree_design import incidence
@@ -103,7 +103,7 @@ def test_the_bounds_of_a_tree_hold_in_simulations(leaves, root):
     random = np.random.default_rng(4)
     tree = random_tree(random, leaves, 4)
     noise = Noise(tree, random.choice([2.0, 5.0], leaves), root)
-    drift = tree_drift(tree, noise.variances, gaussian_moments())
+    drift = tree_drift(tree.levels, tree.places, noise.variances, gaussian_moments())
     for counts in truths(leaves):
         exact, found = noise.matrix @ counts, noise.published(counts, 150, random)
         mean, error = found.mean(axis=0), found.std(axis=0) / np.sqrt(len(found))
@@ -119,7 +119,7 @@ def test_control_the_bias_of_clamping_is_no_bound_for_what_adds_up():
     found = noise.published(large, 300, np.random.default_rng(5))[:, 1]
     moved, error = 1000.0 - found.mean(), found.std() / np.sqrt(300)
     assert moved > free_drift(noise.variances).up[1] + CHANCE * error
-    drift = tree_drift(tree, noise.variances, gaussian_moments())
+    drift = tree_drift(tree.levels, tree.places, noise.variances, gaussian_moments())
     assert moved < drift.down[1] < energy_drift(noise.variances, Identities.of([(0, range(1, 101))])).down[1]
 
 
@@ -169,8 +169,8 @@ def test_a_hierarchy_with_nearly_no_noise_has_a_bound_of_its_bias():
     levels = [{"name": "z", "members": {"x": ["a", "b"], "y": ["c"]}}]
     tree = {"kind": "hierarchy", "by": ["k"], "levels": levels}
     none, much = (prepare(asked(tree, epsilon=each, keys={"k": list("abc")})).publishers[0] for each in (100.0, 0.5))
-    assert (none.measured.drift.up > 0.0).all()
-    assert (none.measured.drift.up < 1e-3).all()
+    assert (none.drift.up > 0.0).all()
+    assert (none.drift.up < 1e-3).all()
     near, far = (much.bias(np.zeros(6), np.full(6, each), None, None, whole=True) for each in (0.0, 1e9))
     assert (near <= far).all()  # bounds grow with the interval
     assert (far > 0.5).all()

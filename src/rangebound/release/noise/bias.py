@@ -1,8 +1,9 @@
-"""How far the projection on numbers that add up can move a number on average: bounds over all true tables.
+"""How far numbers that are clamped, rounded or projected are moved on average: bounds over all true tables.
 
-Let y be unbiased answers with errors e, x the truth, and z the nearest numbers to y in C, by weights w; C are the
-numbers that are not negative and add up, a convex cone that holds x. A workload is projected with all weights 1, for
-which the bounds are computed here; the proofs are for any. Three bounds of |E z - x|:
+Of the projection on numbers that add up: let y be unbiased answers with errors e, x the truth, and z the nearest
+numbers to y in C, by weights w; C are the numbers that are not negative and add up, a convex cone that holds x. A
+workload is projected with all weights 1, for which the bounds are computed here; the proofs are for any. Three bounds
+of |E z - x|:
 
 Energy. Projections do not expand distances: sum of w (z - x)^2 <= sum of w e^2. So E |z_i - x_i| is at most the root of
 (sum of w_j variance_j) / w_i, over the numbers that identities tie to i.
@@ -32,19 +33,83 @@ Rounding to whole numbers moves each number by less than 1, and one that no iden
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rangebound.laws.boundings import Bounding
+from rangebound.laws.family import Curve, Noise
+from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.release.noise.projection import Identities
-from rangebound.release.noise.strategies.tree import Tree
 from rangebound.values.array_types import Bools, Floats
+from rangebound.values.query import Query
+from rangebound.values.support import Interval, Union
 
+Places = NDArray[np.intp]
 _ORDERS = range(2, 26, 2)
 _SLACK = 1.0 + 1e-9  # for what doubles and a solver round
 _MOVED = 1.0 + 1e-3  # a whole number, where a solver is off by less than a thousandth
+
+
+# How far noise exceeds a distance on average, E[max(noise - d, 0)], for distances d >= 0.
+OVERSHOOTS: dict[Curve, Callable[[Noise, Floats], Floats]] = {
+    Curve.LINEAR: lambda noise, far: 0.5 * noise.scale * np.exp(-far / noise.scale),
+    Curve.QUADRATIC: lambda noise, far: gaussian_overshoot(noise.scale, far),
+    Curve.OTHER: lambda noise, far: _quadrature_overshoot(noise, far),
+}
+
+
+def gaussian_overshoot(scale: float, far: Floats) -> Floats:
+    from scipy import special  # an import of rangebound stays light
+
+    z = far / scale
+    return np.maximum(scale * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi) - far * special.ndtr(-z), 0.0)
+
+
+def _quadrature_overshoot(noise: Noise, far: Floats) -> Floats:
+    """The same for any family: the bias of the noise at a distance from the one end at which it is clamped."""
+    half = Mechanism(
+        noise=noise, query=Query(range=Interval(0.0, math.inf), sensitivity=1.0), bounding=Bounding.RECTIFY
+    )
+    return bias_at(half, far)
+
+
+def bias_at(mechanism: Mechanism, answers: Floats) -> Floats:
+    """The size of the bias at some true answers, each of them asked once."""
+    points, back = np.unique(answers, return_inverse=True)
+    return np.abs(mechanism.error(points).bias)[back].reshape(answers.shape)
+
+
+def clamping_bias(overshoot: Callable[[Floats], Floats], lower: Floats, upper: Floats, support: Interval) -> Floats:
+    """A bound on the bias of added noise that is clamped to a support, at all true answers from `lower` to `upper`.
+
+    `overshoot` is E[max(noise - d, 0)], for symmetric noise and distances d >= 0. At a true answer x the bias is
+    E[clamp(x + noise)] - x = overshoot(x - L) - overshoot(U - x). Both terms are positive; the first falls in x, and
+    the second rises. So the bias falls in x (its slope is P(L < x + noise < U) - 1), it is at most overshoot(lower - L)
+    and at least -overshoot(U - upper) over the interval.
+
+    Assumes: the interval lies in the support.
+
+    >>> clamping_bias(lambda far: 5.0 * np.exp(-far / 10.0), np.array([0.0]), np.array([30.0]), Interval(0, math.inf))
+    array([5.])
+    """
+    below = overshoot(np.maximum(lower - support.lower, 0.0)) if math.isfinite(support.lower) else np.zeros_like(lower)
+    above = overshoot(np.maximum(support.upper - upper, 0.0)) if math.isfinite(support.upper) else np.zeros_like(upper)
+    return np.maximum(below, above)
+
+
+def rounding_bias(step: float | None, drawn: float | None, exact: float | None = None) -> float:
+    """How far rounding to a step moves a number, unless it was drawn on that step or the mean does not move."""
+    return 0.0 if step in (None, drawn) or (drawn in (None, exact) and step == exact) else (step or 0.0) / 2.0
+
+
+def half_gap(support: Interval | Union) -> float:
+    """Half the widest gap of a support: no number in its hull is farther from it."""
+    spans = support.spans
+    return max((after[0] - before[1] for before, after in pairwise(spans)), default=0.0) / 2.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,7 +125,7 @@ class Drift:
     clamped: Bools
     rounding: Floats
 
-    def reordered(self, places: NDArray[np.intp]) -> Drift:
+    def reordered(self, places: Places) -> Drift:
         """The same for the numbers at these places."""
         return Drift(
             variances=self.variances[places],
@@ -116,8 +181,8 @@ def energy_drift(variances: Floats, sums: Identities) -> Drift:
     )
 
 
-def tree_drift(tree: Tree, variances: Floats, moments: Sequence[float]) -> Drift:
-    """All three bounds for the nodes of a tree whose leaves have one depth.
+def tree_drift(levels: Sequence[Places], places: Places, variances: Floats, moments: Sequence[float]) -> Drift:
+    """All three bounds for the nodes of a tree whose leaves have one depth, given level by level with their parents.
 
     `moments` bound E e^p / variance^(p / 2) of every answer, for p = 2, 4, ..., 24.
     """
@@ -127,26 +192,25 @@ def tree_drift(tree: Tree, variances: Floats, moments: Sequence[float]) -> Drift
             math.exp((_log_sum(order * heights[level]) + math.log(moment)) / order)
             for order, moment in zip(_ORDERS, moments, strict=True)
         )
-        for level in tree.levels
+        for level in levels
     )
     energy = math.sqrt(math.fsum(variances.tolist()))
-    raised = np.full(len(tree), min(reach, energy))  # E z0 of each node
-    leaves = np.zeros(len(tree), dtype=np.bool_)
-    leaves[tree.leaves] = True
+    raised = np.full(len(places), min(reach, energy))  # E z0 of each node
+    leaves = np.bincount(places[1:], minlength=len(places)) == 0
     raised = np.where(leaves, np.minimum(raised, np.sqrt(variances) / 2.0), raised)
     loads = raised.copy()
-    for level in tree.levels[1:]:
-        loads[level] += loads[tree.places[level]]
+    for level in levels[1:]:
+        loads[level] += loads[places[level]]
     highest = np.where(leaves, loads, 0.0)
-    for level in tree.levels[:0:-1]:
-        np.maximum.at(highest, tree.places[level], highest[level])
+    for level in levels[:0:-1]:
+        np.maximum.at(highest, places[level], highest[level])
     most = np.minimum(highest, energy) * _SLACK
     return Drift(
         variances=variances,
         up=most,
-        down=np.where(np.arange(len(tree)) == 0, 0.0, most),
+        down=np.where(np.arange(len(places)) == 0, 0.0, most),
         clamped=leaves,
-        rounding=np.full(len(tree), _MOVED),
+        rounding=np.full(len(places), _MOVED),
     )
 
 

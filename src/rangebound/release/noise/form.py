@@ -1,19 +1,98 @@
-"""What follows from the form of a question: how it shares the budget, what is drawn for it, and what is made of it."""
+"""What follows from the form of a question: how it shares the budget, what publishes it, and what is made of draws."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rangebound.release.noise.allocation import BudgetShare, LossForm
-from rangebound.release.noise.draw import Cell, Reading
-from rangebound.release.noise.estimate import Estimate, held
-from rangebound.release.noise.publishers import Publisher
-from rangebound.release.plan.statistic import Columns, Draw, Sensitivity
+from rangebound.release.noise.draw import Bits, Cell, Columns, Coordinates, Draw, Estimate, Reading, held
+from rangebound.release.noise.joint_loss import JointLoss
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.release.plan.unit import Unit
 from rangebound.values.array_types import Floats
+from rangebound.values.support import Interval, Union
+
+
+class Publisher(ABC):
+    """Whatever publishes the numbers of a question: it is made from public facts alone, before any data are read."""
+
+    @property
+    def width(self) -> int:
+        """How many doubles a draw has."""
+        return 1
+
+    @abstractmethod
+    def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
+        """One draw for every part of every group: the only step that sees exact coordinates.
+
+        Guarantee: private at the share that the publisher was made for, for all neighbouring tables.
+        """
+
+    @abstractmethod
+    def can_draw(self, *draws: Draw) -> bool:
+        """Whether these can be drawn at some true coordinates, to the last bit: those of all groups and parts."""
+
+    @abstractmethod
+    def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
+        """What draws say about the true coordinates, each with an interval at the publisher's confidence."""
+
+    def bias(
+        self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool
+    ) -> Floats | None:
+        """A bound on the bias of a coordinate that is published in `support` and rounded to `step`.
+
+        `whole` says that true coordinates are whole numbers, and so are the ends of the support.
+
+        Guarantee: |E[published number] - x| is at most the bound for every true x from `lower` to `upper`. None where
+        none is known: keys have no mean, and how far a rank error moves a quantile depends on the rows near it.
+        """
+        return None
+
+    def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
+        """How far a number may be from the exact one, in words, as far as public facts say.
+
+        An error of a coordinate is multiplied by `scale` and put into `form`.
+        """
+        return form.format(f"{math.sqrt(self.mse) * scale:.4g}")
+
+    @property
+    @abstractmethod
+    def mse(self) -> float:
+        """The largest mean squared error of a coordinate, by which ways to split a budget are compared."""
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the width of the interval of a coordinate, before it is cut to the range; None where it depends on it.
+
+        Guarantee: no interval is wider by more than the rounding of its two ends.
+        """
+        return None
+
+    @abstractmethod
+    def words(self) -> str:
+        """The mechanism in a few words, as a table states it; published tables have these words."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, object] | str:
+        """The mechanism as plain data, as a certificate states it."""
+
+    @abstractmethod
+    def loss(self, share: BudgetShare) -> JointLoss:
+        """What one unit can lose by all that it draws for the groups of the unit; the share is that it was made for.
+
+        Guarantee: holds for all neighbouring tables, if `check` accepts the share. It is what is charged and stated.
+        """
+
+    @abstractmethod
+    def check(self, found: Sensitivity, share: BudgetShare) -> None:
+        """Refuse a claim that is not proved: private at `share`, where a unit moves coordinates as `found` says.
+
+        Guarantee: raises `CertificateInvalid` unless the claim is proved, in exact or rigorous arithmetic.
+        """
 
 
 @dataclass(frozen=True)
@@ -115,7 +194,7 @@ class Form(ABC):
         return publisher.expected_error()
 
 
-def rounded_half_width(half_width: float, step: float | None) -> float:
+def rounded_half_width(half_width: float | None, step: float | None) -> float | None:
     """Half the width of an interval of that half-width that holds its middle also when that is rounded to the step.
 
     The number moves by at most half a step: beyond an end, that end moves along.
@@ -123,4 +202,4 @@ def rounded_half_width(half_width: float, step: float | None) -> float:
     >>> rounded_half_width(3.0, 1.0), rounded_half_width(0.1, 1.0)
     (3.0, 0.3)
     """
-    return max(half_width, (half_width + (step or 0.0) / 2) / 2)
+    return None if half_width is None else max(half_width, (half_width + (step or 0.0) / 2) / 2)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rangebound.release import explain
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise import quantile_interval
+from rangebound.release.noise import quantiles
 from rangebound.release.noise.forms import form_of
 from rangebound.release.output.consistency import fit_order, widened
 from rangebound.release.plan.kinds.ranks import Median, Quantiles
@@ -58,12 +58,12 @@ def grid_of(question):
 def laws(question, counts, asked, rate, shift):
     places = grid_of(question).candidates
     mirrored = [question.steps - at for at in reversed(places)]
-    folded = quantile_interval.folded(counts, places), quantile_interval.folded(counts[::-1], mirrored)
+    folded = quantiles.folded(counts, places), quantiles.folded(counts[::-1], mirrored)
     found = []
     for side, level, ends in zip(
-        folded, (Fraction(asked), 1 - Fraction(asked)), quantile_interval.interval_ends(grid_of(question)), strict=True
+        folded, (Fraction(asked), 1 - Fraction(asked)), quantiles.interval_ends(grid_of(question)), strict=True
     ):
-        weights = exponential.weights(quantile_interval.shifted_scores(side, level, shift), rate)
+        weights = exponential.weights(exponential.scores(side, level, shift, open_below=True), rate)
         found.append([(value, Fraction(weight, sum(weights))) for value, weight in zip(ends, weights, strict=True)])
     return found
 
@@ -87,14 +87,14 @@ def test_no_end_passes_the_quantile_more_often_than_stated(question, asked, name
     for epsilon in (1e-9, 0.1, 2.0, 50.0):
         rate = exponential.rate(asked, Fraction(1), epsilon)
         for level in (0.5, 0.95):
-            shift = quantile_interval.margin(len(grid_of(question).candidates), rate, level)
+            shift = quantiles.margin(len(grid_of(question).candidates), rate, level)
             assert max(beyond(question, values, asked, rate, shift)) <= Fraction(1 - level) / 2
 
 
 @pytest.mark.slow
 def test_the_stated_probability_is_nearly_met_and_control_a_smaller_margin_exceeds_it():
     rate = exponential.rate(0.5, Fraction(1), 0.1)
-    shift = quantile_interval.margin(len(grid_of(GRID).candidates), rate, 0.95)
+    shift = quantiles.margin(len(grid_of(GRID).candidates), rate, 0.95)
     values = TABLES["quantile at a gap"] * 20
     assert 0.015 < max(beyond(GRID, values, 0.5, rate, shift)) <= 0.025
     assert max(beyond(GRID, values, 0.5, rate, shift * 9 / 10)) > 0.025
@@ -102,9 +102,9 @@ def test_the_stated_probability_is_nearly_met_and_control_a_smaller_margin_excee
 
 def test_control_ends_that_are_not_widened_by_half_a_step_miss_values_between_points(monkeypatch):
     rate = exponential.rate(0.5, Fraction(1), 50.0)
-    shift = quantile_interval.margin(101, rate, 0.95)
+    shift = quantiles.margin(101, rate, 0.95)
     assert max(beyond(GRID, TABLES["all equal"], 0.5, rate, shift)) < 1e-9
-    monkeypatch.setattr(quantile_interval, "interval_ends", lambda grid: ((0.0, *grid.points),) * 2)
+    monkeypatch.setattr(quantiles, "interval_ends", lambda grid: ((0.0, *grid.points),) * 2)
     assert max(beyond(GRID, [42.25] * 400 + [41.75] * 400, 0.5, rate, shift)) > 0.9
 
 
@@ -117,7 +117,7 @@ def test_the_laws_of_the_ends_are_private_for_every_unit_that_comes_or_goes(ques
     chance = random.Random(3)
     epsilon, worst = 0.5, 1.0
     rate = exponential.rate(asked, Fraction(3), epsilon)
-    for shift in (Fraction(0), Fraction(5), quantile_interval.margin(101, rate, 0.95)):
+    for shift in (Fraction(0), Fraction(5), quantiles.margin(101, rate, 0.95)):
         for _ in range(10):
             counts = [Fraction(chance.choice([0, 0, 1, 50])) for _ in range(101)]
             more = list(counts)

@@ -11,41 +11,43 @@ from functools import cached_property, lru_cache, partial
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.release.noise.joint_loss import JointLoss, added_up
-from rangebound.release.noise.projection import DIVIDED, Identities
-from rangebound.release.noise.projection_bias import Drift, energy_drift, free_drift
-from rangebound.release.noise.strategies.contributions import (
+from rangebound.release.noise.bias import Drift, energy_drift, free_drift
+from rangebound.release.noise.draw import Bits
+from rangebound.release.noise.joint_loss import (
     LARGER,
     Contributions,
+    JointLoss,
     NoiseAccount,
+    added_up,
     layer_loss,
     within_budget,
 )
-from rangebound.release.noise.strategies.laplace_tail import excess_of_continuous, laplace_radius, measured_radius
+from rangebound.release.noise.projection import DIVIDED, Identities
 from rangebound.release.noise.strategies.lattice_noise import (
-    Bits,
     ExactAnswers,
     LatticeNoise,
     Wholes,
+    excess_of_continuous,
+    laplace_radius,
+    measured_radius,
     published,
     wholes,
 )
-from rangebound.release.noise.strategies.marginal_design import design_marginals
 from rangebound.release.noise.strategies.marginal_strategy import (
     Attributes,
+    MarginalStrategy,
     cell_count,
+    combined,
+    design_marginals,
+    projected,
     shaped,
-    spread_over,
     summed,
 )
 from rangebound.release.noise.strategies.strategy import Strategy, listed
-from rangebound.release.noise.workload_publisher import Level, Measurements
-from rangebound.release.plan.kinds.summed_counts import marginals
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up
 
-Names = tuple[str, ...]
 _ONE = 1 << 60
 _GRID = 1024  # shares are multiples of 2^-10, so that the last bits of an optimum do not decide
 
@@ -56,7 +58,7 @@ class Margins:
 
     sizes: tuple[int, ...]
     wanted: tuple[Attributes, ...]
-    names: Names
+    names: tuple[str, ...]
 
     order = slice(None)
 
@@ -110,22 +112,13 @@ class Margins:
         return energy_drift(variances, self.sums) if known else None
 
     @property
-    def levels(self) -> list[Level]:
+    def kinds(self) -> list[tuple[str, slice]]:
         """The marginals, by the names of their columns."""
         said = ["by " + ", ".join(self.names[i] for i in each) if each else "total" for each in self.wanted]
         return [(name, slice(at, at + 1)) for name, at in zip(said, self.starts, strict=False)]  # all cells are alike
 
     def to_dict(self) -> dict[str, object]:
         return {"sizes": list(self.sizes), "wanted": [list(each) for each in self.wanted]}
-
-
-def margins(names: Names, sizes: Sequence[int], *, every: bool) -> Margins:
-    """The crosstab of columns: its cells and, where `every` is asked for, all margins down to the total.
-
-    >>> margins(("sex", "age"), (2, 3), every=True).wanted
-    ((0, 1), (0,), (1,), ())
-    """
-    return Margins(sizes=tuple(sizes), wanted=marginals(len(sizes), every=every), names=names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,23 +202,12 @@ class LaplaceStrategy(Strategy):
         measured = shaped(self.in_steps(drawn), [tuple(sizes[i] for i in each) for each in self.measured])
         if len(wanted) == 1:
             return ExactAnswers(numerators=measured[0].ravel(), denominator=1)
-        tables = dict(zip(self.measured, measured, strict=True))
-        residuals = {}
+        tables, residuals = dict(zip(self.measured, measured, strict=True)), {}
         for residual, parts in self._shares.items():
             weighed = (summed(tables[each], each, residual) * part for each, part in parts.items())
             table = np.asarray(sum(weighed, wholes(0)), dtype=object)
-            for axis, i in enumerate(residual):
-                table = np.asarray(table * sizes[i] - table.sum(axis=axis, keepdims=True), dtype=object)
-            residuals[residual] = table
-        numerators, denominators = [], []
-        for attributes in wanted:
-            total = wholes(np.zeros([sizes[i] for i in attributes]))
-            for residual, table in residuals.items():
-                if set(residual) <= set(attributes):
-                    total = np.asarray(total + spread_over(table, sizes, residual, attributes), dtype=object)
-            numerators.append(total.ravel())
-            denominators += [_ONE * total.size] * total.size
-        return ExactAnswers(numerators=np.concatenate(numerators), denominator=np.array(denominators, dtype=object))
+            residuals[residual] = projected(table, sizes, residual) * table.size
+        return combined(sizes, wanted, residuals, _ONE)
 
     @cached_property
     def _cell_variances(self) -> list[float]:
@@ -280,27 +262,25 @@ class LaplaceStrategy(Strategy):
 
 
 @lru_cache(maxsize=256)
-def crosstab_measurements(
-    found: Margins, account: NoiseAccount, budget: Fraction, contributions: Contributions
-) -> Measurements:
+def design_crosstab(
+    found: Margins, *, budget: Fraction, account: NoiseAccount, contributions: Contributions
+) -> MarginalStrategy | LaplaceStrategy:
     """The strategy for a crosstab with the least total variance of those that are known.
 
     Guarantee: the cost is at most the budget, in exact arithmetic.
     """
     if account is NoiseAccount.GAUSSIAN:
-        residuals = design_marginals(found.sizes, found.wanted, budget=budget, contributions=contributions)
-        return Measurements(workload=found, strategy=residuals)
-    ways = []
-    for shares in _laplace_shares(found):
-        ways.append(
-            within_budget(
-                lambda scales: LaplaceStrategy(margins=found, contributions=contributions, scales=scales),
-                [float(contributions.reach / (budget * Fraction(each))) if each else 0.0 for each in shares],
-                budget,
-                lambda _: LARGER,
-            )
+        return design_marginals(found.sizes, found.wanted, budget=budget, contributions=contributions)
+    ways = (
+        within_budget(
+            lambda scales: LaplaceStrategy(margins=found, contributions=contributions, scales=scales),
+            [float(contributions.reach / (budget * Fraction(each))) if each else 0.0 for each in shares],
+            budget,
+            lambda _: LARGER,
         )
-    return Measurements(workload=found, strategy=min(ways, key=lambda each: float(each.variances.sum())))
+        for shares in _laplace_shares(found)
+    )
+    return min(ways, key=lambda each: float(each.variances.sum()))
 
 
 @lru_cache(maxsize=64)

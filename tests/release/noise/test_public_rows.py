@@ -11,7 +11,7 @@ from rangebound.release import check_certificate, explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise.draw import Reading
 from rangebound.release.noise.forms import form_of
-from rangebound.release.noise.public_constant import PublicConstant
+from rangebound.release.noise.publishers import PublicConstant
 from rangebound.release.prepare import allocations, answers, prepare
 from rangebound.release.sql.aggregate import aggregate
 from tests.release.output.asked import asked
