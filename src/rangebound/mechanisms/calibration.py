@@ -187,7 +187,8 @@ def _dp_scale(request: _Request) -> float:
         return laplace_union.interval_scale(query.range.hull, claim.epsilon, query.sensitivity)
     start = request.start()
     if claim.pure and _is_union(request, start):
-        return laplace_union.dp_scale(*np.asarray(start.shape.spans).T, claim.epsilon, query.sensitivity)
+        lowers, uppers = np.asarray(start.shape.spans).T
+        return laplace_union.dp_scale(lowers, uppers, claim.epsilon, query.sensitivity)
     if loss_is_pinned(start.setting) if claim.pure else not start.shape.normalised:
         return _smallest(
             request, lambda scale: worst_under(request.mechanism(scale).setting, claim).upper - claim.limit
@@ -301,7 +302,6 @@ def _pair_scale(request: _Request, counterexample: Counterexample, scale: float)
     def over(s: float) -> float:
         setting = request.mechanism(s).setting
         shape = setting.shape.mirrored() if mirrored else setting.shape
-
         if not request.claim.pure and setting.noise.gaussian and shape.normalised:
             quick = stick_of_pair(Laws(s, shape), request.claim.epsilon, position, up(line.d))
             if quick is not None:
@@ -324,8 +324,8 @@ def _pair_scale(request: _Request, counterexample: Counterexample, scale: float)
 def _metric_scale(request: _Request) -> float:
     start = request.start()
     if _is_union(request, start):
-        ends = np.asarray(start.shape.spans).T
-        return laplace_union.metric_scale(*ends, request.claim.epsilon, request.query.sensitivity)
+        lowers, uppers = np.asarray(start.shape.spans).T
+        return laplace_union.metric_scale(lowers, uppers, request.claim.epsilon, request.query.sensitivity)
 
     def over(scale: float) -> float:
         mechanism = request.mechanism(scale)
