@@ -41,12 +41,12 @@ def enclosed(
 ) -> Found:
     """By windows in floats where they can, else branch and bound at growing precision until it closes or decides."""
     quick = None
-    if setting.noise.exponential:
-        by_window = laplace_windows.enclosed if setting.shape.normalised else laplace_rounded.enclosed
-        with precision(PRECISIONS[0]):
+    with precision(PRECISIONS[0]):  # of the ceilings far out, where much cancels
+        if setting.noise.exponential:
+            by_window = laplace_windows.enclosed if setting.shape.normalised else laplace_rounded.enclosed
             quick = by_window(tasks(setting, make), target)
-    elif setting.noise.gaussian and (by_windows(setting) or not setting.shape.normalised):
-        quick = gaussian_worst.enclosed(tasks(setting, make), target)
+        elif setting.noise.gaussian and (by_windows(setting) or not setting.shape.normalised):
+            quick = gaussian_worst.enclosed(tasks(setting, make), target)
     if quick is not None and _decided(quick, target):
         return quick
     found = None
