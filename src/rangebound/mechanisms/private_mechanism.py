@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Self, overload
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, ClaimFalse, Undecided
 from rangebound.laws.error import Error
 from rangebound.privacy.claim import Claim
+from rangebound.privacy.proof import Proof
 from rangebound.privacy.risk import MechanismRisk, PairProfile, mirrored
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Many, One
@@ -199,6 +200,26 @@ class PrivateMechanism(MechanismRisk):
     @abstractmethod
     def _from_plain(cls, data: Mapping[str, object]) -> Self | None:
         """The mechanism that `_plain` wrote; None of data of another form."""
+
+    @abstractmethod
+    def _words(self) -> str:
+        """The mechanism in a few words."""
+
+    @abstractmethod
+    def _worst_answers(self, claim: Claim) -> tuple[float, float]:
+        """The neighbouring answers with the largest privacy loss at a claim."""
+
+    @abstractmethod
+    def _prove(self, claim: Claim) -> Proof | None:
+        """A proof of a claim, or None where none was found."""
+
+    @abstractmethod
+    def _check_proof(self, claim: Claim, proof: Proof) -> None:
+        """Evaluate a proof again; raises CertificateInvalid where it does not prove the claim."""
+
+    @abstractmethod
+    def _refutation(self, claim: Claim) -> ClaimFalse | Undecided:
+        """What to raise about a claim that was not proved."""
 
     def _divergence(self, order: float) -> float:
         """The same as `_renyi`, also where a search did not converge: then it is larger than it need be."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self, TypeAlias, overload
 
@@ -36,12 +36,13 @@ from rangebound.values.support import Grid, Interval
 
 Base: TypeAlias = Mechanism | DiscreteLaplace | Staircase | Table
 
-_READERS: dict[str, Callable[[Mapping[str, object]], Base]] = {
-    "noise": Mechanism.from_dict,
-    "geometric": DiscreteLaplace.from_dict,
-    "staircase": Staircase.from_dict,
-    "table": Table.from_dict,
+BASES: dict[str, type[Base]] = {
+    "noise": Mechanism,
+    "geometric": DiscreteLaplace,
+    "staircase": Staircase,
+    "table": Table,
 }
+"""The mechanisms that can be remapped, by a field that only the plain data of this kind have."""
 _MOST_MASSES = 2_500_000  # pairs of a law and a bin of outputs: some hundred megabytes
 _USUAL, _MOST_BINS = 24, 400  # bins to a sensitivity, and in all over the range
 _SCAN = 2001  # true answers that are looked at where a law changes with every one
@@ -77,7 +78,7 @@ class Remapped(PrivateMechanism):
     weights: Integers
 
     def __post_init__(self) -> None:
-        arguments.instance("base", self.base, (Mechanism, DiscreteLaplace, Staircase, Table), "a mechanism")
+        arguments.instance("base", self.base, tuple(BASES.values()), "a mechanism")
         for name in ("edges", "values"):
             numbers = tuple(arguments.reals(name, getattr(self, name)).reshape(-1).tolist())
             if any(not a < b for a, b in itertools.pairwise(numbers)):
@@ -274,10 +275,10 @@ class Remapped(PrivateMechanism):
                 },
                 **rest,
             } if not (more or rest):
-                reader = next((_READERS[each] for each in base if each in _READERS), None)
-                if reader is not None:
+                kind = next((BASES[each] for each in base if each in BASES), None)
+                if kind is not None:
                     whole = from_text(weights, (len(edges) + 1, len(values)))
-                    return cls(base=reader(base), edges=tuple(edges), values=tuple(values), weights=whole)
+                    return cls(base=kind.from_dict(base), edges=tuple(edges), values=tuple(values), weights=whole)
         return None
 
 
@@ -309,7 +310,7 @@ def remap(
     >>> round(m.worst_error().mae, 3), round(rb.remap(m).worst_error().mae, 3)
     (0.845, 0.803)
     """
-    arguments.instance("mechanism", mechanism, (Mechanism, DiscreteLaplace, Staircase, Table), "a mechanism")
+    arguments.instance("mechanism", mechanism, tuple(BASES.values()), "a mechanism")
     if objective not in ("mae", "mse"):
         raise ArgumentError(f'objective={arguments.shown(objective)}: must be "mae" or "mse"')
     if not mechanism.query.range.bounded:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.accounting.event import PRIVATE
 from rangebound.errors import ArgumentError
+from rangebound.mechanisms.certificates import PRIVATE
 from rangebound.plot import style
 from rangebound.privacy.risk import AttackRisk
 from rangebound.values import arguments
