@@ -6,14 +6,14 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "src" / "rangebound"
 ROOMS = {
     "": 380,
-    "accounting": 3_910,
+    "accounting": 3_890,
     "audit": 650,
     "cli": 2_650,
     "laws": 2_040,
     "learn": 8_510,
     "ledger": 4_860,
-    "mechanisms": 6_080,
-    "optimum": 3_000,
+    "mechanisms": 5_930,
+    "optimum": 2_985,
     "plot": 870,
     "privacy": 9_290,
     "release": 1_120,
@@ -24,7 +24,7 @@ ROOMS = {
     "release/plan": 11_290,
     "release/prepare": 1_020,
     "release/sql": 2_930,
-    "sampling": 1_540,
+    "sampling": 1_530,
     "values": 1_670,
     "web": 3_790,
 }
