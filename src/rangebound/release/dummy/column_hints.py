@@ -13,8 +13,8 @@ from rangebound.release.plan.expressions.nodes import Call, Constant, Expression
 from rangebound.release.plan.expressions.typed import column_uses
 from rangebound.release.plan.fields import number
 from rangebound.release.plan.key_rule import KeyRule
+from rangebound.release.plan.measure import Values
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.statistic import Values
 from rangebound.release.plan.unit import Period
 
 Listed = bool | int | float | datetime.date | str

@@ -229,7 +229,7 @@ def scope(plan: Plan, index: int) -> str:
         said.append(f"rows with other keys than the listed ones in {columns} left out")
     ends, natural = question.allowed.hull, question.natural
     if (ends.lower, ends.upper) != (natural.lower, natural.upper):
-        said.append(f"answer moved into {span(ends.lower, ends.upper, dated=question.answers_dated)}")
+        said.append(f"answer moved into {span(ends, dated=question.answers_dated)}")
     return plain(", ".join(said))
 
 

@@ -277,9 +277,9 @@ def end(value: float, *, dated: bool) -> str:
     return date(value).isoformat() if dated else repr(value).removesuffix(".0")
 
 
-def span(lower: float, upper: float, *, dated: bool) -> str:
+def span(ends: Interval, *, dated: bool) -> str:
     """Two ends, such as `0 to 12`."""
-    return f"{end(lower, dated=dated)} to {end(upper, dated=dated)}"
+    return f"{end(ends.lower, dated=dated)} to {end(ends.upper, dated=dated)}"
 
 
 def bounds(ends: Ends) -> str:

@@ -16,9 +16,9 @@ from rangebound.release.plan.faults import in_query
 from rangebound.release.plan.fields import HUGE, canonical, number
 from rangebound.release.plan.key_rule import KeyRule
 from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.measure import Values
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.source import PLAIN, TextFormat
-from rangebound.release.plan.statistic import Values
 from rangebound.values import arguments
 
 TO_FILL_IN = "?"

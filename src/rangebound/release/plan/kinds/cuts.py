@@ -17,37 +17,20 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from rangebound.release.plan.condition import Condition
-from rangebound.release.plan.fields import Bound, Name, Names, Range, as_tuple, number, span
+from rangebound.release.plan.fields import Bound, Name, Names, Range, as_tuple, span
 from rangebound.release.plan.kinds.facts import Clipping, RangedColumn, Truncation, period_scope
-from rangebound.release.plan.kinds.fractions import FractionKind, between
+from rangebound.release.plan.kinds.fractions import FractionKind
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.statistic import (
-    Coordinates,
-    Counted,
-    Found,
-    Measures,
-    Outside,
-    Owned,
-    Rows,
-    Sensitivity,
-    Totals,
-    Values,
-)
+from rangebound.release.plan.measure import Counted, Found, Measures, Outside, Owned, Rows, Totals, Values, values_of
+from rangebound.release.plan.statistic import Coordinates, Sensitivity
 from rangebound.release.plan.unit import Unit
+from rangebound.values.support import Interval
 
 CAP = 10
 """Rows of a unit beyond this many times what may count are not looked at when what was dropped is counted."""
 
 Also = Annotated[tuple[RangedColumn, ...], BeforeValidator(as_tuple)]
 About = Annotated[Names, Field(min_length=1)]
-
-
-def _values(column: str, within: tuple[Bound, Bound], filler: Bound | None = None) -> Values:
-    """The values of some questions, clipped to a range."""
-    lower, upper = map(number, within)
-    instead = None if filler is None else min(max(number(filler), lower), upper)
-    dated = not isinstance(within[0], float)
-    return Values(column=column, lower=lower, upper=upper, dated=dated, filler=instead)
 
 
 def _sensitivity(question: Dropped | Clipped, unit: Unit, groups: float) -> Sensitivity:
@@ -93,9 +76,8 @@ class Dropped(FractionKind):
 
     @property
     def counted_rows(self) -> Rows:
-        """The rows that the questions ask for."""
         also = tuple(each.values for each in self.also or ())
-        values = None if self.valued is None or self.within is None else _values(self.valued, self.within)
+        values = None if self.valued is None or self.within is None else values_of(self.valued, self.within)
         return Rows(where=self.where, values=values, also=also)
 
     def measures(self, unit: Unit, groups: float) -> Measures:
@@ -120,7 +102,6 @@ class Dropped(FractionKind):
         return CAP * int(min(unit.groups, groups)) * rows
 
     def scope(self, unit: Unit, groups: float) -> list[str]:
-        """What was dropped, of which questions, and how many rows of a unit were looked at."""
         what = "groups" if self.units else "rows"
         looked = f"{what} per {unit.column!r} looked at up to {self.looked_at(unit, groups)}"
         blank = [] if self.valued is None and not self.also else ["rows without a value left out"]
@@ -153,25 +134,20 @@ class Clipped(FractionKind):
     @property
     def _clipped(self) -> Values:
         """The values of the questions."""
-        return _values(self.valued, self.within, self.filler)
+        return values_of(self.valued, self.within, self.filler)
 
     def measures(self, unit: Unit, groups: float) -> Measures:
         """Rows within the contribution bounds, and those of them whose value lies outside the range."""
         rows = Rows(where=self.where, values=self._clipped, also=tuple(each.values for each in self.also or ()))
         return Totals(rows=rows, of={"n": Counted(), "t": Outside(of=self._clipped)}, over=self.over)
 
-    def all_coordinates(self, found: Found) -> Coordinates:
-        """Values inside and values outside."""
-        return between(found)
-
     def looked_at(self, unit: Unit, groups: float) -> int:
         """The rows that can count, r in each of g groups: of k that do, values inside and outside add up to k."""
         return int(min(unit.groups, groups)) * unit.most_rows
 
     def scope(self, unit: Unit, groups: float) -> list[str]:
-        """Which values, of which questions."""
         values, whose = self._clipped, ", ".join(map(repr, self.about))
-        outside = span(values.lower, values.upper, dated=values.dated)
+        outside = span(Interval(values.lower, values.upper), dated=values.dated)
         if self.pooled:
             rows = "all rows" + " of their groups" * bool(self.over) + " that meet these conditions" * bool(self.where)
             return [f"values outside {outside} among {rows} within the contribution bounds, once for {whose}"]

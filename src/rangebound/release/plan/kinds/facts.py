@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Names, Part, Range, bounds, number
-from rangebound.release.plan.statistic import Values
+from rangebound.release.plan.measure import Values, values_of
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval, Union
 
@@ -33,7 +33,7 @@ class RangedColumn(Part):
     @property
     def bounds(self) -> Interval:
         """The public range of the column."""
-        return Interval(number(self.range[0]), number(self.range[1]))
+        return Interval(*map(number, self.range))
 
     @property
     def dated(self) -> bool:
@@ -43,8 +43,12 @@ class RangedColumn(Part):
     @property
     def values(self) -> Values:
         """The values of the column, clipped to its range."""
-        ends = self.bounds
-        return Values(column=self.column, lower=ends.lower, upper=ends.upper, dated=self.dated)
+        return values_of(self.column, self.range)
+
+    @property
+    def plain(self) -> RangedColumn:
+        """The same column, whatever else is known of it."""
+        return RangedColumn(column=self.column, range=self.range)
 
     @property
     def subject(self) -> str:
@@ -185,7 +189,7 @@ def truncation_scope(by: Names, unit: Unit, groups: float, *, rows: bool) -> lis
         return []
     said = [] if groups <= unit.groups else [f"groups per {unit.column!r} cut at {unit.groups}"]
     parts = [repr(unit.column), *(["group"] if by else []), *([unit.period.each] if unit.period else [])]
-    each = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    each = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
     said += [f"rows per {each} cut at {unit.rows}"] if rows else []
     return [*said, *period_scope(unit)]
 
