@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from rangebound.release.plan.column_declaration import MadeColumn
+from rangebound.release.plan.columns import MadeColumn
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.expressions.nodes import Call, Constant, Expression, Named, ValueType, columns_of
 from rangebound.release.plan.expressions.typed import column_uses
@@ -76,8 +76,8 @@ def column_hints(plan: Plan) -> Hints:
     if plan.unit.column is not None:
         found[plan.unit.column].whole = True
     for name, declared in plan.made_columns.items():
-        if declared.value is None and declared.ends is not None:
-            found[name].types.add(ValueType.DATE if declared.dated else ValueType.NUMBER)
+        if declared.value is None and declared.ends is not None and declared.type is not None:
+            found[name].types.add(declared.type)
             found[name].ends.append(declared.ends)
     _of_expressions(plan, found)
     if plan.counted_unit.period is not None:

@@ -223,8 +223,8 @@ def _listed(value: object) -> object:
     return found
 
 
-class _Written:
-    """Tells the JSON schema of a plan that conditions may be written as an expression."""
+class OrText:
+    """Tells the JSON schema of a plan that a part may be written as the text of an expression."""
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -273,7 +273,7 @@ Conditions = Annotated[
     BeforeValidator(_listed),
     AfterValidator(_not_too_long),
     WrapSerializer(_plain_data),
-    _Written,
+    OrText,
 ]
 """Conditions that hold together: a list of them, or an expression that is true or false."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
 from rangebound.errors import PlanError
-from rangebound.release.plan.column_declaration import MadeColumn
+from rangebound.release.plan.columns import MadeColumn
 from rangebound.release.plan.condition import HIDDEN, Comparison, Condition, Plain, hidden_text, kind_of, size
 from rangebound.release.plan.expressions.nodes import Named, ValueType
 from rangebound.release.plan.expressions.typed import column_uses, compared_constants
@@ -250,8 +250,8 @@ def check_made(plan: Plan, schema: Schema, made: Sequence[MadeColumn], table: st
     names, taken = {each.name for each in made}, {each.casefold() for each in schema}
     for name, each in plan.made_columns.items():
         field = f"columns.{name}"
-        if each.value is None and table == "the table":
-            _need(schema, name, _DATES if each.dated else _NUMBERS, field, "this range")
+        if each.value is None and each.type is not None and table == "the table":
+            _need(schema, name, _READ[each.type], field, "this range")
         elif name in names and name.casefold() in taken:
             rule = "has a column of this name (engines do not distinguish cases); give the made one another"
             raise PlanError(f"{field}: {table} {rule}", field=field)

@@ -20,8 +20,8 @@ from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.engine.term import Tree, term
+from rangebound.release.plan.columns import UnitColumn
 from rangebound.release.plan.fields import HUGE, WHOLE, date
-from rangebound.release.plan.per_unit import UnitColumn
 from rangebound.release.plan.table_schema import KEYS, Family, Schema, TypedSchema, form_of
 from rangebound.release.sql.expression import (
     as_key,

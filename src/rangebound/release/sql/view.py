@@ -12,7 +12,7 @@ from dataclasses import replace
 from rangebound.errors import PlanError
 from rangebound.release.engine import Engine
 from rangebound.release.engine.dialect import Dialect
-from rangebound.release.plan.column_declaration import MadeColumn
+from rangebound.release.plan.columns import MadeColumn
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import UNIT_TABLE, Family, check_made, check_unit_columns, extended
 from rangebound.release.sql.gate import not_too_deep

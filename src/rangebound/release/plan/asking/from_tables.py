@@ -11,8 +11,8 @@ from sqlglot import exp
 
 from rangebound.release.plan.asking.row_expression import RowExpressions, bare, is_condition
 from rangebound.release.plan.asking.statement import only, refused
+from rangebound.release.plan.columns import UnitCall
 from rangebound.release.plan.expressions.nodes import Call, Constant, Expression, Named, call, columns_of
-from rangebound.release.plan.per_unit import UnitCall
 from rangebound.values import arguments
 
 
