@@ -13,14 +13,7 @@ from keyword import iskeyword
 from typing import Annotated, Self
 
 import numpy as np
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from rangebound.release.plan.faults import reported, unknown_field
@@ -236,11 +229,6 @@ def support(spans: Sequence[Ends]) -> Interval | Union:
     """The allowed spans of a plan as a support."""
     pairs = [(number(lower), number(upper)) for lower, upper in spans]
     return Interval(*pairs[0]) if len(pairs) == 1 else Union(*pairs)
-
-
-def inside(inner: Interval | Union, outer: Interval) -> bool:
-    """Whether a support lies within an interval."""
-    return outer.lower <= inner.hull.lower and inner.hull.upper <= outer.upper
 
 
 def _key(value: object) -> object:

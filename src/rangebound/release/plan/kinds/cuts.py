@@ -9,16 +9,17 @@ them `pooled`, they do not: then it is about all rows, or all that meet the cond
 
 from __future__ import annotations
 
+import datetime
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from rangebound.release.plan.condition import Condition
-from rangebound.release.plan.fields import Bound, Name, Names, Range, as_tuple, span
-from rangebound.release.plan.kinds.facts import Clipping, RangedColumn, Truncation, period_scope
+from rangebound.release.plan.fields import Bound, Ends, Name, Names, Range, as_tuple, span
+from rangebound.release.plan.kinds.facts import RangedColumn
 from rangebound.release.plan.kinds.fractions import FractionKind
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import Counted, Found, Measures, Outside, Owned, Rows, Totals, Values, values_of
@@ -107,7 +108,7 @@ class Dropped(FractionKind):
         blank = [] if self.valued is None and not self.also else ["rows without a value left out"]
         blank = ["rows without a value counted"] if self.pooled else blank
         whose = ", ".join(map(repr, self.about))
-        return [f"{what} dropped by the contribution bounds for {whose}", looked, *blank, *period_scope(unit)]
+        return [f"{what} dropped by the contribution bounds for {whose}", looked, *blank, *unit.period_scope]
 
 
 class Clipped(FractionKind):
@@ -154,6 +155,53 @@ class Clipped(FractionKind):
         return [f"values outside {outside} among the rows that count for {whose}"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Truncation:
+    """Which rows of a question the contribution bounds may drop: its rows, or a unit's groups, or rows with a value.
+
+    `also` are further columns in which such a row needs a value.
+    """
+
+    owners: bool = False
+    column: str | None = None
+    dated: bool = False
+    range: Ends | None = field(default=None, compare=False)
+    also: tuple[RangedColumn, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clipping:
+    """Which values of a question its range clips; `also` are further columns in which a row needs a value."""
+
+    column: str
+    range: Ends
+    missing: float | datetime.date | None = None
+    also: tuple[RangedColumn, ...] = ()
+
+
+def truncation(question: Kind, *, choosing: bool) -> Truncation | None:
+    """What the contribution bounds may drop, or None; `choosing` says that a unit's groups are bounded.
+
+    Nothing of a question about cuts; groups, where a unit counts once in each; else rows, those that have a value
+    where one without does not count.
+    """
+    if question.made:
+        return None
+    if question.once:
+        return Truncation(owners=True) if choosing else None
+    clipped = clipping(question)
+    if not question.has_values or clipped is None or clipped.missing is not None:
+        return Truncation(also=question.needs_also)
+    ends = clipped.range
+    return Truncation(column=clipped.column, dated=question.dated, range=ends, also=question.needs_also)
+
+
+def clipping(question: Kind) -> Clipping | None:
+    """What its range clips, or None."""
+    column, ends, missing = (getattr(question, name, None) for name in ("column", "range", "missing"))
+    return None if column is None or ends is None else Clipping(column=column, range=ends, missing=missing)
+
+
 WIDE = 0.2  # an interval of a share that is wider says nothing of use
 _LONGEST = 150  # letters of the first question's name, so that a name with what follows is still one
 _SHORT = 30  # letters of a column's name, for the same
@@ -173,7 +221,7 @@ def cut_questions(
     found: dict[tuple[object, ...], list[tuple[Kind, Unit, Truncation | Clipping]]] = {}
     for each in queries:
         unit = unit_of(each)
-        bounded = each.truncated(choosing=choosing(each)) if unit.column is not None else None
+        bounded = truncation(each, choosing=choosing(each)) if unit.column is not None else None
         for cut in (bounded, *_clippings(each)):
             match cut:
                 case None:
@@ -188,12 +236,19 @@ def cut_questions(
                     key = (unit.rows, unit.period, grouped, cut.column, cut.range, cut.missing)
             found.setdefault(key, []).append((each, unit, cut))
     made = [_together(alike, apart=apart) for alike in found.values()]
-    return made if apart else [_named_once(each, made[:at]) for at, each in enumerate(made)]
+    if apart:
+        return made
+    seen: Counter[str] = Counter()  # a number behind a name that others before it have
+    for at, each in enumerate(made):
+        seen[each.name] += 1
+        if seen[each.name] > 1:
+            made[at] = each.model_copy(update={"name": f"{each.name} {seen[each.name]}"})
+    return made
 
 
 def _clippings(question: Kind) -> tuple[Clipping, ...]:
     """All that ranges of a question clip: its own, and what lies outside the ranges of further columns."""
-    clipped, every = question.clipping, question.needs_also
+    clipped, every = clipping(question), question.needs_also
     own = () if clipped is None else (replace(clipped, also=every),)
     needed = () if clipped is None or clipped.missing is not None else (clipped,)
     first = tuple(RangedColumn(column=each.column, range=each.range) for each in needed)
@@ -201,55 +256,29 @@ def _clippings(question: Kind) -> tuple[Clipping, ...]:
     return (*own, *(Clipping(column=each.column, range=each.range, also=(*first, *rest)) for each, rest in others))
 
 
-def _named_once(cut: Clipped | Dropped, before: Sequence[Clipped | Dropped]) -> Clipped | Dropped:
-    """The same question with a number behind its name, where others before it are named so."""
-    others = sum(each.name == cut.name for each in before)
-    return cut.model_copy(update={"name": f"{cut.name} {others + 1}"}) if others else cut
-
-
 def _together(alike: Sequence[tuple[Kind, Unit, Truncation | Clipping]], *, apart: bool) -> Clipped | Dropped:
-    """One question about the cuts of others, with their contribution bounds; what they do not share is left out."""
+    """One question about the cuts of others, named for the first of them; what they do not share is left out."""
     first, _, cut = alike[0]
     names = tuple(each.name for each, *_ in alike)
-    about = names if apart else tuple(dict.fromkeys(names))  # twice before, where one question cuts the same twice
     facts = (((each.by, unit.groups), each.where, what) for each, unit, what in alike)
     by, where, same = (len(set(every)) == 1 for every in zip(*facts, strict=True))
     pooled = not (by and where and same)
-    if pooled:
-        cut = Truncation(owners=cut.owners) if isinstance(cut, Truncation) else replace(cut, also=())
-    made = _question(first, cut, about, over=first.by if by else (), where=first.where if where else ())
-    bounds = {"rows": first.rows, "groups": first.groups if by else None, "period": first.period}
-    return made.model_copy(update=bounds | ({"pooled": True} if pooled else {}))
-
-
-def _question(
-    first: Kind,
-    cut: Truncation | Clipping,
-    about: tuple[str, ...],
-    *,
-    over: tuple[str, ...],
-    where: tuple[Condition, ...],
-) -> Clipped | Dropped:
-    """The question about a cut from other questions; it is named for the first of them."""
+    shared: dict[str, Any] = {
+        "about": names if apart else tuple(dict.fromkeys(names)),  # twice before, where one cuts the same twice
+        "over": first.by if by else (),
+        "where": first.where if where else (),
+        "also": cut.also or None if not pooled else None,
+        "rows": first.rows,
+        "groups": first.groups if by else None,
+        "period": first.period,
+        **({"pooled": True} if pooled else {}),
+    }
     name = first.name[:_LONGEST]
-    match cut:
-        case Truncation(owners=owners, column=None, also=also):
-            named = f"{name}: {'groups' if owners else 'rows'} dropped"
-            return Dropped(name=named, about=about, over=over, where=where, units=owners, also=also or None)
-        case Truncation(column=column, range=range_, also=also):
-            named = f"{name}: rows dropped"
-            return Dropped(
-                name=named, about=about, over=over, where=where, valued=column, within=range_, also=also or None
-            )
-        case Clipping(column=column, range=within, missing=missing, also=also):
-            values = first.clipping is not None and first.clipping.column == column
-            return Clipped(
-                name=f"{name}: {'values' if values else column[:_SHORT]} clipped",
-                about=about,
-                over=over,
-                where=where,
-                valued=column,
-                within=within,
-                filler=missing,
-                also=also or None,
-            )
+    if isinstance(cut, Clipping):
+        own = getattr(clipping(first), "column", None) == cut.column
+        name = f"{name}: {'values' if own else cut.column[:_SHORT]} clipped"
+        return Clipped(name=name, valued=cut.column, within=cut.range, filler=cut.missing, **shared)
+    name = f"{name}: {'groups' if cut.owners else 'rows'} dropped"
+    if cut.column is None or pooled:
+        return Dropped(name=name, units=cut.owners, **shared)
+    return Dropped(name=name, valued=cut.column, within=cut.range, **shared)

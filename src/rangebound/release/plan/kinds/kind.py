@@ -27,24 +27,12 @@ from rangebound.release.plan.fields import (
     Spans,
     bounds,
     end,
-    inside,
     number,
     span,
     written,
 )
 from rangebound.release.plan.fields import support as as_support
-from rangebound.release.plan.kinds.facts import (
-    Agreement,
-    Clipping,
-    FormName,
-    OneCoordinate,
-    RangedColumn,
-    Truncation,
-    Weight,
-    owner_scope,
-    truncation_scope,
-    without_clamping,
-)
+from rangebound.release.plan.kinds.facts import OPTIMAL, Agreement, FormName, OneCoordinate, RangedColumn, Weight
 from rangebound.release.plan.measure import (
     Counted,
     Found,
@@ -131,10 +119,11 @@ class Kind(Part):
     def _fits(self) -> Kind:
         if len(set(self.by)) < len(self.by):
             raise ValueError("by: a column is named twice")
-        if self.support is not None and not inside(as_support(self.support), self.natural):
-            said = (self.natural.lower, self.natural.upper)
-            ends = ", ".join(end(each, dated=True) if self.answers_dated else f"{each:g}" for each in said)
-            raise ValueError(f"support: must lie within [{ends}], where the answer is")
+        if self.support is not None:
+            hull, said = self.allowed.hull, (self.natural.lower, self.natural.upper)
+            if not said[0] <= hull.lower <= hull.upper <= said[1]:
+                ends = ", ".join(end(each, dated=True) if self.answers_dated else f"{each:g}" for each in said)
+                raise ValueError(f"support: must lie within [{ends}], where the answer is")
         if self.margin is not None and self.weight is not None:
             raise ValueError("margin: cannot be combined with weight; a margin fixes its own share of the budget")
         if self.margin is not None and len(self.allowed.spans) > 1:
@@ -145,8 +134,12 @@ class Kind(Part):
             raise ValueError("step: must be a whole number, as counts are whole numbers; leave it out for 1")
         if self.is_signed and self.support is not None:
             raise ValueError("signed: goes without a support; unbiased = true publishes the signed number beside it")
-        if self.unclamped and self.named_mechanism is not None:
-            without_clamping(self.named_mechanism, "signed" if self.is_signed else "unbiased")
+        named, asked = self.named_mechanism or "", "signed" if self.is_signed else "unbiased"
+        if self.unclamped and named == OPTIMAL:
+            raise ValueError(f"mechanism: {named!r} has no unbiased number; leave it out, or {asked} = true")
+        if self.unclamped and named.startswith("truncate"):
+            rule = f"with {asked} = true name {named.replace('truncate', 'rectify')!r}, or leave it out"
+            raise ValueError(f"mechanism: {named!r} has no unbiased number; {rule}")
         return self
 
     # The statistic
@@ -357,7 +350,8 @@ class Kind(Part):
 
     def scope(self, unit: Unit, groups: float) -> list[str]:
         """What was left out or moved before the noise, in words."""
-        return [*truncation_scope(self.by, unit, groups, rows=not self.once), *self.left_out(unit), *owner_scope(unit)]
+        dropped = unit.truncation_scope(self.by, groups, rows=not self.once)
+        return [*dropped, *self.left_out(unit), *unit.owner_scope]
 
     def left_out(self, unit: Unit) -> list[str]:
         """What was left out or moved beside what the contribution bounds drop: clipped and missing values."""
@@ -378,27 +372,6 @@ class Kind(Part):
     def agreement(self) -> Agreement:
         """What its numbers have to agree with."""
         return Agreement()
-
-    def truncated(self, *, choosing: bool) -> Truncation | None:
-        """What the contribution bounds may drop, or None; `choosing` says that a unit's groups are bounded.
-
-        Nothing of a question about cuts; groups, where a unit counts once in each; else rows, those that have a value
-        where one without does not count.
-        """
-        if self.made:
-            return None
-        if self.once:
-            return Truncation(owners=True) if choosing else None
-        if not self.has_values or self._stated("missing") is not None:
-            return Truncation(also=self.needs_also)
-        column, ends = self._stated("column"), self._stated("range")
-        return Truncation(column=column, dated=self.dated, range=ends, also=self.needs_also)
-
-    @property
-    def clipping(self) -> Clipping | None:
-        """What its range clips, or None."""
-        names = ("column", "range", "missing")
-        return Clipping(**{name: self._stated(name) for name in names}) if self.has_values else None
 
     @property
     def counted_by(self) -> tuple[str, ...]:
@@ -458,8 +431,12 @@ class Kind(Part):
 
     def changed(self, **fields: object) -> Self:
         """The same question with other values of some fields, checked again."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        return type(self).model_validate({**given, **fields})
+        return type(self).model_validate({**self.given, **fields})
+
+    @property
+    def given(self) -> dict[str, object]:
+        """The fields that it was made with."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
 
     def as_written(self) -> Kind:
         """The question as a plan asks it."""

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, PrivateAttr, model_validator
 
 from rangebound.release.plan.fields import Ends, Name, Range, bounds, number, span
-from rangebound.release.plan.kinds.facts import Clipping, FormName
+from rangebound.release.plan.kinds.facts import FormName
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import KINDS, Kind
 from rangebound.release.plan.kinds.scalars import ScalarKind
@@ -143,16 +143,10 @@ class Mode(SelectionKind):
 
     def filled(self, ranges: Mapping[str, Ends]) -> Self:
         """The same question with the public range of its column, where it asks for bins and states none."""
-        if not self._open or self.column not in ranges:
-            return self
-        return self.changed(range=ranges[self.column])
+        return self.changed(range=ranges[self.column]) if self.lacks_range and self.column in ranges else self
 
     @property
     def lacks_range(self) -> bool:
-        return self._open
-
-    @property
-    def _open(self) -> bool:
         return self.range is None and self.bins is not None
 
     @property
@@ -211,10 +205,6 @@ class Mode(SelectionKind):
         clipped = f"values clipped to {span(self._histogram.bounds, dated=self.answers_dated)}"
         return [*each, "middle of a bin", clipped, "missing values left out"]
 
-    @property
-    def clipping(self) -> Clipping | None:
-        return None if self.range is None else Clipping(column=self.column, range=self.range)
-
 
 class RankedCounts(ScalarKind):
     """A `top k` of a column whose keys are selected privately: the `k` keys with the largest noisy counts, in order.
@@ -238,8 +228,7 @@ class RankedCounts(ScalarKind):
     k: Annotated[int, Field(ge=1, le=1000)] = 10
 
     def as_written(self) -> Kind:
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        return KINDS[self.kind].model_validate({**given, "by": self.by[:-1]})
+        return KINDS[self.kind].model_validate({**self.given, "by": self.by[:-1]})
 
     def with_keys(self, listed: Mapping[str, Key]) -> Kind:
         """The question that was asked, by these keys."""
@@ -287,8 +276,7 @@ class TopK(SelectionKind):
         """The same question with the public keys of its column; without any, by keys that are selected privately."""
         if listed.get(self.column):
             return super().with_keys(listed)
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        return RankedCounts.model_validate({**given, "kind": self.kind, "by": (*self.by, self.column)})
+        return RankedCounts.model_validate({**self.given, "kind": self.kind, "by": (*self.by, self.column)})
 
     @property
     def size(self) -> int:
