@@ -17,8 +17,8 @@ import pytest
 from rangebound.release.asked_in_sql import Answer
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.output.table import Release
-from rangebound.release.plan.asking import translate
 from rangebound.release.plan.asking.aggregates import Aggregates, Question
+from rangebound.release.plan.asking.translation import translate
 from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.prepare import answers
 from rangebound.release.sql.aggregate import aggregate

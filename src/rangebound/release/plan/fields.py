@@ -94,16 +94,14 @@ def no_time_of_day(value: object) -> object:
     """Refuse what would silently lose a part of it: a time of day, or a whole number that no double holds."""
     if isinstance(value, datetime.datetime):  # a datetime passes as a date, and its hours would silently be lost
         raise ValueError("must be a number or a date without a time of day")
-    if isinstance(value, int) and abs(value) > WHOLE and not _exact(value):  # it would silently be rounded
-        raise ValueError("must be a number that a double holds exactly; an id can be compared as text")
+    if isinstance(value, int) and abs(value) > WHOLE:
+        try:
+            exact = int(float(value)) == value
+        except OverflowError:
+            exact = False
+        if not exact:  # it would silently be rounded
+            raise ValueError("must be a number that a double holds exactly; an id can be compared as text")
     return value
-
-
-def _exact(value: int) -> bool:
-    try:
-        return int(float(value)) == value
-    except OverflowError:
-        return False
 
 
 def as_tuple(value: object) -> object:
