@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rangebound.release.plan.columns import MadeColumn
-from rangebound.release.plan.condition import kind_of
-from rangebound.release.plan.expressions.nodes import Call, Constant, Expression, Named, ValueType, columns_of
+from rangebound.release.plan.expressions.nodes import Call, Constant, Expression, Named, ValueType, columns_of, type_of
 from rangebound.release.plan.expressions.typed import column_uses
 from rangebound.release.plan.fields import number
 from rangebound.release.plan.key_rule import KeyRule
@@ -105,7 +104,7 @@ def _of_questions(plan: Plan, found: Hints) -> None:
                 found[column].follows(rule)
         for condition in question.conditions:
             found[condition.column].compared += condition.values
-            found[condition.column].types |= {_TYPES[kind_of(each)] for each in condition.values}
+            found[condition.column].types |= set(map(type_of, condition.values))
         reads = [] if question.reads is None else [question.reads]
         for values in (*reads, *(each.values for each in question.reads_also.values())):
             found[values.column].types.add(ValueType.DATE if values.dated else ValueType.NUMBER)
@@ -181,6 +180,3 @@ def span(hints: ColumnHints, usual: tuple[float, float]) -> tuple[float, float]:
     low, high = min(own), max(own)
     width = max(high - low, abs(low) / 2, 10.0)
     return (0.0 if 0.0 <= low < width else low - width), high + width
-
-
-_TYPES = {float: ValueType.NUMBER, datetime.date: ValueType.DATE, bool: ValueType.TRUTH, str: ValueType.TEXT}

@@ -9,8 +9,8 @@ from enum import Enum
 
 from rangebound.errors import PlanError
 from rangebound.release.plan.columns import MadeColumn
-from rangebound.release.plan.condition import HIDDEN, Comparison, Condition, Plain, hidden_text, kind_of, size
-from rangebound.release.plan.expressions.nodes import Named, ValueType
+from rangebound.release.plan.condition import HIDDEN, Comparison, Condition, Plain, hidden_text, size
+from rangebound.release.plan.expressions.nodes import Named, ValueType, type_of
 from rangebound.release.plan.expressions.typed import column_uses, compared_constants
 from rangebound.release.plan.faults import in_query
 from rangebound.release.plan.fields import HUGE, canonical, number
@@ -101,17 +101,10 @@ KEYS = (_F.INTEGER, _F.TEXT, _F.DATE, _F.BOOLEAN, _F.UNTYPED)
 TEXTS = (_F.TEXT, _F.UNTYPED)
 """Those whose values are texts of any length."""
 _UNITS = (_F.INTEGER, _F.TEXT, _F.DATE, _F.UNTYPED)
-_COMPARED: dict[type, tuple[Family, ...]] = {
-    float: _NUMBERS,
-    str: (_F.TEXT, _F.INTEGER, _F.DATE, _F.UNTYPED),
-    bool: (_F.BOOLEAN, _F.TEXT, _F.UNTYPED),
-}
-
-
 _READ: dict[ValueType, tuple[Family, ...]] = {
     ValueType.NUMBER: _NUMBERS,
-    ValueType.TEXT: _COMPARED[str],
-    ValueType.TRUTH: _COMPARED[bool],
+    ValueType.TEXT: (_F.TEXT, _F.INTEGER, _F.DATE, _F.UNTYPED),
+    ValueType.TRUTH: (_F.BOOLEAN, _F.TEXT, _F.UNTYPED),
     ValueType.DATE: _DATES,
 }
 _USED = {
@@ -161,7 +154,7 @@ def _check_schema(plan: Plan, schema: Schema) -> None:
             _check_key(schema, column, plan.rule(column), f"{place}.column")
         for each in question.conditions:
             numeric = schema.get(each.column) in (Family.INTEGER, Family.NUMBER, Family.DECIMAL)
-            truth = numeric and bool(each.values) and kind_of(each.values[0]) is bool
+            truth = numeric and bool(each.values) and type_of(each.values[0]) is ValueType.TRUTH
             way = f" (compare it with 1 or 0, as in {Named(each.column)} == 1)" if truth else ""
             _need(schema, each.column, _families(each), f"{place}.where", _CONDITION, way=way)
             _comparable(schema, each.column, each.values, f"{place}.where")
@@ -310,7 +303,7 @@ UNIT_TABLE = "the table of [per_unit]"
 def _families(condition: Condition) -> tuple[Family, ...]:
     if condition.comparison in (Comparison.MISSING, Comparison.PRESENT):
         return (*_NUMBERS, *_DATES)
-    return _COMPARED.get(kind_of(condition.values[0]), _DATES)
+    return _READ[type_of(condition.values[0])]
 
 
 def _need(

@@ -103,13 +103,14 @@ def constant(value: Literal | int) -> Constant:
     >>> str(constant(18)), str(constant(True)), str(constant(datetime.date(2025, 1, 31)))
     ('18', 'true', 'date("2025-01-31")')
     """
-    if isinstance(value, bool):
-        return Constant(value, ValueType.TRUTH)
-    if isinstance(value, str):
-        return Constant(value, ValueType.TEXT)
-    if isinstance(value, datetime.date):
-        return Constant(value, ValueType.DATE)
-    return Constant(float(value), ValueType.NUMBER)
+    found = type_of(value)
+    return Constant(float(value) if isinstance(value, int) and found is ValueType.NUMBER else value, found)
+
+
+def type_of(value: object) -> ValueType:
+    """What a value of a plan is: a truth value, a text, a date or a number."""
+    kinds = {bool: ValueType.TRUTH, str: ValueType.TEXT, datetime.date: ValueType.DATE}
+    return next((found for kind, found in kinds.items() if isinstance(value, kind)), ValueType.NUMBER)
 
 
 def call(function: str, *arguments: Expression) -> Expression:
