@@ -231,12 +231,8 @@ class PublishedValues:
         if question is not None:
             return Number(self._number(node, question, asking), question.part)
         if isinstance(node, exp.Column) or not aggregated(node, aliases):
-            rule = (
-                "is neither an aggregate nor in GROUP BY"
-                if self.groups
-                else "is not an aggregate, and rows are never published; group by it"
-            )
-            raise refused(self.text, node, rule)
+            alone = "is not an aggregate, and rows are never published; group by it"
+            raise refused(self.text, node, "is neither an aggregate nor in GROUP BY" if self.groups else alone)
         return self._operation(node, asking)
 
     def _known(self, node: exp.Expr, aliases: frozenset[str], *, asked: bool) -> Computed | None:
@@ -247,9 +243,7 @@ class PublishedValues:
             return each.value
         if isinstance(node, exp.Column):
             name = self.rows.resolve(node)
-            if name in self.groups:
-                return KeyOf(self.groups.index(name))
-            return None
+            return KeyOf(self.groups.index(name)) if name in self.groups else None
         if self.groups and not aggregated(node, aliases):
             found = self.rows.column_tree(node)
             for at, name in enumerate(self.groups):

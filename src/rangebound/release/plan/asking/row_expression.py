@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from rangebound.errors import PlanError
 from rangebound.release.plan.asking.statement import only, refused
-from rangebound.release.plan.expressions.nodes import Expression, Literal, Named, call, constant, iso_day
+from rangebound.release.plan.expressions.nodes import Constant, Expression, Literal, Named, call, constant, iso_day
 from rangebound.release.plan.expressions.reading import read
 from rangebound.release.plan.fields import printable
 
@@ -212,18 +212,17 @@ class RowExpressions:
         only(self.text, node, "this", "expression", "typed", "safe")
         left, right = self.trees(node.this, node.expression)
         if isinstance(node, ORDERED):  # texts have no order, so a text that is a day is meant as one
-            left, right = self._dated(node.this, left), self._dated(node.expression, right)
+            left, right = self._dated(left), self._dated(right)
         return call(BINARY[type(node)], left, right)
 
-    def _dated(self, node: exp.Expr, found: Expression) -> Expression:
-        value = self.constant(node)
-        day = iso_day(value) if isinstance(value, str) else None
+    def _dated(self, found: Expression) -> Expression:
+        day = iso_day(found.value) if isinstance(found, Constant) and isinstance(found.value, str) else None
         return found if day is None else constant(day)
 
     def _between(self, node: exp.Expr) -> Expression:
         only(self.text, node, "this", "low", "high")
         what = self.tree(node.this)
-        low, high = (self._dated(node.args[each], self.tree(node.args[each])) for each in ("low", "high"))
+        low, high = map(self._dated, self.trees(node.args["low"], node.args["high"]))
         return call("and", call(">=", what, low), call("<=", what, high))
 
     def _in(self, node: exp.Expr) -> Expression:

@@ -222,15 +222,20 @@ class _Translation:
         node = bare(node)
         value = self.rows.constant(node)
         if isinstance(value, float):
-            if not value.is_integer() or not 1 <= value <= len(self.items):
-                raise refused(self.text, node, f"must be the place of a column in SELECT, 1 to {len(self.items)}")
-            return self.items[int(value) - 1].node, self.items[int(value) - 1].name
+            item = self._item(node, value)
+            return item.node, item.name
         if isinstance(node, exp.Column) and not node.table and node.name not in self.tables.there:
             for each in self.items:
                 if each.name == node.name:
                     return each.node, each.name
         same = [each.name for each in self.items if each.node == node]
         return node, same[0] if same else ""
+
+    def _item(self, node: exp.Expr, place: float) -> SelectItem:
+        """The column of SELECT at a place that is written as a number."""
+        if not place.is_integer() or not 1 <= place <= len(self.items):
+            raise refused(self.text, node, f"must be the place of a column in SELECT, 1 to {len(self.items)}")
+        return self.items[int(place) - 1]
 
     def _key_name(self, node: exp.Expr, alias: str) -> str:
         """The name of a grouping column, which is made where it is an expression."""
@@ -245,12 +250,9 @@ class _Translation:
         for name, value in self.made.items():
             if value == found:
                 return name
-        if alias and alias not in self.tables.there and alias != fragment(node):
-            self.made[alias] = found
-            self.places[alias] = node
-            return alias
-        name = made_name(found, self.made)
-        self.places[name] = node
+        own = alias and alias not in self.tables.there and alias != fragment(node)
+        name = alias if own else made_name(found, self.made)
+        self.made[name], self.places[name] = found, node
         return name
 
     # What is made of published numbers
@@ -259,13 +261,8 @@ class _Translation:
         only(self.text, node, "this", "desc", "nulls_first")
         inner = bare(node.this)
         value = self.rows.constant(inner)
-        if isinstance(value, float):
-            if not value.is_integer() or not 1 <= value <= len(self.items):
-                raise refused(self.text, node, f"must be the place of a column in SELECT, 1 to {len(self.items)}")
-            by = self.items[int(value) - 1].value
-            assert by is not None
-        else:
-            by = self.published.computed(inner)
+        by = self._item(node, value).value if isinstance(value, float) else self.published.computed(inner)
+        assert by is not None
         return Ordering(by=by, falling=bool(node.args.get("desc")), missing_first=bool(node.args.get("nulls_first")))
 
     def _limit(self) -> int | None:
