@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, WithJsonSchema, model_validator
 
-from rangebound.release.plan.fields import Name, Part
+from rangebound.release.plan.fields import Name, Part, as_tuple
 from rangebound.release.plan.unit import MOST_ROWS, Unit
 from rangebound.values import arguments
 from rangebound.values.postgres_address import address_fault
@@ -198,7 +198,7 @@ Zone = Annotated[Name, AfterValidator(_known)]
 """The name of a time zone, such as "Europe/Paris"."""
 
 
-MOST_JOINS = 20
+_MOST_JOINS = 20
 _MOST_COLUMNS = 100
 
 
@@ -275,6 +275,9 @@ class Join(TextFormat):
         said = [f"rows without a match in {name} left out"] if self.how == "inner" else []
         said += [f"rows per key of {name} cut at {self.rows}"] if self.rows else []
         return [*said, *([f"own rows per key of {name} cut at {self.own_rows}"] if self.own_rows else [])]
+
+
+Joins = Annotated[tuple[Join, ...], Field(min_length=1, max_length=_MOST_JOINS), BeforeValidator(as_tuple)]
 
 
 def join_misfit(joins: Iterable[Join], unit: Unit) -> str:
