@@ -7,14 +7,14 @@ PACKAGE = Path(__file__).parents[1] / "src" / "rangebound"
 ROOMS = {
     "": 380,
     "accounting": 3_910,
-    "audit": 650,
+    "audit": 640,
     "cli": 2_650,
     "laws": 2_040,
     "learn": 8_510,
     "ledger": 4_670,
     "mechanisms": 6_080,
     "optimum": 3_000,
-    "plot": 870,
+    "plot": 850,
     "privacy": 9_290,
     "release": 1_120,
     "release/dummy": 510,
@@ -26,7 +26,7 @@ ROOMS = {
     "release/sql": 2_790,
     "sampling": 1_540,
     "values": 1_670,
-    "web": 3_790,
+    "web": 3_780,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
 FILES = 503
