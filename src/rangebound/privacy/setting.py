@@ -57,7 +57,6 @@ class Setting:
         return found
 
     def pairs(self) -> list[tuple[Setting, SearchLine]]:
-        """Every direction with every line of pairs."""
         return [(side, line) for side in self.sides() for line in side.lines()]
 
 
@@ -98,7 +97,6 @@ class SearchLine:
 
     @property
     def d(self) -> Ball:
-        """The distance of every pair on the line, exactly."""
         return ball(self.far) - ball(self.near)
 
     def clipped(self, low: float, high: float) -> list[SearchLine]:

@@ -167,7 +167,6 @@ def fisher(law: Law) -> Any:
 
 
 def _one_by_one(function: Callable[[Law, Law], float], noise: Noise, shape: Shape, p: Floats, q: Floats) -> Floats:
-    """The exact number of each pair of a small batch."""
     pairs = zip(p.reshape(-1), q.reshape(-1), strict=True)
     values = [function(Law(noise, shape, np.asarray(a)), Law(noise, shape, np.asarray(b))) for a, b in pairs]
     return np.asarray(values, dtype=np.float64).reshape(p.shape)

@@ -37,7 +37,6 @@ class WindowPlace(NamedTuple):
     inside: Bools
 
     def some(self, rows: Indices | slice) -> WindowPlace:
-        """Some of the rows."""
         return WindowPlace._make(each[rows] for each in self)
 
 

@@ -41,7 +41,6 @@ _SEEN = 90.0  # in logarithms: what is so much smaller than the sum is left out
 def rounded_renyi(
     scale: float, shape: Shape, order: float, windows: GaussianWindows, target: float | None = None
 ) -> Highest | None:
-    """The largest Renyi divergence of an order on windows."""
     if windows.d.min() != windows.d.max():
         return None
     d = float(windows.d[0])

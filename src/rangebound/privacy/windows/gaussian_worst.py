@@ -93,7 +93,6 @@ class _Search:
 
     @property
     def above(self) -> bool:
-        """Whether a value above the target was found."""
         return self._target is not None and self._found.lower > self._target
 
     def add(self, windows: GaussianWindows) -> bool:
