@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
-from rangebound.laws.shape import Shape
+from rangebound.laws.boundings import Shape
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers
 

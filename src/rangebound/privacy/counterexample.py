@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import ctx
 
+from rangebound.laws.boundings import UNBOUNDED_SHAPE, Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.pairs.divergences import Mapped, family, mapped, pair_loss, pair_stick, stick
 from rangebound.privacy.search.branch_and_bound import DECIDING, Found, Task, climb, enclose, probe

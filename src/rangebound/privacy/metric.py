@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import Shape
 from rangebound.privacy.counterexample import loss_of_pair
 from rangebound.privacy.pairs.divergences import (
     Mapped,

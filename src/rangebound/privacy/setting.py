@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import Shape
 from rangebound.values.ball import Ball, ball
 from rangebound.values.numeric import rounded_down, rounded_up
 from rangebound.values.support import Interval, Union

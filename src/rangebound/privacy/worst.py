@@ -13,8 +13,8 @@ from functools import partial
 
 import numpy as np
 
+from rangebound.laws.boundings import UNBOUNDED_SHAPE, Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
 from rangebound.privacy import laplace_union
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.counterexample import (

@@ -25,9 +25,9 @@ import numpy as np
 from flint import ctx
 
 from rangebound.errors import ArgumentError
+from rangebound.laws.boundings import Shape
 from rangebound.laws.distribution import Law
 from rangebound.laws.family import Curve, Noise
-from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.mapped import Mapped
 from rangebound.privacy.pairs.truncated import Truncated, TruncatedGaussian
 from rangebound.privacy.pairs.truncated_grid import TruncatedGaussianGrid, TruncatedGrid, TruncatedLaplaceGrid

@@ -8,8 +8,8 @@ from collections.abc import Collection
 
 from flint import ctx
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.truncated import finite_end, shifted
 from rangebound.values.ball import (
     INFINITY,

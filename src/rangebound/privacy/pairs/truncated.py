@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from flint import arb, arb_series, ctx
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import BallNoise, Noise
-from rangebound.laws.shape import Shape
 from rangebound.values.ball import (
     INFINITY,
     ZERO,

@@ -12,8 +12,8 @@ from operator import mul
 
 from flint import arb
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import BallNoise, Noise
-from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.truncated import near_pair, up_to
 from rangebound.privacy.pairs.truncated_laplace import Parts, sharp_stick
 from rangebound.values.ball import (

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 from flint import arb
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.truncated import Span, Truncated, shifted
 from rangebound.values.ball import (
     INFINITY,

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from rangebound.laws.shape import Shape
+from rangebound.laws.boundings import Shape
 from rangebound.privacy.pairs.truncated_grid import spacing
 from rangebound.privacy.windows.chebyshev import UNIT, truncation
 from rangebound.privacy.windows.gaussian_laws import Laws, WindowPlace

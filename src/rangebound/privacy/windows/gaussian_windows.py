@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rangebound.laws.shape import Shape
+from rangebound.laws.boundings import Shape
 from rangebound.privacy.windows.chebyshev import UNIT, lebesgue, nodes, tops
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.values.array_types import Bools, Floats, Indices

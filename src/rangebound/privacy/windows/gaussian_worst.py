@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rangebound.laws.shape import Shape
+from rangebound.laws.boundings import Shape
 from rangebound.privacy.search.branch_and_bound import Found, Task
 from rangebound.privacy.search.objectives import Delta, Renyi
 from rangebound.privacy.setting import SearchLine

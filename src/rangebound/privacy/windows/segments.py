@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rangebound.laws.shape import Shape
+from rangebound.laws.boundings import Shape
 from rangebound.privacy.setting import SearchLine
 from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly, side_by_side, where
 from rangebound.values.array_types import Bools, Floats, Indices
