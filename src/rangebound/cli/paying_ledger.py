@@ -84,7 +84,7 @@ def account_in(ledger: Ledger | None, name: object) -> Account | None:
 
 def is_closed(ledger: Ledger | None, account: object, request: str | None) -> bool:
     """Whether a table may not even be opened, because its account needs approval that was not given."""
-    from rangebound.release.plan_approval import is_approved, needs_approval
+    from rangebound.release.run import is_approved, needs_approval
 
     return ledger is not None and needs_approval(ledger, account) and not is_approved(ledger, request)
 
@@ -92,7 +92,7 @@ def is_closed(ledger: Ledger | None, account: object, request: str | None) -> bo
 def ask_first(plan: Plan, book: PayingLedger, *, json: bool) -> None:
     """File the request of a plan that needs approval and does not have it, and show its dry run; the error says so."""
     from rangebound.cli import printing
-    from rangebound.release.plan_approval import demand_plan_approval
+    from rangebound.release.run import demand_plan_approval
 
     try:
         demand_plan_approval(plan, ledger=book.ledger, request=book.request)

@@ -23,8 +23,8 @@ from rangebound.values.arguments import counted, upwards
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
     from rangebound.release.asked_in_sql import Answer
+    from rangebound.release.output.forecast import Solution
     from rangebound.release.output.ledger_entry import ChargeFinding
-    from rangebound.release.output.solution import Solution
     from rangebound.release.output.table import Release
     from rangebound.release.plan.model import Plan
     from rangebound.release.sql.relation import View
@@ -191,8 +191,8 @@ def forecast(plan: Plan, facts: Mapping[str, object], *, account: Account | None
     from rangebound.release import explain
     from rangebound.release import forecast as outlooks
     from rangebound.release.output.explain import dry_run
+    from rangebound.release.output.facts import hazards
     from rangebound.release.output.forecast import COLUMNS, outlook_cells
-    from rangebound.release.output.hazards import hazards
 
     if as_json:
         return _print_json({**facts, **dry_run(plan, account=account)})
@@ -216,8 +216,7 @@ def solution(found: Solution, *, as_json: bool) -> None:
 
 def table(release: Release, charge: Charge, *, as_json: bool) -> None:
     """A published table, and what it has cost."""
-    from rangebound.release.output.facts import scope_lines
-    from rangebound.release.output.hazards import hazards
+    from rangebound.release.output.facts import hazards, scope_lines
     from rangebound.release.output.rendering import briefly, shown
 
     rows, warned = release.rows(), list(hazards(release.plan, account=charge.account))

@@ -42,7 +42,7 @@ def sql(
     from rangebound.release.gaps import draft_of
     from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
-    from rangebound.release.plan_approval import needs_approval
+    from rangebound.release.run import needs_approval
     from rangebound.release.sql.aggregate import check_statements
     from rangebound.release.sql.view import view
 

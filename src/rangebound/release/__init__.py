@@ -18,10 +18,9 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors; a
     from rangebound.release.output.deployment_record import record, record_text
     from rangebound.release.output.explain import explain
     from rangebound.release.output.fact_sheet import Requirement, fact_sheet, fact_sheet_text
-    from rangebound.release.output.forecast import Outlook, forecast
-    from rangebound.release.output.hazards import hazards
+    from rangebound.release.output.facts import hazards
+    from rangebound.release.output.forecast import MarginMet, Outlook, Solution, forecast, solve
     from rangebound.release.output.plan_risk import Conversions, plan_risk
-    from rangebound.release.output.solution import MarginMet, Solution, solve
     from rangebound.release.output.table import Release
     from rangebound.release.output.table_certificate import Checked, check_certificate, check_entry
     from rangebound.release.plan.asking import Translated, translate
@@ -111,11 +110,11 @@ _HOMES = {
     "Answer": "asked_in_sql",
     "Checked": "output.table_certificate",
     "Conversions": "output.plan_risk",
-    "MarginMet": "output.solution",
+    "MarginMet": "output.forecast",
     "Outlook": "output.forecast",
     "Release": "output.table",
     "Requirement": "output.fact_sheet",
-    "Solution": "output.solution",
+    "Solution": "output.forecast",
     "Suggestion": "gaps",
     "Translated": "plan.asking",
     "ask": "asked_in_sql",
@@ -127,7 +126,7 @@ _HOMES = {
     "fact_sheet_text": "output.fact_sheet",
     "field_table": "plan.field_table",
     "forecast": "output.forecast",
-    "hazards": "output.hazards",
+    "hazards": "output.facts",
     "make_plan": "plan.toml",
     "parse_plan": "plan.toml",
     "plan_risk": "output.plan_risk",
@@ -136,7 +135,7 @@ _HOMES = {
     "record": "output.deployment_record",
     "record_text": "output.deployment_record",
     "release": "run",
-    "solve": "output.solution",
+    "solve": "output.forecast",
     "suggest": "gaps",
     "translate": "plan.asking",
 }

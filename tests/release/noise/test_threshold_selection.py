@@ -10,11 +10,12 @@ import pytest
 
 from rangebound.errors import CertificateInvalid
 from rangebound.release import check_certificate, explain, release
+from rangebound.release.budget_split import allocations
 from rangebound.release.noise.allocation import is_within
 from rangebound.release.noise.threshold_selection import ThresholdSelection, threshold_selection
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import write_certificate
-from rangebound.release.prepare import allocations, prepare, prepared
+from rangebound.release.prepare import prepare, prepared
 from tests.release.noise.refusals import refusal
 from tests.release.output.asked import asked
 

@@ -22,7 +22,6 @@ from rangebound.release.noise.strategies.contributions import Contributions, Noi
 from rangebound.release.noise.strategies.laplace_tail import laplace_radius
 from rangebound.release.noise.strategies.lattice_noise import wholes
 from rangebound.release.noise.strategies.marginal_strategy import cell_count
-from rangebound.release.output.report import report
 from rangebound.release.output.table import Release
 from rangebound.release.plan.groupings import blocks
 from rangebound.release.prepare import prepare, rehearse
@@ -30,7 +29,7 @@ from rangebound.sampling.entropy import secure_bits
 from tests.release.noise.refusals import refusal
 from tests.release.noise.strategies.neighbours import moves
 from tests.release.noise.test_projection import leaves_of
-from tests.release.output.asked import asked
+from tests.release.output.asked import asked, report
 from tests.release.output.test_certificate_fields import refuses
 from tests.thinning import crossed
 

@@ -13,6 +13,7 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInval
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import AnyCost
 from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.release.budget_split import PlanParts, allocations
 from rangebound.release.noise.allocation import Allocation, is_within
 from rangebound.release.noise.draw import Cell, Draw, Key
 from rangebound.release.noise.forms import form_of
@@ -21,7 +22,7 @@ from rangebound.release.noise.noisy_coordinates import MechanismPublisher
 from rangebound.release.noise.partition_selection import partition_selection
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.threshold_selection import ThresholdSelection
-from rangebound.release.output.consistency import consistent
+from rangebound.release.output.agreement import consistent
 from rangebound.release.output.ledger_entry import charges, covers, least_due, shortfall
 from rangebound.release.output.plan_risk import Conversions, conversions
 from rangebound.release.output.table import Release, plan_json, sha256
@@ -29,7 +30,7 @@ from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.kinds.ranks import RankKind
 from rangebound.release.plan.kinds.selections import RankedCounts
 from rangebound.release.plan.workloads import Workload
-from rangebound.release.prepare import Prepared, allocations, cells_of, impossible, noisy_count, prepare, prepared
+from rangebound.release.prepare import Prepared, cells_of, impossible, prepare, prepared
 from rangebound.values import arguments
 
 FORMAT = "rangebound release certificate 1"
@@ -332,7 +333,7 @@ def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
 
 def _check_claims(ready: Prepared) -> None:
     """Refuse a publisher or a partition selection that is not proved to be as private as its share."""
-    allocation = ready.allocation
+    allocation, parts = ready.allocation, PlanParts(plan=ready.plan)
     for index, publisher in enumerate(ready.publishers):
         try:
             publisher.check(allocation.sensitivities[index], allocation.questions[index])
@@ -343,7 +344,7 @@ def _check_claims(ready: Prepared) -> None:
         selection, facts = ready.selections[by], (id(ready.selections[by]), share.epsilon, share.delta)
         try:
             if isinstance(selection, ThresholdSelection):
-                rows, scale = noisy_count(ready.plan, allocation, selection.question)
+                rows, scale = parts.noisy_count(allocation, selection.question)
                 selection.check(rows=rows, scale=scale, delta=share.delta)
             elif facts not in known:
                 selection.check(share.epsilon, share.delta)

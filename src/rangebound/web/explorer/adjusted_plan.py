@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from rangebound.errors import ArgumentError
+from rangebound.release.budget_split import LARGEST
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.output.forecast import part_of
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import make_plan, parse_plan
-from rangebound.release.prepare.accuracy import LARGEST
 from rangebound.web.explorer.edited_text import with_values
 
 _BOUNDS = ("rows", "groups")  # of the unit

@@ -42,7 +42,7 @@ def cell_laws(
     question, publisher = ready.plan.query[index], ready.publishers[index]
     one = question.one_coordinate(ready.plan.unit_of(question))
     published = isinstance(publisher, (DiscreteLaplacePublisher, MechanismPublisher, TablePublisher))
-    if one is None or not published or ready.workload_number(index) is not None:
+    if one is None or not published or ready.questions[index].workload is not None:
         reason = question.no_limit or "the number is made together with others"
         return {"query": question.name, "reason": reason}
     assert isinstance(publisher, (DiscreteLaplacePublisher, MechanismPublisher, TablePublisher))

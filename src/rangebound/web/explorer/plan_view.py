@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rangebound.errors import ArgumentError
 from rangebound.ledger.record import Account
 from rangebound.privacy.risk import ProfileRisk, guaranteed
+from rangebound.release.budget_split import allocations
 from rangebound.release.noise.allocation import Allocation, BudgetShare
 from rangebound.release.output.explain import dry_run
 from rangebound.release.output.forecast import COLUMNS, expected_widths, forecast, outlook_cells, part_of
@@ -16,7 +17,7 @@ from rangebound.release.output.plan_limits import plan_limits
 from rangebound.release.output.plan_risk import advantage_odds, plan_risk
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import TO_FILL_IN
-from rangebound.release.prepare import Prepared, allocations, prepare
+from rangebound.release.prepare import Prepared, prepare
 from rangebound.values.arguments import upwards
 from rangebound.web.explorer.cell_laws import cell_laws
 
@@ -75,10 +76,7 @@ def plan_view(
         "risk": risk_numbers(plan, plan_risk(plan, ready.allocation)),
         "law": _law(ready, question, answers),
     }
-    widths = {}
-    for at, each in enumerate(plan.query):
-        share, width = ready.allocation.questions[at], ready.forms[at].half_width(ready.publishers[at])
-        widths[each.name] = (share.mu, share.epsilon, width)
+    widths = {each.question.name: (each.share.mu, each.share.epsilon, each.half_width) for each in ready.questions}
     return found, KnownWidths(gaussian=bool(ready.allocation.mu), choice=plan.budget.delta > 0.0, widths=widths)
 
 

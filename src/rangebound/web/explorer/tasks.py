@@ -19,8 +19,7 @@ from rangebound.errors import ArgumentError, PlanError, RangeboundError
 from rangebound.release.output.deployment_record import record, record_text
 from rangebound.release.output.explain import explain
 from rangebound.release.output.facts import Row
-from rangebound.release.output.forecast import ExpectedWidth, expected_widths
-from rangebound.release.output.solution import MarginMet, Solution, solve
+from rangebound.release.output.forecast import ExpectedWidth, MarginMet, Solution, expected_widths, solve
 from rangebound.release.output.table import Release
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan

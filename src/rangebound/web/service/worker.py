@@ -40,15 +40,14 @@ from rangebound.release.engine import Engine
 from rangebound.release.engine.open_engine import opened
 from rangebound.release.output.deployment_record import record, record_text
 from rangebound.release.output.explain import dry_run
-from rangebound.release.output.ledger_entry import check_rule
-from rangebound.release.output.size import check_size
+from rangebound.release.output.ledger_entry import check_rule, check_size
 from rangebound.release.output.table import Release
 from rangebound.release.plan.cautions import cautions
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.source import Source
 from rangebound.release.plan.table_schema import TypedSchema, check_schema
-from rangebound.release.plan_approval import demand_plan_approval, needs_approval
 from rangebound.release.prepare import prepare, rehearse
+from rangebound.release.run import demand_plan_approval, needs_approval
 from rangebound.release.sql.aggregate import check_statements
 from rangebound.release.sql.view import view
 from rangebound.web.processes import work
