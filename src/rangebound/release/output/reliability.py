@@ -23,7 +23,6 @@ from rangebound.release.plan.clipping_report import WIDE
 from rangebound.release.plan.kinds.facts import Agreement
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.words import span
-from rangebound.release.prepare import prepare
 from rangebound.values.query import Query
 from rangebound.values.support import Interval
 
@@ -123,6 +122,7 @@ def is_unreliable(cell: Cell) -> bool:
 
 def estimate_rows(
     plan: Plan,
+    facts: PlanFacts | None,
     cells: Sequence[Cell],
     tables: Mapping[int, Table],
     question: str,
@@ -134,9 +134,14 @@ def estimate_rows(
     names = [each.name for each in plan.query]
     if question not in names:
         raise ArgumentError(f"question={question!r}: must be a question of the table: {', '.join(names)}")
+    if facts is None:
+        raise Unsatisfiable(
+            f"question={question!r}: how its noise was drawn is not known to this version; estimate with the version "
+            "of rangebound that published the table"
+        )
     index = names.index(question)
     own = [cell for cell in cells if cell.question == index]
-    mechanism, ends = _law(prepare(plan).publishers[index], tables.get(index), question)
+    mechanism, ends = _law(facts.questions[index].publisher, tables.get(index), question)
     drawn = np.clip([cell.draws[0] for cell in own], ends.lower, ends.upper)
     found = estimate(mechanism, drawn, prior=prior, level=level)
     numbers = zip(found.estimate.tolist(), found.lower.tolist(), found.upper.tolist(), strict=True)

@@ -163,9 +163,9 @@ class Release:
 
         Guarantee: post-processing of the published table, which it leaves as it is.
         Edge cases: a question whose numbers were measured together, or are not whole numbers with noise of their own,
-        is refused.
+        is refused, and so is a table whose budget this version of the library would split otherwise.
         """
-        return estimate_rows(self.plan, self.cells, self.tables, question, prior=prior, level=level)
+        return estimate_rows(self.plan, self.facts, self.cells, self.tables, question, prior=prior, level=level)
 
     def to_bytes(self) -> bytes:
         """The release as canonical JSON: these are the bytes that the ledger keeps and the certificate is about."""
