@@ -10,6 +10,7 @@ import html
 import math
 from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN
+from importlib.resources import files
 from itertools import groupby, pairwise
 
 from rangebound.release.output.explain import explained
@@ -24,43 +25,6 @@ _LONGEST = 34  # letters that fit beside a picture
 _MOST_ROWS, _MOST_PICTURES, _MOST_COLUMNS = 200, 24, 12
 _FEWEST_DAYS = 8  # that are drawn as a series
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #222; --soft: #555; --faint: #767676; --line: #ddd; --paper: #fff;
-  --shade: #f4f4f4; --accent: #0072b2 }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e6e6; --soft: #b8b8b8; --faint: #8f8f8f; --line: #3a3a3a;
-  --paper: #16181b; --shade: #22252a; --accent: #56b4e9 } }
-@media print { :root { --ink: #000; --soft: #444; --faint: #767676; --line: #ccc; --paper: #fff; --shade: #fff;
-  --accent: #0072b2 } nav { display: none } h2 { break-before: page }
-  h2:first-of-type { break-before: auto } h2, h3 { break-after: avoid } div.wide { overflow: visible !important }
-  table { font-size: 8px !important } td, th { padding: 1px 3px !important } details { display: none } }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: var(--ink);
-  background: var(--paper) }
-a { color: var(--accent) } nav a { margin-right: 1.2rem } h2 { margin-top: 2.2rem }
-ul.told { columns: 22rem; padding-left: 1.2rem; margin: .2rem 0 1rem } ul.told li { break-inside: avoid }
-table { border-collapse: collapse; width: 100%; font-size: 13px } td, th { padding: .2rem .5rem; text-align: left }
-div.wide { overflow-x: auto; background: linear-gradient(to right, var(--paper) 30%, transparent),
-  linear-gradient(to left, var(--paper) 30%, transparent) 100% 0, linear-gradient(to right, var(--faint), transparent),
-  linear-gradient(to left, var(--faint), transparent) 100% 0; background-attachment: local, local, scroll, scroll;
-  background-size: 40px 100%, 40px 100%, 10px 100%, 10px 100%; background-repeat: no-repeat }
-@media print { div.wide { background: none } } @media screen { div.wide td { white-space: nowrap } }
-td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
-tr:nth-child(even) { background: color-mix(in srgb, var(--faint) 12%, transparent) }
-th { border-bottom: 1px solid var(--faint) }
-pre { background: var(--shade); padding: 1rem; white-space: pre-wrap } pre.all { user-select: all }
-tr.unreliable { color: var(--faint) } p.scope { font-size: 13px; color: var(--soft); margin: .2rem 0 }
-code { overflow-wrap: anywhere }
-table.cross th { border: 0; text-align: right }
-table.cross td { text-align: right; font-variant-numeric: tabular-nums }
-table.cross small { color: var(--soft); white-space: nowrap }
-table.cross td.unreliable, td.unreliable small { color: var(--faint) }
-p.panel { margin: .6rem 0 0; font-size: 13px }
-@media screen { svg { min-width: 36rem } }
-svg { width: 100%; break-inside: avoid; font-size: 12px; font-variant-numeric: tabular-nums }
-svg text { fill: var(--ink) } svg .grid { stroke: var(--line) } svg .bar { stroke: var(--soft); stroke-width: 1.5 }
-svg .dot { fill: var(--accent) } svg .curve { stroke: var(--accent); stroke-width: 1.5 }
-svg .band { fill: var(--accent); fill-opacity: .18 } svg .small { font-size: 11px; fill: var(--soft) }
-svg .unreliable { fill: var(--faint); stroke: var(--faint) } svg text.unreliable { stroke: none }
-"""
 _READERS = (
     "<nav><a href=#short>In short</a><a href=#pictures>Pictures</a><a href=#statistics>For statisticians</a>"
     "<a href=#privacy>For privacy officers</a></nav>"
@@ -87,6 +51,7 @@ def report(found: TableFacts, csv: str) -> str:
     Guarantee: made of the published numbers and the plan alone, and every text of the plan is escaped.
     """
     plan, title, rows = found.plan, html.escape(found.title), found.rows
+    style = (files("rangebound.release.output") / "report.css").read_text(encoding="utf-8")
     grey = " Numbers in grey are unreliable: their interval is wider than the number."
     once = ", for all of them at once," if plan.joint else ""
     level = (
@@ -107,7 +72,7 @@ def report(found: TableFacts, csv: str) -> str:
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>{_READERS}"
+        f"<title>{title}</title><style>\n{style}</style><h1>{title}</h1>{_READERS}"
         f"<h2 id=short>In short</h2><p>This page has {counted(f'{len(rows):,}', 'number')}. Noise was added to each of "
         "them on purpose, so that they say little about whether any one person is in the data; how little is said for "
         f"privacy officers. So each is given with an interval: at {plan.level:.0%} confidence{once} the exact number "
