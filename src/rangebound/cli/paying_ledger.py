@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rangebound.cli import printing
 from rangebound.errors import ApprovalNeeded, ArgumentError, LedgerUnavailable, RangeboundError
 
 if TYPE_CHECKING:
@@ -91,7 +92,6 @@ def is_closed(ledger: Ledger | None, account: object, request: str | None) -> bo
 
 def ask_first(plan: Plan, book: PayingLedger, *, json: bool) -> None:
     """File the request of a plan that needs approval and does not have it, and show its dry run; the error says so."""
-    from rangebound.cli import printing
     from rangebound.release.run import demand_plan_approval
 
     try:

@@ -14,20 +14,22 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rangebound.cli import printing
 from rangebound.cli.options import DryRun, Interrupted, Json, KeyFile, LedgerFile, PlanFile, Request, option, taking
-from rangebound.cli.output_files import check_files
+from rangebound.cli.output_files import check_files, write_new
 from rangebound.cli.paying_ledger import PayingLedger, account_in, ask_first, consulted, is_closed, ledger_place, paying
-from rangebound.cli.record_files import RecordFiles
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
     from rangebound.cli.printing import Charge
     from rangebound.ledger.book import Ledger
+    from rangebound.ledger.record import Account, Record
     from rangebound.release import Plan, Release, Source
+    from rangebound.release.engine import Engine
     from rangebound.release.engine.duckdb import DuckDB
     from rangebound.release.engine.postgres import Postgres
     from rangebound.release.engine.spark import Spark
@@ -66,24 +68,37 @@ class Publishing:
     postgres: Annotated[str | None, option(_POSTGRES, metavar="ADDRESS")] = None
     timeout: Annotated[float | None, option("How long a statement of PostgreSQL may take.", metavar="SECONDS")] = None
 
-    @property
-    def written(self) -> RecordFiles:
-        """The files for others."""
-        return RecordFiles(record=self.record, fact_sheet=self.fact_sheet)
-
     def opened(self, source: Source, folder: Path) -> AbstractContextManager[DuckDB | Postgres | Spark]:
         """The table; its path is relative to a folder."""
         from rangebound.release.engine.open_engine import opened
 
-        return opened(
-            source,
-            folder=folder,
-            spark=self.spark,
-            postgres=self.postgres,
-            threads=self.threads,
-            memory=self.memory,
-            timeout=self.timeout,
-        )
+        limits: dict[str, Any] = {"threads": self.threads, "memory": self.memory, "timeout": self.timeout}
+        return opened(source, folder=folder, spark=self.spark, postgres=self.postgres, **limits)
+
+    def check_records(self) -> None:
+        """Refuse a record or a fact sheet of another kind, or that exists, before anything is charged.
+
+        People fill them in by hand, so neither ever replaces a file.
+        """
+        asked = ("record", self.record, (".yaml", ".yml")), ("fact_sheet", self.fact_sheet, (".md",))
+        for name, path, endings in asked:
+            if path is not None and path.suffix.lower() not in endings:
+                raise ArgumentError(f"{name}={str(path)!r}: must end in {' or '.join(endings)}")
+            if path is not None and path.exists():
+                raise ArgumentError(f"{name}={str(path)!r}: exists already, and may be filled in; name a new file")
+
+    def write_records(
+        self, plan: Plan, *, certificate: str = "", entry: Record | None = None, account: Account | None = None
+    ) -> None:
+        """Write the record and the fact sheet where they are asked for, of what is known."""
+        from rangebound.release import fact_sheet, fact_sheet_text, record, record_text
+
+        if self.record is not None:
+            found = record(plan, certificate=certificate, entry=entry, account=account)
+            write_new(self.record, record_text(found, also=", certificate and ledger" if entry else ""))
+        if self.fact_sheet is not None:
+            sheet = fact_sheet(plan, certificate=certificate, entry=entry, account=account)
+            write_new(self.fact_sheet, fact_sheet_text(sheet, plan.title))
 
 
 @taking(Publishing)
@@ -93,31 +108,24 @@ def release(asked: Publishing, plan: PlanFile, dry_run: DryRun = False, json: Js
     From an account that needs approval, the first run files a request with the dry run and exits with code 3; the same
     command publishes once it is approved. The table is not opened before.
     """
-    from rangebound.cli import printing
     from rangebound.release import read_plan
-    from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
-    from rangebound.release.sql.aggregate import check_statements
-    from rangebound.release.sql.view import view
 
     found = read_plan(plan)
     if found.source is None:
         raise ArgumentError("source: missing; name the table in the plan, as [source] with a path")
     folder = plan.parent  # paths in a plan are relative to its own folder, those on the command line to the current one
     place = ledger_place(found.budget.ledger, plan, asked.ledger)
-    asked.written.check()
+    asked.check_records()
     if dry_run:
         with pointing(plan), consulted(place, asked.key) as known:
             account = account_in(known, found.budget.account)
-            asked.written.write(found, account=account)
+            asked.write_records(found, account=account)
             if is_closed(known, found.budget.account, asked.request):
                 facts = {"dry_run": True, "approval": "needed"}
                 return printing.forecast(found, facts, account=account, as_json=json)
             with asked.opened(found.source, folder) as engine:
-                seen = view(found, engine)
-                check_schema(found, seen.schema)
-                check_statements(found, engine)
-                printing.cautions(found, seen)
+                check_table(found, engine)
                 return printing.forecast(found, {"dry_run": True}, account=account, as_json=json)
     with pointing(plan), paying(place, asked.key, asked.request, found) as book:
         ask_first(found, book, json=json)
@@ -126,24 +134,27 @@ def release(asked: Publishing, plan: PlanFile, dry_run: DryRun = False, json: Js
     return printing.table(made, charge, as_json=json)
 
 
+def check_table(found: Plan, engine: Engine) -> None:
+    """Check a plan and its statements against its table, of which the schema alone is read, and show the cautions."""
+    from rangebound.release.plan.table_schema import check_schema
+    from rangebound.release.sql.aggregate import check_statements
+    from rangebound.release.sql.view import view
+
+    seen = view(found, engine)
+    check_schema(found, seen.schema)
+    check_statements(found, engine)
+    printing.cautions(found, seen)
+
+
 def publish(
-    found: Plan,
-    engine: DuckDB | Postgres | Spark,
-    book: PayingLedger,
-    asked: Publishing,
-    *,
-    plan: Path,
-    json: bool,
+    found: Plan, engine: DuckDB | Postgres | Spark, book: PayingLedger, asked: Publishing, *, plan: Path, json: bool
 ) -> tuple[Release, Charge]:
     """The release of a plan that was read from a file, with its outputs written, and what it has cost."""
-    from rangebound.cli import printing
     from rangebound.release.output.table import writable
 
-    folder, ledger, request, written = plan.parent, book.ledger, book.request, asked.written
-    output, certificate = asked.output or [], asked.certificate
-    assert found.source is not None
-    outputs = [*map(writable, output), *([certificate] if certificate else []), *written.paths]
-    files = [plan, *book.files, *_table_files(found, folder)]
+    ledger, request, output = book.ledger, book.request, asked.output or []
+    others = [each for each in (asked.certificate, asked.record, asked.fact_sheet) if each is not None]
+    outputs, files = [*map(writable, output), *others], [plan, *book.files, *_table_files(found, plan.parent)]
     check_files(outputs, files)
     with stopping(ledger, request):
         before = ledger.published(request) is not None
@@ -151,8 +162,9 @@ def publish(
         charge = printing.charge(ledger, request, before=before, account=found.budget.account or "")
         with _still_charged(ledger, request):
             check_files(outputs, files)
-            _write(made, output, certificate)
-            written.write(found, certificate=made.certificate, entry=ledger.paid(request), account=charge.account)
+            _write(made, output, asked.certificate)
+            paid = ledger.paid(request)
+            asked.write_records(found, certificate=made.certificate, entry=paid, account=charge.account)
     return made, charge
 
 
@@ -163,7 +175,6 @@ def demo(
     json: Json = False,
 ) -> None:
     """Publish a made-up table of clinic visits, with a report."""
-    from rangebound.cli import printing
     from rangebound.ledger.book import Ledger
     from rangebound.release import Source, read_plan
     from rangebound.release import demo as clinic
@@ -178,8 +189,8 @@ def demo(
         ledger.open_account("clinics", epsilon=2 * Decimal(repr(plan.budget.epsilon)))  # enough for a second one
         made = _made(plan, engine, ledger, "demo", quiet=json)
         charge = printing.charge(ledger, "demo", before=False, account="clinics")
-        written = RecordFiles(record=place / "record.yaml", fact_sheet=place / "fact-sheet.md")
-        written.write(plan, certificate=made.certificate, entry=ledger.paid("demo"), account=charge.account)
+        written = Publishing(record=place / "record.yaml", fact_sheet=place / "fact-sheet.md")
+        written.write_records(plan, certificate=made.certificate, entry=ledger.paid("demo"), account=charge.account)
     _write(made, [place / "table.csv", place / "table.json", place / "report.html"], place / "certificate.json")
     printing.table(made, charge, as_json=json)
     if not json:
@@ -197,7 +208,6 @@ def _made(plan: Plan, engine: DuckDB | Postgres | Spark, ledger: Ledger, request
     """The release, with its progress on a terminal: its duration depends on the data and is for the custodian alone."""
     from rich.console import Console
 
-    from rangebound.cli import printing
     from rangebound.release import release as run
     from rangebound.release.sql.view import view
 
