@@ -40,6 +40,7 @@ from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.sensitivity import Sensitivity
 from rangebound.release.plan.unit import Unit
+from rangebound.release.plan.words import first_names
 from rangebound.release.plan.workloads import Workload, hidden_groupings, workload_of, workloads
 from rangebound.values import arguments
 from rangebound.values.numeric import root_up, rounded_up
@@ -48,6 +49,7 @@ from rangebound.values.roots import boundary
 LARGEST = 100.0
 """The largest epsilon that a plan may have."""
 _CLOSE = 2.0**-30  # relative: a share is that near to the smallest one
+_Weight = Callable[[Form, Sensitivity, float], float]
 _NONE: Mapping[tuple[str, ...], int] = MappingProxyType({})
 
 
@@ -82,29 +84,19 @@ def allocations(plan: Plan) -> list[Allocation]:
     return ways
 
 
-@dataclass(frozen=True, kw_only=True)
-class Least:
-    """The smallest epsilon of an account with which all margins are met, and the requests that say so.
-
-    `rest` is the part of the account that is left for what has no margin.
-    """
-
-    epsilon: float
-    requests: tuple[Request, ...]
-    rest: Fraction
-
-
-def least_epsilon(plan: Plan, rest: float | None = None) -> Least:
+def least_epsilon(plan: Plan, rest: float | None = None) -> tuple[float, Fraction, int]:
     """The smallest epsilon at the plan's delta with which all its margins are met, in the account where it is smaller.
 
     `rest` is the part of the account that is left for what has no margin, questions and partition selections; by
     default that of its number among all that cost. In plain sums epsilons add up. In a Gaussian account the squares of
-    mu do, and the profile of all parts together at delta says the epsilon.
+    mu do, and the profile of all parts together at delta says the epsilon. With it come the part that is left, and how
+    many things that cost have no margin.
 
     Guarantee: rounded up; no smaller one meets them in that account by more than a billionth.
     Edge cases: a margin that no account can meet raises `PlanError`.
     """
-    parts, delta, ways, unmet = PlanParts(plan=plan), plan.budget.delta, list[Least](), list[_Unmet]()
+    parts, delta = PlanParts(plan=plan), plan.budget.delta
+    ways, unmet = list[tuple[float, Fraction, int]](), list[_Unmet]()
     for gaussian in (False, True) if delta else (False,):
         try:
             requests = tuple(parts.requests(parts.weights(_gaussian_weight if gaussian else None), gaussian=gaussian))
@@ -112,22 +104,22 @@ def least_epsilon(plan: Plan, rest: float | None = None) -> Least:
             unmet.append(reason)
             continue
         others = sum(each.needs is None and each.weight > 0 for each in requests)
-        even = Fraction(others, others + sum(each.needs is not None for each in requests) or 1)
-        part = even if rest is None else Fraction(rest)
+        margins = sum(each.needs is not None for each in requests)
+        part = Fraction(others, others + margins or 1) if rest is None else Fraction(rest)
         if gaussian:
             epsilon = gaussian_epsilon(root_up(fixed_square(requests) / (1 - part)), delta, requests)
         else:
             epsilon = rounded_up(fixed_epsilon(requests) / (1 - part))
-        ways.append(Least(epsilon=epsilon, requests=requests, rest=part))
+        ways.append((epsilon, part, others))
     if not ways:
         raise PlanError(str(unmet[-1]), field=unmet[-1].field)
-    return min(ways, key=lambda each: each.epsilon)
+    return min(ways, key=lambda each: each[0])
 
 
 def _overdrawn(plan: Plan) -> PlanError:
     """The error of a plan whose margins need more than its budget."""
     epsilon, whose = plan.budget.epsilon, first_names([each.name for each in plan.query if each.margin is not None])
-    figure = float(arguments.upwards(least_epsilon(plan).epsilon, 4))
+    figure = float(arguments.upwards(least_epsilon(plan)[0], 4))
     way = f"epsilon {figure:g} would do, {figure - epsilon:.4g} more"
     way = way if figure <= LARGEST else f"no epsilon up to {LARGEST:g} would do"
     return PlanError(
@@ -135,11 +127,6 @@ def _overdrawn(plan: Plan) -> PlanError:
         f"{way}; rangebound plan solve shows the shares",
         field="budget.epsilon",
     )
-
-
-def first_names(names: Sequence[str]) -> str:
-    """The first three of some names, and how many there are more."""
-    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,9 +193,7 @@ class PlanParts:
         )
         return marginals, tuple(map(self.importance, workload.questions))
 
-    def weights(
-        self, least: Callable[[Form, Sensitivity, float], float] | None, merged: Sequence[Workload] = ()
-    ) -> dict[int, Fraction]:
+    def weights(self, least: _Weight | None, merged: Sequence[Workload] = ()) -> dict[int, Fraction]:
         """The weight of every question: the plan's or, where it names none, the `least` one, or else even ones.
 
         That of a workload stands at its first question. The questions of `report_clipping` have the weights with which
@@ -342,9 +327,9 @@ class PlanParts:
     def publisher(self, allocation: Allocation, index: int) -> Publisher:
         """The publisher of a question that is measured by itself, as its kind makes it."""
         found, share = allocation.sensitivities[index], allocation.questions[index]
-        level, columns = self.plan.interval_level, self.plan.columns(self.plan.query[index].by)
+        columns = self.plan.columns(self.plan.query[index].by)
         try:
-            return self.forms[index].publisher(found, share, level=level, columns=columns)
+            return self.forms[index].publisher(found, share, level=self.plan.interval_level, columns=columns)
         except PlanError as reason:
             raise PlanError(f"query[{index}].{reason}", field=f"query[{index}].{reason.field}") from None
 

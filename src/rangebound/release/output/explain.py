@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rangebound.errors import plain
 from rangebound.ledger.record import Account
-from rangebound.release.budget_split import first_names
 from rangebound.release.noise.threshold_selection import ThresholdSelection
 from rangebound.release.output.agreement import obstacles
 from rangebound.release.output.facts import PlanFacts, hazards, plan_facts
@@ -15,6 +14,7 @@ from rangebound.release.plan.clipping_report import WIDE
 from rangebound.release.plan.column_declaration import described
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
+from rangebound.release.plan.words import first_names
 from rangebound.release.prepare import Prepared, PreparedQuestion, rehearse
 from rangebound.values import arguments
 

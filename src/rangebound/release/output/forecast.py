@@ -334,11 +334,10 @@ def solve(plan: Plan | Mapping[str, object], *, rest: float | None = None) -> So
         )
     if rest is not None and not 0.0 <= arguments.real("rest", rest) < 1.0:
         raise ArgumentError(f"rest={rest!r}: must lie in [0, 1), as a part of the account")
-    least = least_epsilon(plan, rest)
-    others = any(each.needs is None and each.weight for each in least.requests)
-    if others and not least.rest:
+    least, left, others = least_epsilon(plan, rest)
+    if others and not left:
         raise ArgumentError(f"rest={rest!r}: must be positive, since some questions or keys have no margin")
-    epsilon = float(arguments.upwards(least.epsilon, _DIGITS))
+    epsilon = float(arguments.upwards(least, _DIGITS))
     if epsilon > LARGEST:
         raise PlanError(
             f"query: the margins need epsilon {epsilon:g}, and a plan has at most {LARGEST:g}; take wider margins, a "
@@ -351,8 +350,8 @@ def solve(plan: Plan | Mapping[str, object], *, rest: float | None = None) -> So
     return Solution(
         epsilon=epsilon,
         delta=plan.budget.delta,
-        rest=float(least.rest),
-        margins_alone=min(epsilon, float(arguments.upwards(least_epsilon(plan, 0.0).epsilon, _DIGITS))),
+        rest=float(left),
+        margins_alone=min(epsilon, float(arguments.upwards(least_epsilon(plan, 0.0)[0], _DIGITS))),
         plan=facts.plan,
         terms=facts.conversions,
         questions=tuple(

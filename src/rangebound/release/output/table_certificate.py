@@ -132,8 +132,8 @@ class Checked:
     delta: float
     numbers: int
     entry: Entry | None
-    costs: tuple[AnyCost, ...] = ()
-    terms: Conversions | None = None
+    costs: tuple[AnyCost, ...]
+    terms: Conversions
 
 
 def check_certificate(certificate: str, published: bytes, *, work: float = WORK) -> Checked:
@@ -169,7 +169,7 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
     (1.0, 1)
     """
     _demand_work((len(certificate) + len(published)) / _BYTES, work)
-    entry = _entry(certificate)
+    stated, entry = _read(certificate)
     try:
         data = json.loads(published)
         _demand_work(_letters(data.get("plan") if isinstance(data, dict) else None) / _LETTERS, work)
@@ -179,7 +179,6 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
         groups = sum(plan.groups(each.by) for each in plan.query if not plan.private(each.by))
         _demand_work(groups / _NUMBERS, work)  # before they are listed
         ways = allocations(plan)
-        stated = json.loads(certificate)
         own = next((way for way in ways if _is_stated(way, stated)), None)
         steps = _steps(release, ways if own is None else [own])
         _demand_work(steps + (len(certificate) + len(published)) / _BYTES, work)
@@ -229,11 +228,8 @@ def _with_stated_noise(ready: Prepared, stated: dict[str, Any]) -> Prepared:
     for index, publisher in enumerate(publishers):
         if isinstance(publisher, MechanismPublisher):
             own, said = publisher.to_dict(), stated["queries"][index].get("mechanism")
-            if (
-                isinstance(said, dict)
-                and {**said, "noise": own["noise"]} == own
-                and _is_close(said.get("noise"), own["noise"])
-            ):
+            same = isinstance(said, dict) and {**said, "noise": own["noise"]} == own
+            if same and _is_close(said.get("noise"), own["noise"]):
                 noise = Mechanism.from_dict(said).noise
                 publishers[index] = replace(publisher, mechanism=replace(publisher.mechanism, noise=noise))
     return replace(ready, publishers=tuple(publishers))
@@ -292,15 +288,17 @@ def _demand_work(steps: float, work: float) -> None:
     )
 
 
-def _entry(certificate: str) -> Entry | None:
+def _read(certificate: str) -> tuple[dict[str, Any], Entry | None]:
+    """What a certificate states, and its entry in a ledger."""
     try:
-        entry = json.loads(certificate)["ledger"]
+        stated = json.loads(certificate)
+        entry = stated["ledger"]
         found = Entry(**entry) if entry else None
         if found and (found.to_dict() != entry or not all(isinstance(each, str) for each in entry.values())):
             raise TypeError
     except (ValueError, KeyError, TypeError, RecursionError):
         raise CertificateInvalid("certificate: cannot be read; give the JSON file that --certificate wrote") from None
-    return found
+    return stated, found
 
 
 def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
@@ -348,7 +346,7 @@ def _check_claims(ready: Prepared) -> None:
                 selection.check(rows=rows, scale=scale, delta=share.delta)
             elif facts not in known:
                 selection.check(share.epsilon, share.delta)
-            known.add(facts)
+                known.add(facts)
         except CertificateInvalid as reason:
             raise CertificateInvalid(f"selections[{index}]: {reason}") from None
 

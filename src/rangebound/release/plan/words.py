@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.expressions.conjunction import hidden_text
@@ -28,6 +29,11 @@ def span(lower: float, upper: float, *, dated: bool) -> str:
 def bounds(ends: tuple[float | datetime.date, float | datetime.date]) -> str:
     """Two ends as a plan writes them, such as `[0, 12]`."""
     return f"[{', '.join(f'{each:g}' if isinstance(each, float) else str(each) for each in ends)}]"
+
+
+def first_names(names: Sequence[str]) -> str:
+    """The first three of some names, and how many there are more."""
+    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def conditions(some: tuple[Condition, ...]) -> str:
