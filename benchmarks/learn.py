@@ -26,9 +26,9 @@ from benchmarks import peers, train_models
 from benchmarks.report import Row, parser, publish
 from benchmarks.train_models import MODELS, Lstm, batch
 from rangebound.learn.torch import Elementwise, Euclidean, PrivacyEngine, SecureNoise
-from rangebound.learn.torch.accounts.renyi_table import LossTable
-from rangebound.learn.torch.gradients.clamped import blocked, clamped_products
-from rangebound.learn.torch.step_mechanism import step_mechanism
+from rangebound.learn.torch.accounts.renyi_watcher import LossTable
+from rangebound.learn.torch.gradients.sums import blocked, clamped_products
+from rangebound.learn.torch.noise_source import step_mechanism
 
 TEXT = (
     "One training step, the least of 7; plain is a step of PyTorch's SGD, in turns with ours. Opacus runs in its own "

@@ -25,9 +25,9 @@ import torch
 import rangebound as rb
 from rangebound.learn.torch import Adaptive, Elementwise, Euclidean, InsecureTorchNoise
 from rangebound.learn.torch.accounts import worst_case
-from rangebound.learn.torch.accounts.noise_search import smallest_multiplier
-from rangebound.learn.torch.adaptive_clipping import ClipController
-from rangebound.learn.torch.step_mechanism import step_mechanism
+from rangebound.learn.torch.clipping_norm import ClipController
+from rangebound.learn.torch.noise_source import step_mechanism
+from rangebound.learn.torch.training_plan import smallest_multiplier
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "results" / "which_noise.json", ROOT / "docs" / "which-noise.md"

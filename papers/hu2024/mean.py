@@ -14,7 +14,7 @@ import numpy as np
 
 import rangebound as rb
 from papers.report import Claims, Progress, Row, Verdict, save
-from rangebound.learn.torch.accounts.renyi_table import exact_divergence
+from rangebound.learn.torch.accounts.renyi_watcher import exact_divergence
 from rangebound.plot import style
 
 HERE = Path(__file__).parent

@@ -16,10 +16,9 @@ from sqlglot import exp
 
 from rangebound.errors import PlanError
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.plan.groupings import public_keys
+from rangebound.release.plan.groupings import public_keys, workloads
 from rangebound.release.plan.table_schema import Family, check_schema
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.plan.workloads import workloads
 from rangebound.release.sql import group_key
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.expression import choice

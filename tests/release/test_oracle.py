@@ -27,8 +27,8 @@ from statsmodels.datasets import modechoice
 from rangebound.errors import PlanError
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
-from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.source import Source
+from rangebound.release.plan.statistic import ONE
 from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import answers

@@ -39,12 +39,11 @@ from rangebound.release.noise.strategies.contributions import Contributions
 from rangebound.release.noise.strategies.marginal_design import rescaled
 from rangebound.release.noise.table_publisher import best_table
 from rangebound.release.noise.threshold_selection import threshold_selection
-from rangebound.release.plan.groupings import public_keys
+from rangebound.release.plan.groupings import hidden_blocks, public_keys
 from rangebound.release.plan.kinds.fractions import FractionKind
 from rangebound.release.plan.kinds.kind import KINDS as KNOWN
-from rangebound.release.plan.measure import Counted
+from rangebound.release.plan.statistic import Counted
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.plan.workloads import hidden_blocks
 from rangebound.release.prepare import prepared
 from rangebound.release.sql.aggregate import aggregated, compiled
 from rangebound.release.sql.expression import choice, column, integer, local, text

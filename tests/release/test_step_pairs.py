@@ -15,8 +15,8 @@ import pytest
 
 from rangebound.release.budget_split import allocations
 from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.plan.groupings import hidden_blocks
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.plan.workloads import hidden_blocks
 from rangebound.release.prepare import prepare, prepared
 from rangebound.release.sql import joined, unit_rows
 from rangebound.release.sql.aggregate import _gather, aggregate

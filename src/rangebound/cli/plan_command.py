@@ -43,8 +43,8 @@ def new(
     from rangebound.release.engine.open_engine import opened
     from rangebound.release.engine.text_file import proposed_format
     from rangebound.release.plan.draft import drafted_bounds
+    from rangebound.release.plan.source import TEXT_FILES
     from rangebound.release.plan.table_description import read_description
-    from rangebound.release.plan.text_format import TEXT_FILES
 
     place = {next((field for start, field in _PLACES.items() if table.startswith(start)), "path"): table}
     query = [{"name": "rows", "kind": "count"}]

@@ -16,7 +16,7 @@ from rangebound.cli.options import SETTINGS, Json, option
 from rangebound.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from rangebound.web.service.token_store import TokenStore
+    from rangebound.web.service.access import TokenStore
 
 # The rooms below are loaded by the commands that need them, so that help is immediate.
 app = typer.Typer(
@@ -50,7 +50,7 @@ def serve(
     if config is not None:
         run(config, ready=lambda url: _say(f"serving at {url}\n"))
         return
-    from rangebound.web.service.demo_folder import make_demo, what_to_type
+    from rangebound.web.service.listener import make_demo, what_to_type
 
     with tempfile.TemporaryDirectory(prefix="rangebound-demo-") as name:
         folder = Path(name)
@@ -69,8 +69,8 @@ def token(
     ] = "analyst",
 ) -> None:
     """Make a token, and print it this once."""
+    from rangebound.web.service.access import TokenRole
     from rangebound.web.service.settings import read_settings
-    from rangebound.web.service.token_store import TokenRole
 
     server = read_settings(config)
     unknown = [each for each in account if each not in server.settings.accounts]
@@ -141,9 +141,9 @@ def explore(
 
 
 def _tokens(config: Path) -> TokenStore:
+    from rangebound.web.service.access import TokenStore
     from rangebound.web.service.job_store import database
     from rangebound.web.service.settings import read_settings
-    from rangebound.web.service.token_store import TokenStore
 
     return TokenStore(database(read_settings(config).folder))
 

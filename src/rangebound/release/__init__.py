@@ -24,23 +24,20 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors; a
     from rangebound.release.output.table import Release
     from rangebound.release.output.table_certificate import Checked, check_certificate, check_entry
     from rangebound.release.plan.asking import Translated, translate
-    from rangebound.release.plan.budget import Budget
     from rangebound.release.plan.condition import Condition
     from rangebound.release.plan.draft import draft
     from rangebound.release.plan.field_table import field_table
-    from rangebound.release.plan.kinds.bounds import Bounds
-    from rangebound.release.plan.kinds.fractions import Mean, Share
+    from rangebound.release.plan.kinds.fractions import Mean, Share, StandardDeviation, Variance
     from rangebound.release.plan.kinds.histogram import Histogram
-    from rangebound.release.plan.kinds.ranks import CentralRange, Maximum, Median, Minimum, Quantiles
+    from rangebound.release.plan.kinds.ranks import Bounds, CentralRange, Maximum, Median, Minimum, Quantiles
     from rangebound.release.plan.kinds.scalars import Count, CountOfUnits, DistinctCount, Sum
     from rangebound.release.plan.kinds.selections import Mode, TopK
-    from rangebound.release.plan.kinds.spreads import StandardDeviation, Variance
     from rangebound.release.plan.kinds.summed_counts import Crosstab, Hierarchy, Level, Series
     from rangebound.release.plan.kinds.two_columns import Correlation, Line, Ratio
     from rangebound.release.plan.model import Plan, plan_schema
     from rangebound.release.plan.source import Source
     from rangebound.release.plan.toml import make_plan, parse_plan, read_plan
-    from rangebound.release.plan.unit import Unit
+    from rangebound.release.plan.unit import Budget, Unit
     from rangebound.release.run import release
 
 __all__ = [

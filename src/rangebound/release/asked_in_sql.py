@@ -15,7 +15,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.release.output.facts import scope_lines
 from rangebound.release.output.rendering import lined_up, reading_order, shown
 from rangebound.release.output.table import Release
-from rangebound.release.plan.asking.computed import Group, Value, truth_of, value_of
+from rangebound.release.plan.asking.published_values import Group, Value, truth_of, value_of
 from rangebound.release.plan.asking.translation import Ordering, Translated, translate
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan

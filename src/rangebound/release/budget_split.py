@@ -35,13 +35,12 @@ from rangebound.release.noise.noisy_coordinates import MechanismPublisher
 from rangebound.release.noise.partition_selection import partition_selection
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.threshold_selection import threshold_selection
-from rangebound.release.plan.groupings import Block, blocks
+from rangebound.release.plan.fields import first_names
+from rangebound.release.plan.groupings import Block, Workload, blocks, hidden_groupings, workload_of, workloads
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.release.plan.unit import Unit
-from rangebound.release.plan.words import first_names
-from rangebound.release.plan.workloads import Workload, hidden_groupings, workload_of, workloads
 from rangebound.values import arguments
 from rangebound.values.numeric import root_up, rounded_up
 from rangebound.values.roots import boundary

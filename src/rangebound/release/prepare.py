@@ -25,12 +25,11 @@ from rangebound.release.noise.partition_selection import PartitionSelection, par
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.threshold_selection import ThresholdSelection, threshold_selection
-from rangebound.release.plan.groupings import Block, blocks
+from rangebound.release.plan.groupings import Block, Workload, blocks, hidden_blocks, hidden_groupings, workload_of
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.release.plan.unit import Unit
-from rangebound.release.plan.workloads import Workload, hidden_blocks, hidden_groupings, workload_of
 from rangebound.release.sql.aggregate import Aggregate
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.numeric import rounded_up

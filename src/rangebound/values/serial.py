@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
-from typing import NoReturn
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.values import arguments
@@ -151,6 +151,23 @@ def support_from_dict(data: object) -> Support:
     )
 
 
+def _number(text: str) -> int | float:
+    with suppress(ValueError):  # Python refuses thousands of digits
+        if text.removeprefix("-").isdecimal():
+            return int(text)
+        if math.isfinite(value := float(text)):
+            return value
+    raise ArgumentError(f'number {_brief(text)}: must be finite, and not too long; an infinity is written "inf"')
+
+
+def _exact(text: str) -> float:
+    value = _number(text)
+    if repr(value) != text:
+        what = "the double that it is, " if isinstance(value, float) else ""
+        raise ArgumentError(f"number {_brief(text)}: must be written as {what}{value!r}")
+    return value
+
+
 def read_json(text: str, *, longest: int) -> object:
     """The plain data of a JSON text that can be read in one way only.
 
@@ -168,14 +185,23 @@ def read_json(text: str, *, longest: int) -> object:
     """
     if len(text) > longest:
         raise ArgumentError(f"text of {len(text)} characters: must have at most {longest}")
+    return json_data(text, deepest=_DEEPEST, numbers=_exact)
+
+
+def json_data(text: str, *, deepest: int, numbers: Callable[[str], float] = _number) -> object:
+    """The same of a text of somebody else: all that `read_json` says, but that numbers may be written in any way.
+
+    >>> json_data('{"epsilon": 1e-7}', deepest=2)
+    {'epsilon': 1e-07}
+    """
     try:
         data: object = json.loads(
-            text, object_pairs_hook=_named_once, parse_float=_double, parse_int=_whole, parse_constant=_constant
+            text, object_pairs_hook=_named_once, parse_float=numbers, parse_int=numbers, parse_constant=numbers
         )
     except (json.JSONDecodeError, RecursionError):
         raise ArgumentError(f"text={arguments.shown(text)}: must be JSON, whole and nothing else") from None
-    if _deeper(data, _DEEPEST):
-        raise ArgumentError(f"text={arguments.shown(text)}: must have at most {_DEEPEST} levels")
+    if _deeper(data, deepest):
+        raise ArgumentError(f"text={arguments.shown(text)}: must have at most {deepest} levels")
     return data
 
 
@@ -195,27 +221,6 @@ def _named_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
             raise ArgumentError(f"name {arguments.shown(name)}: must be given once")
         found[name] = value
     return found
-
-
-def _double(text: str) -> float:
-    value = float(text)
-    if repr(value) != text:
-        raise ArgumentError(f"number {_brief(text)}: must be written as the double that it is, {value!r}")
-    return value
-
-
-def _whole(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:  # Python refuses thousands of digits
-        raise ArgumentError(f"number {_brief(text)}: has too many digits") from None
-    if str(value) != text:
-        raise ArgumentError(f"number {_brief(text)}: must be written as {value}")
-    return value
-
-
-def _constant(text: str) -> NoReturn:
-    raise ArgumentError(f'number {text}: must be finite; an infinity is written "inf" or "-inf"')
 
 
 def _brief(text: str) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -20,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rangebound.errors import ArgumentError, plain
 from rangebound.values.arguments import counted
+from rangebound.values.serial import json_data
 
 _HEADERS = (
     (b"cache-control", b"no-store"),
@@ -110,38 +110,15 @@ def plain_data(body: bytes) -> dict[str, Any]:
     {'id': 'table-1'}
     """
     try:
-        text = body.decode("utf-8")
-        found = json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_constant)
-        json.dumps(found, ensure_ascii=False).encode("utf-8")
+        found = json_data(body.decode("utf-8"), deepest=_DEEPEST)
+        json.dumps(found, ensure_ascii=False).encode("utf-8")  # which half of a surrogate pair is not
     except UnicodeDecodeError:
         raise ArgumentError("body: must be UTF-8 text") from None
-    except (ValueError, RecursionError):  # also half of a surrogate pair
+    except ValueError:
         raise ArgumentError("body: not valid JSON, or deeper or larger than any plan is") from None
     if not isinstance(found, dict):
         raise ArgumentError('body: must be an object, such as {"id": "table-1", "plan": "..."}')
-    _check(found, _DEEPEST)
     return found
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name stands twice")
-    return found
-
-
-def _no_constant(_: str) -> NoReturn:
-    raise ValueError("NaN and infinities are not JSON")
-
-
-def _check(data: Any, levels: int) -> None:
-    if not levels:
-        raise ArgumentError("body: deeper than any plan is")
-    if isinstance(data, float) and not math.isfinite(data):
-        raise ArgumentError("body: a number is too large")
-    if isinstance(data, (dict, list)):
-        for each in data.values() if isinstance(data, dict) else data:
-            _check(each, levels - 1)
 
 
 def json_answer(data: object, status: int = 200) -> Response:

@@ -7,7 +7,7 @@ import pytest
 from sklearn.cluster import KMeans as Plain
 from sklearn.datasets import load_iris
 
-from rangebound.learn.sklearn import KMeans, clusters
+from rangebound.learn.sklearn import KMeans, transformers
 from rangebound.learn.sklearn.row_sums import centred
 
 BOUNDS = np.array([4.5, 2.0, 1.0, 0.0]), np.array([7.5, 4.5, 7.0, 2.5])
@@ -17,7 +17,7 @@ def test_without_noise_it_is_that_of_scikit_learn_from_the_same_start(monkeypatc
     x, _ = load_iris(return_X_y=True)
     rows = centred(x, *BOUNDS)
     start = rows[[0, 60, 120]]
-    monkeypatch.setattr(clusters, "_started", lambda *given: start)
+    monkeypatch.setattr(transformers, "spread", lambda *given: (start, np.zeros(4)))
     ours = KMeans(epsilon=4e11, bounds=BOUNDS, clusters=3, steps=30, clip=1.0).fit(x)
     plain = Plain(3, init=start, n_init=1, max_iter=300, tol=0.0).fit(rows)
     middle, half = (BOUNDS[0] + BOUNDS[1]) / 2.0, (BOUNDS[1] - BOUNDS[0]) / 2.0

@@ -31,7 +31,7 @@ from rangebound.learn.sklearn import (
     StandardScaler,
     statistics,
 )
-from rangebound.learn.sklearn.class_labels import labelled, targets
+from rangebound.learn.sklearn.private_estimator import labelled, targets
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import GaussianFilter
 from rangebound.privacy.gdp import largest_mu

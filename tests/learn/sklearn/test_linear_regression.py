@@ -8,7 +8,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LinearRegression as Plain
 
 from rangebound.learn.sklearn import LinearRegression
-from rangebound.learn.sklearn.linear_regression import moment_rows
+from rangebound.learn.sklearn.linear_models import moment_rows
 
 
 @pytest.mark.parametrize("narrow", [1.0, 0.6])

@@ -9,7 +9,7 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression as Plain
 
 from rangebound.learn.sklearn import LogisticRegression
-from rangebound.learn.sklearn.logistic_regression import gradient_rows
+from rangebound.learn.sklearn.linear_models import gradient_rows
 
 BOUNDS = np.array([4.5, 2.0, 1.0, 0.0]), np.array([7.5, 4.5, 7.0, 2.5])
 

@@ -8,7 +8,7 @@ from sklearn.datasets import load_wine
 from sklearn.preprocessing import QuantileTransformer as PlainTransformer
 
 from rangebound.learn.sklearn import QuantileTransformer
-from rangebound.learn.sklearn.quantile_transformer import ranks
+from rangebound.learn.sklearn.transformers import ranks
 
 
 def test_without_noise_they_are_those_of_somebody_else() -> None:

@@ -9,8 +9,8 @@ from sklearn.datasets import load_diabetes, load_iris
 from sklearn.tree import DecisionTreeRegressor
 
 from rangebound.learn.sklearn import RandomForestClassifier, RandomForestRegressor
-from rangebound.learn.sklearn.feature_spread import spread
-from rangebound.learn.sklearn.random_trees import RandomTrees, leaf, leaf_sums
+from rangebound.learn.sklearn.random_forest import RandomTrees, leaf, leaf_sums
+from rangebound.learn.sklearn.row_sums import spread
 
 
 def drawn(seed: int, trees: int, depth: int, features: int) -> tuple[Any, Any]:
@@ -60,7 +60,7 @@ def test_the_cuts_depend_on_rows_by_what_was_released_alone(monkeypatch: pytest.
     cuts = RandomForestClassifier(epsilon=100.0, bounds=(-1, 1), classes=[0]).fit(x, np.zeros(500))._forest.cuts
     assert abs(float(np.mean(cuts)) - 0.9) < 0.05
     monkeypatch.setattr(
-        "rangebound.learn.sklearn.random_trees.spread", lambda rows, clip, mu: (np.zeros(1), np.full(1, 0.2))
+        "rangebound.learn.sklearn.random_forest.spread", lambda rows, clip, mu: (np.zeros(1), np.full(1, 0.2))
     )
     hidden = RandomForestClassifier(epsilon=100.0, bounds=(-1, 1), classes=[0]).fit(x, np.zeros(500))._forest.cuts
     assert abs(float(np.mean(hidden))) < 0.02

@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import kstest, norm
 
 from rangebound.learn.sklearn import row_sums
-from rangebound.learn.sklearn.clusters import squared_distances
-from rangebound.learn.sklearn.logistic_regression import gradient_rows, gradients
+from rangebound.learn.sklearn.linear_models import gradient_rows, gradients
 from rangebound.learn.sklearn.row_sums import QUANTA
+from rangebound.learn.sklearn.transformers import squared_distances
 from rangebound.privacy.gdp import is_private
 
 

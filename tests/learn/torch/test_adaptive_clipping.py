@@ -11,9 +11,9 @@ from torch import nn
 
 import rangebound as rb
 from rangebound.learn.torch import Adaptive, Euclidean, SecureNoise
-from rangebound.learn.torch.adaptive_clipping import ClipController, split_multiplier, tallied_sum
-from rangebound.learn.torch.gradients.per_example import clipped_sum, learned
-from rangebound.learn.torch.gradients.whole_module import example_gradients
+from rangebound.learn.torch.clipping_norm import ClipController, split_multiplier, tally
+from rangebound.learn.torch.gradients.one_pass import Problem, example_gradients, learned
+from rangebound.learn.torch.gradients.per_example import clipped_sum
 from tests.learn.torch.models import CRITERION, SHAPES, data, linear, simple, train
 
 Refused = rb.errors.ArgumentError
@@ -21,8 +21,14 @@ MEMORY = 2**20
 
 
 def norms(module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    gradients, _ = example_gradients(module, learned(module), CRITERION, x, y)
+    gradients, _ = example_gradients(Problem(module, CRITERION, learned(module)), x, y)
     return torch.stack([each.double().flatten(1).square().sum(1) for each in gradients.values()]).sum(0).sqrt()
+
+
+def tallied_sum(*given: Any) -> tuple[Any, Any, float]:
+    """The sum, the losses, and the tally of the norms."""
+    sums, losses, squares = clipped_sum(*given)
+    return sums, losses, tally(squares, given[4])
 
 
 @pytest.mark.few(5)
@@ -33,14 +39,14 @@ def test_the_sum_is_that_of_euclidean_clipping_and_the_tally_is_counted(build: A
     x, y = data(SHAPES[build])
     lengths = norms(module, x, y)
     clip = Euclidean(clip=float(lengths.median()) * 1.01)
-    sums, losses, tally = tallied_sum(module, CRITERION, x, y, clip, memory)
-    others, plain = clipped_sum(module, CRITERION, x, y, clip, MEMORY)
+    sums, losses, found = tallied_sum(module, CRITERION, x, y, clip, memory)
+    others, plain, _ = clipped_sum(module, CRITERION, x, y, clip, MEMORY)
     for name, each in others.items():
         torch.testing.assert_close(sums[name], each.reshape(sums[name].shape), rtol=0.0, atol=1e-6)
     torch.testing.assert_close(losses.double(), plain.double(), rtol=1e-5, atol=1e-6)
     below = int((lengths <= clip.clip).sum())
     assert 0 < below < len(x)
-    assert tally == 0.5 * below - 0.5 * (len(x) - below)
+    assert found == 0.5 * below - 0.5 * (len(x) - below)
 
 
 @pytest.mark.parametrize("clip", [1e-3, 0.5, 1e3])

@@ -11,9 +11,9 @@ from torch import nn
 import rangebound as rb
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiWatcher
-from rangebound.learn.torch.gradients import clamped as clamped_module
-from rangebound.learn.torch.gradients.clamped import blocked
+from rangebound.learn.torch.gradients import sums
 from rangebound.learn.torch.gradients.per_example import clipped_sum, learned
+from rangebound.learn.torch.gradients.sums import blocked
 from tests.learn.torch.models import (
     CRITERION,
     SHAPES,
@@ -78,8 +78,8 @@ def test_a_bad_example_moves_the_sum_by_no_more_than_the_clip(kind: Any, dtype: 
             found[criterion] = [
                 clipped_sum(module, criterion, x[i : i + 1], y[i : i + 1], clip, MEMORY) for i in (0, 1)
             ]
-        both, losses = clipped_sum(module, criterion, torch.cat([x, bad]), y[[0, 1, 0]], clip, MEMORY)
-        moved = {name: both[name] - sum(sums[name] for sums, _ in found[criterion]) for name in both}
+        both, losses, _ = clipped_sum(module, criterion, torch.cat([x, bad]), y[[0, 1, 0]], clip, MEMORY)
+        moved = {name: both[name] - sum(sums[name] for sums, _, _ in found[criterion]) for name in both}
         room = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 1e-1}[dtype]
         assert length(moved, clip) <= 1.0 + (0.0 if dtype is torch.float64 else room)
         if not math.isfinite(value):
@@ -131,7 +131,7 @@ def test_whatever_a_criterion_raises_for_a_label_it_is_a_bad_example(error: Any)
     y[2] = 7
     for kind in (linear, deciding):
         criterion = picky(lambda output, target: int(target) == 7, error)
-        _, losses = clipped_sum(kind(), criterion, x, y, Euclidean(clip=1.0), MEMORY)
+        _, losses, _ = clipped_sum(kind(), criterion, x, y, Euclidean(clip=1.0), MEMORY)
         assert losses.isnan().tolist() == [False, False, True, False]
 
 
@@ -160,7 +160,7 @@ def test_zeros_alone_decide_nothing() -> None:
     x[2], y = x[2] * 0.0, y + 1
     for criterion in (picky(lambda o, t: int(t) == 0), lambda output, target: CRITERION(output, target - 1)):
         for chunk in (None, 6):
-            _, losses = clipped_sum(module, criterion, x, y, Euclidean(clip=1.0), MEMORY, chunk)
+            _, losses, _ = clipped_sum(module, criterion, x, y, Euclidean(clip=1.0), MEMORY, chunk)
             assert losses.isnan().tolist() == [False, False, True, False]
 
 
@@ -173,7 +173,7 @@ def test_parameters_that_let_made_up_examples_fail_let_no_true_one_end_a_step() 
         module.inner.weight.zero_()[:, 0] = 10.0
     for bias in (0.0, 8.0):
         nn.init.constant_(module.inner.bias, bias)
-        _, losses = clipped_sum(module, criterion, x, y, Euclidean(clip=1.0), MEMORY)
+        _, losses, _ = clipped_sum(module, criterion, x, y, Euclidean(clip=1.0), MEMORY)
         assert losses.isnan().tolist() == [False, False, True, False]
 
 
@@ -228,7 +228,7 @@ def test_all_examples_may_be_bad() -> None:
 def test_factors_too_large_in_quanta_are_clamped(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A factor that overflows when it is counted in quanta, times a zero, would be no number."""
     if not compiled:
-        monkeypatch.setattr(clamped_module, "_kernel", None)
+        monkeypatch.setattr(sums, "_kernel", None)
     clip = Elementwise(clip=1e-30)
-    found = clamped_module.clamped_products(torch.tensor([[0.0, 1.0]]), torch.tensor([[1e30], ]), clip)  # fmt: skip
+    found = sums.clamped_products(torch.tensor([[0.0, 1.0]]), torch.tensor([[1e30], ]), clip)  # fmt: skip
     assert found.tolist() == [[0.0, clip.levels]]

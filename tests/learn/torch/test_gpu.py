@@ -12,8 +12,8 @@ if not torch.cuda.is_available():
 
 from rangebound.laws.boundings import Bounding
 from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiWatcher
-from rangebound.learn.torch.gradients.clamped import blocked, clamped_products
 from rangebound.learn.torch.gradients.per_example import clipped_sum
+from rangebound.learn.torch.gradients.sums import blocked, clamped_products
 from rangebound.learn.torch.tensor_draw import release_in_place
 from tests.learn.torch.models import CRITERION, SHAPES, data, images, private
 
@@ -37,8 +37,8 @@ def test_gradients_are_those_of_the_processor(make, clip, monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     x, y = data(SHAPES[make], 32)
     module = make()
-    here, losses = clipped_sum(module, CRITERION, x, y, clip, 2**24)
-    there, far_losses = clipped_sum(copy.deepcopy(module).cuda(), CRITERION, x.cuda(), y.cuda(), clip, 2**24)
+    here, losses, _ = clipped_sum(module, CRITERION, x, y, clip, 2**24)
+    there, far_losses, _ = clipped_sum(copy.deepcopy(module).cuda(), CRITERION, x.cuda(), y.cuda(), clip, 2**24)
     unit = CLIP.levels if clip is CLIP else 1.0  # elementwise sums are in quanta
     torch.testing.assert_close(far_losses.cpu(), losses, rtol=1e-4, atol=1e-5)
     for name, sums in here.items():
@@ -79,7 +79,7 @@ def test_mixed_precision_clips_in_float32():
     x, y = (each.cuda() for each in data(SHAPES[images], 16))
     module = images().cuda()
     with torch.autocast("cuda", dtype=torch.bfloat16):
-        sums, _ = clipped_sum(module, CRITERION, x, y, CLIP, 2**24)
+        sums, _, _ = clipped_sum(module, CRITERION, x, y, CLIP, 2**24)
     for each in sums.values():
         assert torch.equal(each, each.round())
         assert each.abs().max() <= 16 * CLIP.levels

@@ -20,10 +20,10 @@ from rangebound.learn.torch import (
     FisherWatcher,
     PrivacyEngine,
     RenyiWatcher,
-    privacy_engine,
+    several_processes,
 )
 from rangebound.learn.torch.accounts import worst_case
-from rangebound.learn.torch.step_mechanism import step_mechanism
+from rangebound.learn.torch.noise_source import step_mechanism
 from tests.learn.torch.models import NoNoise, chain, data, linear, private, simple, train
 
 Refused = rb.errors.ArgumentError
@@ -234,10 +234,11 @@ def test_members_are_those_of_the_batch(members: list[int]) -> None:
 def test_processes_must_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process with fewer examples has a higher rate, of which the account of the others would know nothing."""
     gathered = lambda found, mine: found.__setitem__(slice(None), [mine, repr((1, 2))])  # noqa: E731
-    monkeypatch.setattr(privacy_engine.dist, "all_gather_object", gathered)
-    privacy_engine._agree((1, 2), 2)
+    monkeypatch.setattr(several_processes, "place", lambda: (0, 2))
+    monkeypatch.setattr(torch.distributed, "all_gather_object", gathered)
+    several_processes.agree((1, 2))
     with pytest.raises(Refused, match="whole dataset"):
-        privacy_engine._agree((1, 3), 2)
+        several_processes.agree((1, 3))
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "random-allocation"])

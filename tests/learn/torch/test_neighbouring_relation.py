@@ -12,7 +12,7 @@ import rangebound as rb
 from rangebound.audit import attack
 from rangebound.learn.torch import Elementwise, Euclidean, PrivacyEngine, Relation
 from rangebound.learn.torch.accounts import worst_case
-from rangebound.learn.torch.step_mechanism import step_mechanism
+from rangebound.learn.torch.noise_source import step_mechanism
 from rangebound.values.arguments import upwards
 from tests.learn.torch.models import NoNoise, linear, many_runs, private, simple, train
 

@@ -11,7 +11,7 @@ from torch import nn
 
 import rangebound as rb
 from rangebound.learn.torch import Elementwise, InsecureTorchNoise, Relation, SecureNoise
-from rangebound.learn.torch.step_mechanism import step_mechanism
+from rangebound.learn.torch.noise_source import step_mechanism
 from tests.learn.torch.models import CRITERION, NoNoise, chain, data, linear, private, simple, train
 from tests.statistical.test_goodness_of_fit import p_value
 

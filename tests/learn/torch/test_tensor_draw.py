@@ -10,8 +10,7 @@ import torch
 import rangebound as rb
 from rangebound.errors import EntropyUnavailable
 from rangebound.learn.torch import Elementwise, SecureNoise, tensor_draw
-from rangebound.learn.torch.noise_source import _coarse_step
-from rangebound.learn.torch.step_mechanism import step_mechanism
+from rangebound.learn.torch.noise_source import _coarse_step, step_mechanism
 from rangebound.sampling import entropy, sampler_for
 from tests.sampling.sources import Repeating, mechanisms, name, words
 from tests.statistical.test_goodness_of_fit import p_value

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import rangebound as rb
-from rangebound.learn.torch import Euclidean, InsecureTorchNoise, PrivacyEngine, training_progress
+from rangebound.learn.torch import Euclidean, InsecureTorchNoise, PrivacyEngine, training_plan
 from rangebound.values.arguments import upwards
 from tests.learn.torch.models import data, linear, private, simple
 
@@ -17,7 +17,7 @@ OPTIONS: dict[str, Any] = {"clipping": Euclidean(clip=1.0), "noise_multiplier": 
 
 @pytest.fixture(autouse=True)
 def _a_long_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training_progress, "_PAUSE", 1e9)  # on a busy machine a step may take longer than the usual one
+    monkeypatch.setattr(training_plan, "_PAUSE", 1e9)  # on a busy machine a step may take longer than the usual one
 
 
 def lines(*, loss: bool = False, seed: int = 0, passes: int = 3, **options: Any) -> tuple[list[str], Any]:
@@ -61,8 +61,8 @@ def test_a_loaded_account_is_counted() -> None:
 @pytest.mark.slow
 def test_lines_come_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(lines(batch_size=3, passes=1)[0]) == 1
-    monkeypatch.setattr(training_progress, "_PAUSE", -1e9)
-    monkeypatch.setattr(training_progress.time, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(training_plan, "_PAUSE", -1e9)
+    monkeypatch.setattr(training_plan.time, "monotonic", lambda: 0.0)
     assert len(lines(batch_size=3, passes=1)[0]) == 5
 
 

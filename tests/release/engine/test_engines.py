@@ -19,7 +19,7 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.interface import Unrunnable
 from rangebound.release.engine.spark import SPARK, Spark
 from rangebound.release.plan.kinds import kind
-from rangebound.release.plan.kinds.bounds import Bounds
+from rangebound.release.plan.kinds.ranks import Bounds
 from rangebound.release.plan.table_schema import Family, check_schema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.sql.aggregate import aggregate, check_statements

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rangebound.errors import ArgumentError
 from rangebound.release.engine import text_file as module
 from rangebound.release.engine.text_file import LONGEST_LINE, copy_clean, header, proposed_format
-from rangebound.release.plan.text_format import ENCODINGS, PLAIN, TextFormat
+from rangebound.release.plan.source import ENCODINGS, PLAIN, TextFormat
 
 
 def rows(folder, data, form=PLAIN, ending="csv"):

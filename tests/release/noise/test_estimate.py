@@ -10,8 +10,7 @@ import rangebound as rb
 from rangebound.release.noise.draw import Reading
 from rangebound.release.noise.estimate import nearest
 from rangebound.release.noise.forms import form_of
-from rangebound.release.plan.kinds.fractions import Mean, Share
-from rangebound.release.plan.kinds.spreads import StandardDeviation, Variance
+from rangebound.release.plan.kinds.fractions import Mean, Share, StandardDeviation, Variance
 from rangebound.release.plan.unit import Unit
 
 COLUMN = {"name": "q", "column": "x", "range": (-20.0, 100.0)}

@@ -25,7 +25,7 @@ from rangebound.release.noise.strategies.lattice_noise import gaussian_reach
 from rangebound.release.noise.strategies.marginal_design import rescaled
 from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.table import plan_from_json, plan_json
-from rangebound.release.plan.workloads import hidden_groupings, workloads
+from rangebound.release.plan.groupings import hidden_groupings, workloads
 from rangebound.release.prepare import answers, prepare, prepared
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.sampling.entropy import secure_bits

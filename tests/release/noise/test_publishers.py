@@ -19,7 +19,7 @@ from rangebound.release.noise.partition_selection import WHOLE, PartitionSelecti
 from rangebound.release.noise.public_constant import PublicConstant
 from rangebound.release.output import table_certificate
 from rangebound.release.output.table_certificate import write_certificate
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.release.prepare import prepare, prepared
 from tests.release.noise.refusals import refusal
 from tests.release.output.asked import asked

@@ -12,7 +12,7 @@ from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import range_ends
 from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.range_ends import range_publisher
-from rangebound.release.plan.kinds.bounds import COVER, VALUES
+from rangebound.release.plan.kinds.ranks import COVER, VALUES
 from rangebound.sampling.entropy import secure_bits
 
 EDGES = (-10.0, 0.0, 1.0, 10.0, 100.0)

@@ -11,7 +11,7 @@ from rangebound.errors import ArgumentError, PlanError
 from rangebound.mechanisms.finite import TOTAL, Table, cells
 from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.table_publisher import best_table
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.support import Interval, Union
 from tests.release.noise.refusals import refusal

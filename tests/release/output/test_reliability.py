@@ -21,7 +21,7 @@ from rangebound.release.noise.draw import Cell
 from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.noisy_coordinates import _OVERSHOOTS, _quadrature_overshoot
 from rangebound.release.output.reliability import biases, is_unreliable
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.release.plan.unit import Unit
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.support import Interval

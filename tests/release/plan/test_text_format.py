@@ -6,8 +6,7 @@ import pytest
 
 from rangebound.errors import PlanError
 from rangebound.release import Source, make_plan
-from rangebound.release.plan.join import Join
-from rangebound.release.plan.text_format import TextFormat
+from rangebound.release.plan.source import Join, TextFormat
 
 COUNT = [{"name": "n", "kind": "count"}]
 STATED = {

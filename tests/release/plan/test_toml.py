@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rangebound.errors import PlanError
 from rangebound.release import parse_plan, read_plan
-from rangebound.release.plan.questions import written_kinds
+from rangebound.release.plan.kinds import written_kinds
 from rangebound.release.plan.toml import lines, make_plan
 
 PLAN = """title = "clinics"   # a comment with [brackets] = and "quotes"

@@ -9,8 +9,10 @@ from sqlglot import exp
 from rangebound.errors import PlanError
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.plan.column_declaration import MadeColumn
-from rangebound.release.plan.expressions import Known, ValueType, read, typed
 from rangebound.release.plan.expressions.functions import FUNCTIONS
+from rangebound.release.plan.expressions.nodes import ValueType
+from rangebound.release.plan.expressions.reading import read
+from rangebound.release.plan.expressions.typed import Known, typed
 from rangebound.release.plan.table_schema import Family, check_schema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.sql.made_column import COMPILED, made_columns

@@ -9,7 +9,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.privacy.risk import guaranteed
 from rangebound.release import parse_plan, read_plan, solve
 from rangebound.release.output.forecast import expected_widths
-from rangebound.web.explorer.edited_text import without_query
+from rangebound.web.explorer.edited_plan import without_query
 from rangebound.web.explorer.plan_view import plan_view
 from tests.web.explorer.browsing import changed, opened, running_explorer
 

@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import math
 import queue
 import re
 import statistics
@@ -12,12 +13,14 @@ import urllib.parse
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy
 import pytest
 import uvicorn
 
 from rangebound.errors import ArgumentError
 from rangebound.release import demo, parse_plan
 from rangebound.web.explorer import page_server
+from rangebound.web.explorer.page_server import deployments
 from rangebound.web.explorer.plan_view import plan_view
 from rangebound.web.explorer.tasks import answer
 from rangebound.web.processes import WorkerDied
@@ -176,7 +179,10 @@ def test_the_page_saves_its_own_file_and_no_other(tmp_path):
     desk = page_server.desk_of(file)
     desk.pool = here(tmp_path)
     assert (desk.start()["plan"], desk.start()["file"]) == (text, "ours.toml")
-    asked = {"plan": text, "changes": {"epsilon": 2.0}, "opened": text, "path": str(other), "file": str(other)}
+    asked = {"plan": text, "changes": {"epsilon": 2.0}, "opened": text}
+    for odd in ("path", "file"):
+        with pytest.raises(ArgumentError, match="unknown field"):
+            asyncio.run(desk.save({**asked, odd: str(other)}))
     found = asyncio.run(desk.save(asked))
     assert (found["ready"], found["text"]) == (True, text.replace("1.0", "2.0"))
     assert file.read_text() == desk.start()["plan"] == found["text"]
@@ -219,3 +225,37 @@ def test_numbers_without_end_are_words(explorer):
     status, found = posted(explorer, "trial", {"plan": PLAN.replace("1.0", "0.01")})
     assert status == 200
     assert json.dumps(found, allow_nan=False)
+
+
+def test_every_deployment_has_unit_and_source():
+    found = deployments()
+    assert len({(each["who"], each["what"]) for each in found}) == len(found) >= 8
+    for each in found:
+        assert each["unit"]
+        assert each["source"]
+        assert each["link"].startswith("https://")
+        assert 0.0 < each["epsilon"] < 100.0
+        assert 0.0 <= each["delta"] < 1e-4
+    assert [each["epsilon"] for each in found] == sorted(each["epsilon"] for each in found)
+
+
+def converted(rho, delta):
+    """The epsilon of zCDP at a delta [canonne2020, Cor 13], over a fine grid of orders."""
+    order = numpy.linspace(1.01, 400.0, 100_000)
+    spare = order * numpy.log1p(-1.0 / order) - numpy.log(order - 1.0) - numpy.log(delta)
+    return float(numpy.min(order * rho + spare / (order - 1.0)))
+
+
+def agrees(epsilon, rho, delta):
+    """Between the best conversion, for a rho that was rounded, and the first one that was published."""
+    return 0.95 * converted(rho, delta) <= epsilon <= 1.01 * (rho + 2.0 * math.sqrt(rho * math.log(1.0 / delta)))
+
+
+def test_a_rho_that_is_named_gives_the_epsilon_beside_it():
+    named = [(each, re.search(r"rho = ([\d.]+)", each["note"])) for each in deployments()]
+    found = [(each["epsilon"], float(rho[1]), each["delta"]) for each, rho in named if rho]
+    assert len(found) >= 3
+    for epsilon, rho, delta in found:
+        assert agrees(epsilon, rho, delta)
+        assert not agrees(2.0 * epsilon, rho, delta)  # the control
+        assert not agrees(0.5 * epsilon, rho, delta)

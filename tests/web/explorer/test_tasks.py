@@ -10,6 +10,7 @@ from rangebound.errors import ArgumentError, PlanError
 from rangebound.release import demo, parse_plan, solve
 from rangebound.release.output.forecast import expected_widths
 from rangebound.web.explorer import tasks
+from rangebound.web.explorer.forms import Asked
 
 PLAN = 'budget = {epsilon = 1.0}\nquery = [{name = "visits", kind = "count"}]'
 TEXT = """# ours
@@ -32,7 +33,7 @@ def folder(tmp_path):
 
 
 def asked(task, folder, plan=PLAN, **more):
-    return tasks.TASKS[task]({"plan": plan, **more}, folder)[0]
+    return tasks.TASKS[task](Asked.read({"plan": plan, **more}), folder)
 
 
 def test_margins_are_solved_as_the_command_does(tmp_path, capsys):
@@ -116,11 +117,11 @@ def test_what_is_saved_is_checked_as_the_command_does(folder, capsys):
 
 
 def test_a_question_has_bounds_of_its_own(folder):
-    found = asked("bounds", folder, TEXT, query="visits", rows=3, groups=None)
+    found = asked("bounds", folder, TEXT, query="visits", bounds={"rows": 3, "groups": None})
     assert found["plan"] == TEXT.replace('name = "visits" # all\n', 'name = "visits" # all\nrows = 3\n')
     assert asked("certified", folder, found["plan"])["questions"][0]["bounds"] == {"rows": 3}
-    assert asked("bounds", folder, found["plan"], query="visits", rows=None)["plan"] == TEXT
-    for odd in ({"query": "odd"}, {"query": "visits", "rows": 0}, {"query": "visits", "groups": 1.5}):
+    assert asked("bounds", folder, found["plan"], query="visits", bounds={})["plan"] == TEXT
+    for odd in ({"query": "odd", "bounds": {}}, {"query": "visits", "bounds": {"rows": 0}}, {"query": "visits"}):
         with pytest.raises(ArgumentError):
             asked("bounds", folder, TEXT, **odd)
 
@@ -138,7 +139,7 @@ def test_values_that_the_plan_lists_are_taken_and_it_says_so(folder):
 
 
 def test_a_plan_is_exported_with_its_changes_and_its_comments(folder):
-    for name in tasks.exports():
+    for name in tasks.EXPORTS:
         assert asked("export", folder, name=name)["text"]
     changes = {"epsilon": 2.5, "margins": {"visits": 25.0}}
     found = asked("export", folder, TEXT, name="plan.toml", changes=changes)["text"]

@@ -13,13 +13,12 @@ from rangebound.ledger.names import person
 from rangebound.web.processes import LedgerAway, TimeUp, WorkerDied
 from rangebound.web.service import office as room
 from rangebound.web.service import worker
-from rangebound.web.service.demo_folder import demo_plan, make_demo
+from rangebound.web.service.access import Token, TokenRole
 from rangebound.web.service.job_store import Job, JobState
+from rangebound.web.service.listener import demo_plan, make_demo
 from rangebound.web.service.office import Office, Refusal
 from rangebound.web.service.settings import read_settings
-from rangebound.web.service.submission import canonical_plan
-from rangebound.web.service.token_store import Token, TokenRole
-from rangebound.web.service.worker import FailedAfterCharge
+from rangebound.web.service.worker import FailedAfterCharge, canonical_plan
 
 AWAY, LOST, DONE = {"ok": False, "away": True}, {"ok": False, "lost": True}, {"ok": True, "published": True}
 

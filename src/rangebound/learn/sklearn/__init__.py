@@ -6,15 +6,11 @@ from rangebound.values.extras import need
 
 need("sklearn")
 
-from rangebound.learn.sklearn.budget import LedgerBudget
-from rangebound.learn.sklearn.clusters import KMeans
-from rangebound.learn.sklearn.linear_regression import LinearRegression
-from rangebound.learn.sklearn.logistic_regression import LogisticRegression
-from rangebound.learn.sklearn.naive_bayes import GaussianNB
-from rangebound.learn.sklearn.principal_components import PCA
-from rangebound.learn.sklearn.quantile_transformer import QuantileTransformer
+from rangebound.learn.sklearn.feature_statistics import GaussianNB, MeanEstimator, StandardScaler
+from rangebound.learn.sklearn.linear_models import LinearRegression, LogisticRegression
+from rangebound.learn.sklearn.private_estimator import LedgerBudget
 from rangebound.learn.sklearn.random_forest import RandomForestClassifier, RandomForestRegressor
-from rangebound.learn.sklearn.scaler import MeanEstimator, StandardScaler
+from rangebound.learn.sklearn.transformers import PCA, KMeans, QuantileTransformer
 
 __all__ = [
     "PCA",

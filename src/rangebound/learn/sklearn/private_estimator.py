@@ -1,35 +1,109 @@
-"""What the estimators have in common."""
+"""What the estimators have in common: where the budget comes from, rows and labels as numbers, and what is released.
+
+The budget of a fit is given with the estimator, or charged to an account of a ledger first. No odd cell, label or
+target causes an error where the classes and the ranges are public.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from fractions import Fraction
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array
-from sklearn.utils.validation import validate_data
+from sklearn.utils import assert_all_finite, check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.laws.boundings import TRUNCATE, Bounding
 from rangebound.laws.family import Noise
 from rangebound.laws.laplace import Laplace
 from rangebound.learn.sklearn import row_sums, statistics
-from rangebound.learn.sklearn.budget import LedgerBudget, Released, spend
+from rangebound.ledger.book import Ledger
+from rangebound.ledger.rule import AnyCost, Cost, GaussianCost
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats
+from rangebound.values.array_types import Floats, Integers
 
+Released = dict[str, Floats]
+
+_LARGEST_MU = 1000.0  # that a ledger can charge
 _REFUSED = (
     "partial_fit: every call would release numbers about the same people again, at the full cost each time; "
     "collect the data and call fit once"
 )
 _OTHERS = (complex, np.complexfloating, np.datetime64, np.timedelta64)
 _NO_TABLE = "X: must be a table, with as many cells in each row as there are features"
+
+
+@arguments.guided
+@dataclass(frozen=True, kw_only=True)
+class LedgerBudget:
+    """An account that a fit is charged to before anything is drawn.
+
+    A second fit with the same `request` spends nothing and returns the numbers of the first, which are already
+    published. So a fit on other data needs another request, the folds of a cross-validation included; one with other
+    settings is refused.
+
+    Edge cases: a copy of an estimator keeps the same budget; it cannot be pickled.
+    """
+
+    ledger: Ledger
+    account: str
+    request: str
+
+    def __post_init__(self) -> None:
+        arguments.instance("ledger", self.ledger, Ledger, "a Ledger")
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise ArgumentTypeError("budget: is an open ledger, which is not pickled; set_params(budget=None) first")
+
+
+def spend(
+    budget: LedgerBudget | None,
+    epsilon: float,
+    delta: float,
+    what: str,
+    settings: str,
+    draw: Callable[[], Released],
+    mu: float = math.inf,
+) -> Released:
+    """The numbers that `draw` releases, under (epsilon, delta): paid for and stored first if there is a ledger.
+
+    `settings` identifies what the numbers mean. Those of another fit would not be in the ranges of this one. Where all
+    noise is Gaussian, `mu` is what an account of Gaussian differential privacy is charged instead.
+    """
+    if budget is None:
+        return draw()
+    arguments.instance("budget", budget, LedgerBudget, "a LedgerBudget, or None if the caller keeps the account")
+
+    def compute(cost: object) -> bytes:
+        numbers = {name: each.tolist() for name, each in draw().items()}
+        return json.dumps({"settings": settings, "numbers": numbers}).encode()
+
+    costs: list[AnyCost] = [GaussianCost(mu=Fraction(mu))] if mu <= _LARGEST_MU else []
+    costs.append(Cost(epsilon=epsilon, delta=delta) if delta else Cost(epsilon=epsilon))
+    stored = json.loads(
+        budget.ledger.release(
+            account=budget.account, request=budget.request, what=what, cost=tuple(costs), compute=compute
+        )
+    )
+    if stored["settings"] != settings:
+        raise ArgumentError(
+            f"request={arguments.shown(budget.request)}: was used before with other settings, or other classes or "
+            "features; its numbers have other ranges"
+        )
+    return {name: np.asarray(each, dtype=np.float64) for name, each in stored["numbers"].items()}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -77,7 +151,8 @@ class Private(BaseEstimator):  # type: ignore[misc]
         return found
 
     def _asked(self, X: object) -> Floats:
-        """Rows to predict; here infinities are an error, since no range clips them."""
+        """Rows to predict, after a fit; here infinities are an error, since no range clips them."""
+        check_is_fitted(self)
         rows = self._rows(X, reset=False)
         if not len(rows):
             raise ArgumentError("X: Found array with 0 sample(s) while a minimum of 1 is required")
@@ -92,10 +167,20 @@ class RowSumEstimator(Private):
 
     delta: float = 1e-6
 
-    def _released(self, what: str, draw: Callable[[float], Released], *facts: object) -> tuple[Released, float]:
+    def _filled(self, X: object) -> Floats:
+        """Rows to predict, with the middle of its range for a missing value."""
+        x = self._asked(X)
+        found: Floats = np.where(np.isnan(x), self._middle, x)
+        return found
+
+    def _released(
+        self, what: str, draw: Callable[[float], Released], lower: Floats, upper: Floats, *facts: object
+    ) -> tuple[Released, float]:
         """What `draw` releases for the largest mu that (epsilon, delta) has room for, and mu; facts are settings."""
+        self._middle: Floats = (lower + upper) / 2.0
         epsilon, delta, mu = row_sums.budget_mu(self.epsilon, self.delta)
-        return spend(self.budget, epsilon, delta, what, self._meaning(*facts), lambda: draw(mu), mu), mu
+        meaning = self._meaning(lower.tolist(), upper.tolist(), *facts)
+        return spend(self.budget, epsilon, delta, what, meaning, lambda: draw(mu), mu), mu
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -197,3 +282,76 @@ def _number(cell: object) -> float:
         return math.inf if cell > 0 else -math.inf  # type: ignore[operator]
     except Exception:  # a cell whose conversion raises anything has no number
         return math.nan
+
+
+Labels = npt.NDArray[np.generic]
+
+
+def labelled(y: object, classes: object, rows: int) -> tuple[Labels, Integers]:
+    """The classes in order, and the index of each row's class, or -1 for a label that is not among them."""
+    found, codes = _classes(y, classes)
+    if len(codes) != rows:
+        raise ArgumentError("y: must have one label for each row of X")
+    if not len(found):
+        raise ArgumentError("classes: must be given where there are no labels, such as classes=[0, 1]")
+    return found, codes
+
+
+def targets(y: object, rows: int) -> npt.NDArray[np.float64]:
+    """The target of each row as a double, NaN where it is missing or not a number."""
+    try:
+        found = column_or_1d(np.asarray(cells(_column(y)), dtype=np.float64), warn=True)
+    except (ValueError, TypeError):
+        raise ArgumentError("y should be a 1d array, of one number for each row") from None
+    if len(found) != rows:
+        raise ArgumentError("y: must have one number for each row of X")
+    numbers: npt.NDArray[np.float64] = found
+    return numbers
+
+
+def target_ends(bounds: object) -> tuple[float, float]:
+    """The public range of a target."""
+    if bounds is None:
+        raise ArgumentError(
+            "target_bounds=None: the range of the target must be given, from public knowledge; a range taken from the "
+            "data leaks its extremes"
+        )
+    try:
+        lower, upper = statistics.ranges(bounds, 1)
+    except (ArgumentError, TypeError) as error:
+        raise type(error)(f"target_{error}") from None
+    return float(lower[0]), float(upper[0])
+
+
+def _classes(y: object, classes: object) -> tuple[Labels, Integers]:
+    """The classes in order, and the index of each label's class, or -1 for a label that is not among them."""
+    if classes is None:
+        try:
+            labels = column_or_1d(y, warn=True)
+        except ValueError:
+            raise ArgumentError("y should be a 1d array, of one label for each row") from None
+        assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        known, codes = np.unique(labels, return_inverse=True)
+        return known, codes.astype(np.int64)
+    known = np.unique(np.asarray(classes))
+    numbers = {each: i for i, each in enumerate(known.tolist())}
+    labels = np.asarray(_column(y), dtype=object).reshape(-1)  # one odd label must not turn all of them into texts
+    return known, np.array([_code(each, numbers) for each in labels.tolist()], dtype=np.int64)
+
+
+def _column(y: object) -> object:
+    """A list with entries that are lists: one of a single value is that value, one of none or several is missing.
+
+    Otherwise a single longer entry would turn all others into lists, which are unknown labels.
+    """
+    if not isinstance(y, (list, tuple)) or not any(is_row(each) and len(each) == 1 for each in y):
+        return y
+    return [each if not is_row(each) else each[0] if len(each) == 1 else None for each in y]
+
+
+def _code(label: object, numbers: dict[object, int]) -> int:
+    try:
+        return numbers.get(label, -1)
+    except Exception:  # a list, say, which cannot be a class; or whatever else has no hash
+        return -1

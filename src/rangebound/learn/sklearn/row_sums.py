@@ -26,6 +26,7 @@ import numpy as np
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.laws.boundings import UNBOUNDED
 from rangebound.laws.gaussian import Gaussian
+from rangebound.learn.sklearn import statistics
 from rangebound.ledger.amount import promised
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.gdp import largest_mu
@@ -127,11 +128,7 @@ def products(rows: Floats) -> Floats:
 
 def moments(rows: Floats, norm: float) -> Integers:
     """The sum of the products of each row clipped to `norm`, in quanta of norm^2."""
-
-    def vectors(block: Floats) -> Floats:
-        return products(shortened(block, norm))
-
-    return total(rows, vectors, norm**2)
+    return total(rows, lambda block: products(shortened(block, norm)), norm**2)
 
 
 def symmetric(values: Floats, size: int) -> Floats:
@@ -157,7 +154,7 @@ def scores(rows: Floats, weights: Floats) -> Floats:
 
 def centred(x: Floats, lower: Floats, upper: Floats) -> Floats:
     """The values clipped to their range and scaled to [-1, 1]; a missing value is the middle of its range, 0."""
-    inside = np.clip((np.clip(x, lower, upper) - lower) / (upper - lower), 0.0, 1.0)
+    inside = statistics.scaled(x, lower, upper)
     found: Floats = np.where(np.isnan(inside), 0.0, 2.0 * inside - 1.0)
     return found
 
@@ -179,3 +176,25 @@ def whole(name: str, value: object, most: int) -> int:
     if not 1 <= value <= most:
         raise ArgumentError(f"{name}={value}: must lie between 1 and {most}")
     return int(value)
+
+
+def spread(rows: Floats, clip: float, mu: float) -> tuple[Floats, Floats]:
+    """The noisy mean and standard deviation of each feature, for rows in units of the bounds, from -1 to 1.
+
+    A vector (1, features, their squares) longer than clip sqrt(2 features + 1) is scaled down to that.
+
+    Guarantee: mu-GDP for adding or removing a row. Means lie in [-1, 1] and deviations in [0, 1].
+    """
+    features = rows.shape[1]
+    norm = clip * math.sqrt(2 * features + 1)
+    sums = total(rows, lambda some: np.column_stack([np.ones(len(some)), some, some * some]), norm)
+    found = noisy(sums, norm, mu)
+    count = max(float(found[0]), norm / mu)
+    mean: Floats = np.clip(found[1 : features + 1] / count, -1.0, 1.0)
+    deviation: Floats = np.sqrt(np.clip(found[features + 1 :] / count - mean**2, 0.0, 1.0))
+    return mean, deviation
+
+
+def normals(shape: tuple[int, ...]) -> Floats:
+    """Standard normal numbers, drawn like the noise, for what is chosen at random and published."""
+    return noisy(np.zeros(shape, dtype=np.int64), 1.0, 1.0)

@@ -16,16 +16,13 @@ need("torch")
 
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
-from rangebound.learn.torch.adaptive_clipping import Adaptive
 from rangebound.learn.torch.attached_module import AttachedModule
-from rangebound.learn.torch.batch_sampling import BatchSampling
-from rangebound.learn.torch.clipping_norm import Elementwise, Euclidean
-from rangebound.learn.torch.neighbouring_relation import Relation
+from rangebound.learn.torch.clipping_norm import Adaptive, Elementwise, Euclidean
+from rangebound.learn.torch.loader import BatchSampling, Relation
 from rangebound.learn.torch.noise_source import InsecureTorchNoise, SecureNoise
 from rangebound.learn.torch.optimizer import PrivateOptimizer
 from rangebound.learn.torch.privacy_engine import PrivacyEngine
-from rangebound.learn.torch.training_plan import PlannedRun, TrainingPlan
-from rangebound.learn.torch.training_progress import TrainingProgress
+from rangebound.learn.torch.training_plan import PlannedRun, TrainingPlan, TrainingProgress
 
 __all__ = [
     "Adaptive",

@@ -21,10 +21,11 @@ import torch
 import torch.nn.functional as F
 
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.gradients.module_state import discarded_state
+from rangebound.learn.torch.called_criterion import CalledCriterion, ForwardPass
+from rangebound.learn.torch.gradients.bad_examples import tried
 from rangebound.learn.torch.gradients.one_pass import example_losses, example_outputs
-from rangebound.learn.torch.gradients.stand_ins import tried
-from rangebound.learn.torch.optimizer import CalledCriterion, ForwardPass, PrivateOptimizer
+from rangebound.learn.torch.gradients.tape import discarded_state
+from rangebound.learn.torch.optimizer import PrivateOptimizer
 
 _LOSSES = frozenset({
     F.binary_cross_entropy, F.binary_cross_entropy_with_logits, F.cross_entropy, F.hinge_embedding_loss, F.huber_loss,

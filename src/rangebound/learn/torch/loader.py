@@ -1,7 +1,11 @@
-"""Logical batches, drawn with secure coins: Poisson samples, random allocation, fixed sizes, or all examples."""
+"""Logical batches, drawn with secure coins: Poisson samples, random allocation, fixed sizes, or all examples.
+
+And what a guarantee of training on them protects: the neighbouring relation of training sets.
+"""
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -12,10 +16,93 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler, TensorDataset
 
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.batch_sampling import BatchSampling
-from rangebound.learn.torch.neighbouring_relation import Relation, named_relation
 from rangebound.sampling.entropy import SECURE
 from rangebound.values import arguments
+
+
+class Relation(enum.Enum):
+    """How two neighbouring training sets may differ.
+
+    Zero-out protects the contents of an example, not the number of examples, on which the published numbers may depend.
+    Add-remove protects both. It requires that everything except the noisy sums is computed from numbers that were
+    stated beforehand: the sampling rate, the divisor, the length of an epoch.
+
+    >>> Relation("zero-out").meaning
+    'one example is replaced by one without a gradient; the number of examples is public'
+    """
+
+    ADD_REMOVE = "add-remove"
+    ZERO_OUT = "zero-out"
+
+    @property
+    def meaning(self) -> str:
+        """The relation in words."""
+        return _RELATIONS[self]
+
+
+_RELATIONS = {
+    Relation.ADD_REMOVE: "one example is added or removed; the number of examples is private",
+    Relation.ZERO_OUT: "one example is replaced by one without a gradient; the number of examples is public",
+}
+
+
+def named_relation(neighbours: object, *, stated: bool) -> Relation:
+    """The relation of a training, by name, or by what was stated; refused where the two do not fit.
+
+    `stated` is whether sampling rate and divisor are public numbers of the user. Add-remove needs that; zero-out, which
+    add-remove implies, holds either way.
+
+    >>> named_relation(None, stated=True) is Relation.ADD_REMOVE
+    True
+    """
+    if neighbours is None:
+        return Relation.ADD_REMOVE if stated else Relation.ZERO_OUT
+    found = arguments.member("neighbours", neighbours, Relation)
+    if found is Relation.ADD_REMOVE and not stated:
+        raise ArgumentError(
+            'neighbours="add-remove": needs rate=... and expected_batch=..., numbers that you state from public '
+            'knowledge; from the number of examples they would reveal that number. Or neighbours="zero-out"'
+        )
+    return found
+
+
+class BatchSampling(enum.Enum):
+    """How examples come into batches; what is drawn is secret.
+
+    `POISSON`: each example is in each batch with the same probability, independently. `ALLOCATION`: in each epoch, each
+    example is in one batch, chosen at random (balls in bins). `FIXED`: each batch is as many examples, drawn without
+    replacement; its size makes the number of examples public, so it is for zero-out alone, and it costs far more: where
+    all others pull the other way, an example that is in the batch is not only there, but another one is missing.
+
+    >>> BatchSampling("random-allocation").meaning
+    'in each epoch each example is in one batch, chosen at random'
+    """
+
+    POISSON = "poisson"
+    ALLOCATION = "random-allocation"
+    FIXED = "fixed-size"
+
+    @property
+    def meaning(self) -> str:
+        """The way in words."""
+        return _SAMPLINGS[self]
+
+
+_SAMPLINGS = {
+    BatchSampling.POISSON: "each example is in each batch with the same probability, independently",
+    BatchSampling.ALLOCATION: "in each epoch each example is in one batch, chosen at random",
+    BatchSampling.FIXED: "each batch has the same number of examples, drawn without replacement",
+}
+
+
+def chosen_sampling(sampling: object) -> BatchSampling:
+    """The way that was named; refused where it has no account."""
+    if sampling in ("shuffle", "shuffled"):
+        raise ArgumentError(
+            'sampling="shuffle": shuffled batches have no account that is proved, and those of Poisson samples are too '
+            'small for them; use sampling="random-allocation", which also visits each example once in an epoch'
+        )
+    return arguments.member("sampling", sampling, BatchSampling)
 
 
 class PrivateLoader:
@@ -68,7 +155,12 @@ class PrivateLoader:
         if sampling is BatchSampling.FIXED:
             _check_fixed(stated, neighbours, processes)
         self.relation = named_relation(neighbours, stated=stated is not None)
-        self.rate, self.expected = stated or _counted(given.batch_size, self.examples)
+        self.expected: float
+        if stated is None:  # then the number of examples is public
+            self.rate: float = min(given.batch_size / self.examples, 1.0)
+            self.expected = self.rate * self.examples
+        else:
+            self.rate, self.expected = stated
         if sampling is BatchSampling.ALLOCATION:
             self.rate, self.expected = _whole(self.rate, self.expected, stated is not None)
         self.sampling = sampling
@@ -99,13 +191,9 @@ class PrivateLoader:
             elif self.sampling is BatchSampling.FIXED:
                 self.members = self._own[_subset(len(self._own), round(self.expected))]
             else:
-                self.members = self._own[self._coins()]
+                self.members = self._own[_words(len(self._own)) < np.uint64(math.floor(self.rate * 2.0**64))]
             self.drawn, self.epoch = self.drawn + 1, epoch
             yield self._batch(self.members)
-
-    def _coins(self) -> npt.NDArray[np.bool_]:
-        below: npt.NDArray[np.bool_] = _words(len(self._own)) < np.uint64(math.floor(self.rate * 2.0**64))
-        return below
 
     def _batch(self, members: npt.NDArray[np.int64]) -> Any:
         if isinstance(self.dataset, TensorDataset):
@@ -130,12 +218,6 @@ def _stated(rate: float | None, expected: float | None) -> tuple[float, float] |
     if not 0.0 < arguments.finite("rate", rate) <= 1.0:
         raise ArgumentError(f"rate={rate}: must lie in (0, 1]; it is the probability that an example is in a batch")
     return float(rate), arguments.positive("expected_batch", expected, why="the released sum is divided by it")
-
-
-def _counted(size: int, examples: int) -> tuple[float, float]:
-    """The same from the batch size and the number of examples, which then is public."""
-    rate = min(size / examples, 1.0)
-    return rate, rate * examples
 
 
 def _whole(rate: float, expected: float, stated: bool) -> tuple[float, float]:

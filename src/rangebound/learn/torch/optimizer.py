@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.distributed as dist
-import torch.nn.functional as F
 from torch.nn.utils.parametrize import ParametrizationList
 
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.adaptive_clipping import Adaptive, ClipController, tallied_sum
-from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidean
+from rangebound.learn.torch import several_processes
+from rangebound.learn.torch.called_criterion import CalledCriterion, ForwardPass, Precision, check_weights
+from rangebound.learn.torch.clipping_norm import Adaptive, ClipController, Clipping, Elementwise, Euclidean, tally
 from rangebound.learn.torch.gradients.captured_pass import CapturedPasses
-from rangebound.learn.torch.gradients.per_example import Criterion, clipped_sum, learned
+from rangebound.learn.torch.gradients.one_pass import Criterion, Problem, learned
+from rangebound.learn.torch.gradients.per_example import clipped_sum
 from rangebound.learn.torch.gradients.survey import survey
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.noise_source import NoiseSource
@@ -32,39 +30,6 @@ from rangebound.values.numeric import rounded_up
 
 Batch = tuple[torch.Tensor, torch.Tensor, npt.NDArray[np.int64]]
 Seen = Callable[[torch.Tensor, list[Batch], int], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Precision:
-    """The setting of `torch.autocast` for a kind of device: as it is now, to be in force again later."""
-
-    kind: str
-    dtype: torch.dtype
-    enabled: bool
-
-    @classmethod
-    def present(cls, device: torch.device) -> Precision:
-        """The setting in force."""
-        kind = device.type
-        return cls(kind=kind, dtype=torch.get_autocast_dtype(kind), enabled=torch.is_autocast_enabled(kind))
-
-    def again(self) -> torch.autocast:
-        """A context in which it is in force."""
-        return torch.autocast(self.kind, dtype=self.dtype, enabled=self.enabled)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ForwardPass:
-    """The examples of a forward pass of an attached module: as which version of a tensor, and of which batch."""
-
-    x: torch.Tensor
-    precision: Precision
-    version: int
-    drawn: int
-
-    def repeats(self, other: ForwardPass) -> bool:
-        """Whether both begin at the same number in memory, as they do for the same examples."""
-        return self is other or (self.x.numel() > 0 and self.x.data_ptr() == other.x.data_ptr())
 
 
 class PrivateOptimizer(torch.optim.Optimizer):
@@ -113,7 +78,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self._plain = criterion
         self._criterion = criterion if loss_scale == 1.0 else CalledCriterion(criterion, scale=loss_scale)
         self._memory, self._chunk, self._seen, self._keep = memory, chunk, seen, keep_batches
-        self._captured = CapturedPasses() if cuda_graphs else None
+        self._captured = CapturedPasses() if cuda_graphs and self._control is None else None
         self._parameters = learned(module)
         self._called: list[CalledCriterion] = []
         self._used: CalledCriterion | None = None
@@ -190,7 +155,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         """
         device = next(iter(self._parameters.values())).device
         x, y = (each.to(device) for each in self._loader._batch(self._loader.members[:0])[:2])
-        found = survey(self._module, self._parameters, self._criterion, x, y).explain(self._parameters)
+        found = survey(Problem(self._module, self._criterion, self._parameters), x, y).explain(self._parameters)
         why = "" if self._captured is None else self._captured.refused
         return f"{found}\nno CUDA graph: {why}" if why else found
 
@@ -240,7 +205,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         if found not in self._called:
             self._called.append(found)
         with torch.enable_grad(), asked.precision.again():
-            survey(self._module, self._parameters, found, asked.x, y)
+            survey(Problem(self._module, found, self._parameters), asked.x, y)
         return found
 
     def add_loss(self, asked: ForwardPass, y: torch.Tensor, criterion: CalledCriterion) -> None:
@@ -284,13 +249,12 @@ class PrivateOptimizer(torch.optim.Optimizer):
         ):
             raise ArgumentError("members: must be distinct indices out of the loader's members, one for each example")
         wide = replace(self.clipping, clip=self.clipping.clip * self._scale)
-        tally = 0.0
-        if isinstance(wide, Euclidean) and self._control is not None:
-            sums, losses, tally = tallied_sum(self._module, criterion, x, y, wide, self._memory, self._chunk)
-        else:
-            sums, losses = clipped_sum(self._module, criterion, x, y, wide, self._memory, self._chunk, self._captured)
+        sums, losses, squares = clipped_sum(
+            self._module, criterion, x, y, wide, self._memory, self._chunk, self._captured
+        )
         self._given += len(x)  # first, so that after an interruption no example is counted twice
-        self._tally += tally
+        if isinstance(wide, Euclidean) and self._control is not None:
+            self._tally += tally(squares, wide)
         pairs = [(total, sums[name]) for name, total in self._totals.items()]
         torch._foreach_add_([total for total, _ in pairs], [part for _, part in pairs])
         good = ~torch.isnan(losses)
@@ -328,10 +292,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
             )
         self._check_gradients()
         tallies = [] if self._control is None else [self._location.new_tensor([self._tally * self._scale])]
-        location = torch.cat([self._location, *tallies])
-        together = dist.is_available() and dist.is_initialized()
-        if together:
-            dist.all_reduce(location)
+        location = several_processes.add(torch.cat([self._location, *tallies]))
         # powers of two: exact
         location *= self._clipping.quantum if isinstance(self._clipping, Elementwise) else 1.0 / self._scale
         values = [*self._parameters.values()]
@@ -348,13 +309,8 @@ class PrivateOptimizer(torch.optim.Optimizer):
             self._seen(location, self._batches, self._loader.epoch)
         self._bad = self._bad + self._lost
         self._clear()  # before the draw: what fails from here on is charged, and never drawn again from the same sums
-        if not together:
-            released = self._release(location)
-        else:
-            released = torch.empty_like(location)
-            if dist.get_rank() == 0:
-                released = self._release(location)
-            dist.broadcast(released, 0)
+        first = several_processes.place()[0] == 0
+        released = several_processes.share(self._release(location) if first else torch.empty_like(location))
         if self._control is not None:
             self._control.follow(float(released[-1]))
         mean = released / self._loader.expected
@@ -369,17 +325,12 @@ class PrivateOptimizer(torch.optim.Optimizer):
             for each in self._parameters.values():
                 if each.grad is not None:
                     each.grad._released = each.grad._version  # type: ignore[attr-defined]
-        self._iterate_parametrizations()
-        return outcome
-
-    def _iterate_parametrizations(self) -> None:
-        """Let parametrizations keep what they compute from parameters alone (the power iteration of a spectral norm).
-
-        A pass discards it, since all that a module keeps there might be of its examples.
-        """
+        # Let parametrizations keep what they compute from parameters alone (the power iteration of a spectral norm); a
+        # pass discards it, since all that a module keeps there might be of its examples.
         for part in self._module.modules():
             if isinstance(part, ParametrizationList) and part.training and any(True for _ in part.buffers()):
                 part()
+        return outcome
 
     def _release(self, location: torch.Tensor) -> torch.Tensor:
         """One draw for each number of the sum, and of the tally where there is one, the last."""
@@ -458,65 +409,6 @@ class PrivateOptimizer(torch.optim.Optimizer):
         }
         self._given, self._lost = 0, 0
         self._tally = 0.0
-
-
-class CalledCriterion(torch.nn.Module):
-    """A criterion as a step calls it: times a fixed factor, with fixed settings, in the precision of its first call.
-
-    It is a module, so that what a criterion keeps of its examples is discarded as for the criterion alone.
-    """
-
-    def __init__(
-        self,
-        criterion: Callable[..., torch.Tensor],
-        *,
-        scale: float = 1.0,
-        settings: Mapping[str, object] | None = None,
-        precision: Precision | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__()
-        self.criterion, self.scale, self.settings = criterion, scale, dict(settings or {})
-        self.precision, self.dtype = precision, dtype
-
-    def forward(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """The loss of these outputs, times the factor: gradients in half precision do not vanish then."""
-        with nullcontext() if self.precision is None else self.precision.again():
-            given = output if self.dtype is None else output.to(self.dtype)
-            return self.criterion(given, target, **self.settings) * self.scale
-
-    def is_like(self, other: CalledCriterion) -> bool:
-        """Whether both call the same criterion with the same settings."""
-        return self.criterion is other.criterion and [*map(_comparable, self.settings.items())] == [
-            *map(_comparable, other.settings.items())
-        ]
-
-
-def _comparable(setting: tuple[str, object]) -> tuple[str, object]:
-    name, value = setting
-    return name, id(value) if isinstance(value, torch.Tensor) else value
-
-
-def check_weights(criterion: object, settings: Mapping[str, object], y: torch.Tensor) -> None:
-    """Refuse a mean that is divided by the weights of the classes: of one label, it is the loss without a weight."""
-    if isinstance(criterion, (torch.nn.CrossEntropyLoss, torch.nn.NLLLoss)):
-        settings = {"weight": criterion.weight, "reduction": criterion.reduction}
-    elif criterion not in (F.cross_entropy, F.nll_loss):
-        return
-    mean = settings.get("reduction", "mean") == "mean"
-    if mean and settings.get("weight") is not None and y.dim() == 1 and not y.is_floating_point():
-        raise ArgumentError(
-            "criterion: with one label for each example, the weight of its class cancels in the mean; "
-            'use reduction="sum", with which it counts'
-        )
-
-
-def fixed_scale(value: object) -> float:
-    """A factor of the loss: a power of two, so that multiplying and dividing by it is exact."""
-    number = arguments.positive("loss_scale", value)
-    if math.frexp(number)[0] != 0.5 or not 1.0 <= number <= 2.0**24:
-        raise ArgumentError(f"loss_scale={arguments.shown(value)}: must be a power of two from 1 to 2^24, such as 4096")
-    return number
 
 
 def _all_finite(tensors: list[torch.Tensor]) -> bool:

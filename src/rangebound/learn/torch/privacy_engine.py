@@ -4,37 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 import torch
-import torch.distributed as dist
 from torch.utils.data import DataLoader
 
 from rangebound.accounting.event import repetitions
 from rangebound.errors import ArgumentError
 from rangebound.laws.boundings import UNBOUNDED, Bounding
+from rangebound.learn.torch import several_processes
 from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
-from rangebound.learn.torch.accounts.noise_search import step_within
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
-from rangebound.learn.torch.adaptive_clipping import Adaptive
 from rangebound.learn.torch.attached_module import AttachedModule, Reduction
-from rangebound.learn.torch.batch_sampling import BatchSampling, chosen_sampling
-from rangebound.learn.torch.clipping_norm import Clipping, Euclidean
-from rangebound.learn.torch.gradients.per_example import Criterion, check_module, learned
-from rangebound.learn.torch.ledger_charge import ledger_charge
-from rangebound.learn.torch.loader import PrivateLoader
-from rangebound.learn.torch.neighbouring_relation import Relation
-from rangebound.learn.torch.noise_source import NoiseSource, SecureNoise
-from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer, check_optimizer, fixed_scale
-from rangebound.learn.torch.step_mechanism import step_mechanism
-from rangebound.learn.torch.training_plan import plan_training
-from rangebound.learn.torch.training_progress import TrainingProgress
+from rangebound.learn.torch.called_criterion import fixed_scale
+from rangebound.learn.torch.clipping_norm import Adaptive, Clipping, Euclidean
+from rangebound.learn.torch.gradients.one_pass import Criterion, learned
+from rangebound.learn.torch.gradients.per_example import check_module
+from rangebound.learn.torch.loader import BatchSampling, PrivateLoader, Relation, chosen_sampling
+from rangebound.learn.torch.noise_source import NoiseSource, SecureNoise, step_mechanism
+from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer, check_optimizer
+from rangebound.learn.torch.training_plan import TrainingProgress, ledger_charge, plan_training, step_within
 from rangebound.ledger import Ledger
 from rangebound.ledger.rule import AnyCost
 from rangebound.privacy.risk import AttackRisk
 from rangebound.values import arguments
 from rangebound.values.support import Support
+
+Found = TypeVar("Found")
 
 _MEMORY = {"cpu": 2**28, "cuda": 2**32}  # bytes
 
@@ -161,8 +158,7 @@ class PrivacyEngine:
             raise ArgumentError(f"noise={arguments.shown(noise)}: must be SecureNoise(), or InsecureTorchNoise(...)")
         if not callable(criterion):
             raise ArgumentError(f"criterion={arguments.shown(criterion)}: must be a function of outputs and targets")
-        together = dist.is_available() and dist.is_initialized()
-        rank, processes = (dist.get_rank(), dist.get_world_size()) if together else (0, 1)
+        rank, processes = several_processes.place()
         loader = PrivateLoader(
             data_loader,
             rate=rate,
@@ -178,9 +174,10 @@ class PrivacyEngine:
             raise ArgumentError("epochs: must be given with ledger=...; all their steps are charged before the first")
 
         def step_with(multiplier: float) -> worst_case.Step:
-            mechanism = step_mechanism(clipping=first, noise_multiplier=multiplier, bounding=bounding, support=support)
             return worst_case.Step(
-                mechanism=mechanism,
+                mechanism=step_mechanism(
+                    clipping=first, noise_multiplier=multiplier, bounding=bounding, support=support
+                ),
                 coordinates=sum(each.numel() for each in learned(module).values()),
                 rate=loader.rate,
                 together=isinstance(first, Euclidean),
@@ -195,8 +192,10 @@ class PrivacyEngine:
             step = step_with(noise_multiplier)
         else:
             raise ArgumentError("noise_multiplier, target_epsilon: give one of them; the target determines the noise")
-        _check_size(first, loader)
-        limit = arguments.positive("memory", _MEMORY.get(_device(module), 2**28) if memory is None else memory)
+        if isinstance(first, Euclidean):
+            first.check_size(loader.rate, loader.expected, loader.examples)
+        device = next(module.parameters()).device.type
+        limit = arguments.positive("memory", _MEMORY.get(device, 2**28) if memory is None else memory)
         self._secure = noise is None or isinstance(noise, SecureNoise)
         optimizer.zero_grad()
         private = PrivateOptimizer(
@@ -214,10 +213,9 @@ class PrivacyEngine:
             loss_scale=scale,
             cuda_graphs=cuda_graphs,
         )
-        if together:
-            _agree((step, clipping, loader.expected, loader.examples, self._secure, planned), processes)
-            for tensor in module.state_dict().values():
-                dist.broadcast(tensor, 0)
+        several_processes.agree((step, clipping, loader.expected, loader.examples, self._secure, planned))
+        for tensor in module.state_dict().values():
+            several_processes.share(tensor)
         for each in self._watchers:
             each.start(module, criterion, private, loader)
         self._step, self._left, self._clip = step, counted, clipping.clip
@@ -261,22 +259,19 @@ class PrivacyEngine:
         >>> engine.steps
         1
         """
-        if self._optimizer is None:
-            raise ArgumentError("make_private: must be called first")
+        optimizer = _made(self._optimizer)
         if self._watchers:
             raise ArgumentError("watchers: need optimizer.backward(x, y), because they differentiate the loss again")
         found = arguments.instance("module", module, torch.nn.Module, "the module that was made private")
-        own = self._optimizer.module
+        own = optimizer.module
         if getattr(found, "_orig_mod", found) is not own:
             raise ArgumentError("module: must be the one that was made private, or torch.compile of it")
-        return AttachedModule(own, found, self._optimizer, arguments.member("reduction", reduction, Reduction))
+        return AttachedModule(own, found, optimizer, arguments.member("reduction", reduction, Reduction))
 
     @property
     def noise_multiplier(self) -> float:
         """The scale of the noise over the clipping norm: as given, or as found for a target."""
-        if self._step is None:
-            raise ArgumentError("make_private: must be called first")
-        return self._step.mechanism.noise.scale / self._clip
+        return _made(self._step).mechanism.noise.scale / self._clip
 
     @property
     def steps(self) -> int:
@@ -317,9 +312,7 @@ class PrivacyEngine:
 
     def explain(self) -> str:
         """Which way the gradients of each parameter take, and why; see `PrivateOptimizer.explain`."""
-        if self._optimizer is None:
-            raise ArgumentError("make_private: must be called first")
-        return self._optimizer.explain()
+        return _made(self._optimizer).explain()
 
     def statement(self, delta: float) -> str:
         """The guarantee of all steps so far in a sentence, to publish with the model."""
@@ -334,10 +327,8 @@ class PrivacyEngine:
 
         Assumes: with random allocation, epochs are not left early; `epsilon` counts those that were.
         """
-        if self._step is None:
-            raise ArgumentError("make_private: must be called first")
-        self._refuse_insecure(planned=not self._secure)
-        return worst_case.epsilons({self._step: 1}, delta, steps)
+        step = self._secure_step()
+        return [worst_case.epsilon({step: step.times(number)}, delta) for number in steps]
 
     @arguments.guided
     def progress(self, batches: Iterable[object], *, delta: float, stream: TextIO | None = None) -> TrainingProgress:
@@ -364,23 +355,14 @@ class PrivacyEngine:
         ...     optimizer.step()
         step 1 of 4: epsilon 0.1893, 0.3969 at the end, delta 1e-06
         """
-        if self._step is None:
-            raise ArgumentError("make_private: must be called first")
-        self._refuse_insecure(planned=not self._secure)
+        step = self._secure_step()
         end = None
         if self._left is not None:
-            end = worst_case.epsilon(
-                {**self._history, self._step: self._history.get(self._step, 0) + self._left}, delta
-            )
+            end = worst_case.epsilon({**self._history, step: self._history.get(step, 0) + self._left}, delta)
         return TrainingProgress(
-            batches,
-            delta=delta,
-            taken=lambda: self.steps,
-            epsilon=self.epsilon,
-            planned=self._planned,
-            end=end,
+            batches, delta=delta, taken=lambda: self.steps, epsilon=self.epsilon, planned=self._planned, end=end,
             stream=stream,
-        )
+        )  # fmt: skip
 
     @arguments.guided
     def costs(self, *, steps: int, delta: float | None = None, order: int | None = None) -> tuple[AnyCost, ...]:
@@ -396,10 +378,8 @@ class PrivacyEngine:
         Edge cases: refused before `make_private`, for noise other than `SecureNoise`, and where neither a mu, nor
         `delta`, nor `order` says what they cost. A sampled step needs a whole `order` from 2 on.
         """
-        if self._step is None:
-            raise ArgumentError("make_private: must be called first")
-        self._refuse_insecure(planned=not self._secure)
-        found = worst_case.costs(self._step, self._step.times(repetitions("steps", steps)), delta, order)
+        step = self._secure_step()
+        found = worst_case.costs(step, step.times(repetitions("steps", steps)), delta, order)
         if not found:
             raise ArgumentError("delta: missing; sampled steps have no mu, and cost an epsilon at some delta")
         return found
@@ -444,10 +424,16 @@ class PrivacyEngine:
             self._taken[step] = self._taken.get(step, 0) + steps
             self._history[step] = self._history.get(step, 0) + times
 
+    def _secure_step(self) -> worst_case.Step:
+        step = _made(self._step)
+        self._refuse_insecure(planned=not self._secure)
+        return step
+
     def _saw(self, location: torch.Tensor, batches: list[Batch], epoch: int) -> None:
         """Charged before the draw: a step that fails afterwards stays charged."""
-        assert self._step is not None
-        fresh = self._step.batches == 1 or _anywhere(epoch not in self._epochs, location)
+        step, fresh = _made(self._step), True
+        if step.batches > 1:  # of an epoch, the first step stands for all; processes may begin theirs at different ones
+            fresh = bool(several_processes.add(location.new_tensor(float(epoch not in self._epochs))) > 0.0)
         if fresh and self._left == 0:
             raise ArgumentError(
                 "epochs: all steps that were planned have been taken, and nothing of this one was released; to train "
@@ -455,11 +441,11 @@ class PrivacyEngine:
             )
         for each in self._watchers:
             each.saw(location, batches)
-        self._taken[self._step] = self._taken.get(self._step, 0) + 1
+        self._taken[step] = self._taken.get(step, 0) + 1
         if fresh:
             self._epochs.add(epoch)
             self._left = None if self._left is None else self._left - 1
-            self._history[self._step] = self._history.get(self._step, 0) + 1
+            self._history[step] = self._history.get(step, 0) + 1
         self._insecure += not self._secure
 
     def _refuse_insecure(self, planned: bool = False) -> None:
@@ -470,44 +456,7 @@ class PrivacyEngine:
             )
 
 
-def _device(module: torch.nn.Module) -> str:
-    return next(module.parameters()).device.type
-
-
-def _check_size(clipping: Clipping, loader: PrivateLoader) -> None:
-    """Refuse more examples than the rounding margin of a Euclidean sum allows for."""
-    if not isinstance(clipping, Euclidean):
-        return
-    if loader.expected > clipping.most:
-        raise ArgumentError(
-            f"expected_batch={loader.expected:g}: with Euclidean clipping at most {clipping.most}, or the rounding of "
-            "the sum would exceed its margin"
-        )
-    if loader.rate * loader.examples > 2 * clipping.most:  # far more than stated: the guarantee needs this check
-        raise ArgumentError(
-            f"expected_batch={loader.expected:g}: is far too small for this dataset, and with Euclidean clipping a "
-            f"batch may have at most {clipping.most} examples; state a smaller rate, or use Elementwise(clip=...)"
-        )
-
-
-def _anywhere(fresh: bool, location: torch.Tensor) -> bool:
-    """Whether an epoch begins in any of the processes; of an epoch, the first step stands for all.
-
-    They may begin theirs at different steps, and the account is for the examples of each.
-    """
-    if not (dist.is_available() and dist.is_initialized()):
-        return fresh
-    flag = torch.tensor([float(fresh)], device=location.device)
-    dist.all_reduce(flag)
-    return bool(flag.item() > 0.0)
-
-
-def _agree(mine: object, processes: int) -> None:
-    """All processes must take the same steps: otherwise the account of one does not cover the examples of another."""
-    all_of_them: list[Any] = [None] * processes
-    dist.all_gather_object(all_of_them, repr(mine))
-    if len(set(all_of_them)) > 1:
-        raise ArgumentError(
-            "make_private: the processes have different settings, models or datasets; each must be given the whole "
-            "dataset, of which it takes its share"
-        )
+def _made(found: Found | None) -> Found:
+    if found is None:
+        raise ArgumentError("make_private: must be called first")
+    return found

@@ -1,23 +1,80 @@
-"""A plan of training: epsilon for a grid of noise, batch and epochs, before there is a model or a dataset."""
+"""What a training will cost, and how far it is: noise for a target, plans, the charge to a ledger, progress.
+
+A plan is the epsilon for a grid of noise, batch and epochs, before there is a model or a dataset. A charge to an
+account of a ledger is made once, before the first step, for all planned steps.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TextIO, TypeVar
+
+import torch
 
 from rangebound.accounting.event import repetitions
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.laws.boundings import UNBOUNDED, Bounding
+from rangebound.learn.torch import several_processes
 from rangebound.learn.torch.accounts import worst_case
-from rangebound.learn.torch.batch_sampling import BatchSampling, chosen_sampling
 from rangebound.learn.torch.clipping_norm import Clipping, Euclidean
-from rangebound.learn.torch.step_mechanism import step_mechanism
+from rangebound.learn.torch.loader import BatchSampling, chosen_sampling
+from rangebound.learn.torch.noise_source import step_mechanism
+from rangebound.ledger import Ledger
+from rangebound.ledger.rule import AnyCost, RenyiFilter
 from rangebound.values import arguments
+from rangebound.values.roots import falling_bracket
 from rangebound.values.support import Support
 
 N = TypeVar("N", int, float)
+
+_LEAST, _MOST = 2.0**-10, 2.0**40
+_CLOSE = 1e-4  # relative
+_PAUSE = 1.0  # seconds between two lines
+
+
+def smallest_multiplier(epsilon: Callable[[float], float], target: float) -> float:
+    """The smallest noise multiplier, to four digits, whose `epsilon` is at most the target.
+
+    Guarantee: the epsilon of the multiplier that is returned was computed and is at most the target. That a smaller one
+    is not enough is only as true as the account is monotone.
+    Edge cases: 2^-10 where even that is enough; refused where 2^40 is not.
+
+    >>> round(smallest_multiplier(lambda noise: 3.0 / noise, 2.0), 3)
+    1.5
+    """
+    low = high = 1.0
+    if epsilon(high) <= target:
+        while low > _LEAST and epsilon(low := 0.5 * low) <= target:
+            high = low
+        if low == high:
+            return high
+    else:
+        while epsilon(high := 2.0 * high) > target:
+            low = high
+            if high >= _MOST:
+                raise ArgumentError(
+                    f"target_epsilon={arguments.shown(target)}: no noise is enough; raise it, or take fewer epochs"
+                )
+    return falling_bracket(lambda noise: math.log(max(epsilon(noise), 1e-300) / target), low, high, _CLOSE)[1]
+
+
+def step_within(
+    epsilon: float | None, delta: float | None, times: int | None, step_with: Callable[[float], worst_case.Step]
+) -> worst_case.Step:
+    """The step with the least noise, taken so often, that stays within epsilon at delta; all three must be given."""
+    if epsilon is None or delta is None or times is None:
+        raise ArgumentError(
+            "noise_multiplier: missing; give it, or target_epsilon, target_delta and epochs, which determine it"
+        )
+    limit, at = arguments.positive("target_epsilon", epsilon), arguments.probability("target_delta", delta)
+    return step_with(smallest_multiplier(lambda each: worst_case.epsilon({step_with(each): times}, at), limit))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +112,9 @@ class TrainingPlan:
             lines.setdefault(key, []).append(arguments.upwards(each.epsilon, 4))
         head = ["batch", "epochs", "steps", *(f"noise {noise:g}" for noise in noises)]
         rows = [[f"{batch:g}", str(epochs), str(steps), *found] for (batch, epochs, steps), found in lines.items()]
-        return f"epsilon at delta {self.delta:g}\n{_aligned([head, *rows])}"
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        aligned = ("  ".join(map(str.rjust, row, widths)).rstrip() for row in (head, *rows))
+        return "\n".join([f"epsilon at delta {self.delta:g}", *aligned])
 
     __repr__ = __str__
 
@@ -115,8 +174,113 @@ def _several(given: N | Sequence[N]) -> Sequence[N]:
     return [given] if isinstance(given, (int, float)) else given
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+@dataclass(frozen=True, kw_only=True)
+class LedgerCharge:
+    """Where a training is charged: the ledger, an account of it, and an id that no other run has."""
+
+    ledger: Ledger
+    account: str
+    request: str
+
+    @property
+    def order(self) -> int | None:
+        """The Renyi order of the account, if it counts by a whole one."""
+        rule = self.ledger.account(self.account).rule
+        order = rule.order.fraction if isinstance(rule, RenyiFilter) else None
+        return int(order) if order is not None and order.denominator == 1 else None
+
+    def make(self, costs: tuple[AnyCost, ...], facts: dict[str, Any]) -> None:
+        """Charge, and store what was charged for; when this returns, both are on the disk.
+
+        Guarantee: one run for each request. The bytes that are stored contain a random word of this run, so a second
+        run with the same request finds other bytes and is refused, also where both begin at once.
+        Edge cases: a run that ends early, or crashes, keeps its charge; to go on it needs a new request, because steps
+        that it took after its last checkpoint may have been seen. With several processes the first one charges.
+        """
+
+        def charge() -> None:
+            mine = json.dumps({**facts, "run": os.urandom(16).hex()}, sort_keys=True).encode()
+            stored = self.ledger.release(
+                account=self.account, request=self.request, cost=costs, compute=lambda cost: mine, what="training"
+            )
+            if stored != mine:
+                raise ArgumentError(
+                    f"request={arguments.shown(self.request)}: was charged for another run, whose steps may have been "
+                    "seen; give this run a request of its own, which is charged again"
+                )
+
+        several_processes.by_first(charge)
+
+
+def ledger_charge(ledger: object, account: str | None, request: str | None) -> LedgerCharge | None:
+    """The charge that `make_private` is asked for; None without a ledger."""
+    if ledger is None:
+        if account is not None or request is not None:
+            raise ArgumentError("ledger: missing; account and request name a charge to one")
+        return None
+    if account is None or request is None:
+        raise ArgumentError(
+            "account, request: must be given with ledger=...: the account that is charged, and an id of this run, such "
+            'as request="digits, first run"'
+        )
+    if not isinstance(ledger, Ledger):
+        raise ArgumentTypeError(f"ledger={arguments.shown(ledger)}: must be a Ledger, such as Ledger.open(path)")
+    return LedgerCharge(ledger=ledger, account=account, request=request)
+
+
+class TrainingProgress:
+    """The batches of a loader, with a line on the error stream that says how far training is.
+
+    The line has the steps taken, of those planned, and the worst-case epsilon at `delta` after them and at the end;
+    these depend on no data. A loss is shown only if it is given to `show_loss`: it is that of the examples of a batch,
+    which no noise covers and no account counts, so it is for the eyes of who may see the data, and not for a log that
+    others read.
+
+    Edge cases: a line is written at most once a second, and at the end of each pass. Each costs one evaluation of the
+    account, some tens of milliseconds or, with random allocation, seconds; a line is written only after a pause ten
+    times as long.
+    """
+
+    def __init__(
+        self,
+        batches: Iterable[object],
+        *,
+        delta: float,
+        taken: Callable[[], int],
+        epsilon: Callable[[float], float],
+        planned: int | None,
+        end: float | None,
+        stream: TextIO | None,
+    ) -> None:
+        self._batches, self._delta = batches, arguments.probability("delta", delta)
+        self._taken, self._planned, self._epsilon = taken, planned, epsilon
+        self._stream = sys.stderr if stream is None else stream
+        self._loss = ""
+        self._next = time.monotonic() + _PAUSE
+        self._end = "" if end is None else f", {arguments.upwards(end, 4)} at the end"
+
+    def __iter__(self) -> Iterator[object]:
+        for each in self._batches:
+            yield each
+            if time.monotonic() >= self._next:
+                self._write()
+        self._write()
+
+    def show_loss(self, loss: float | torch.Tensor) -> None:
+        """Show this loss from now on: private, see above."""
+        self._loss = f", training loss {float(loss):.4g} (private)"
+
+    def line(self) -> str:
+        """What the line says now."""
+        steps = self._taken()
+        if not steps:
+            return "step 0"
+        spent = arguments.upwards(self._epsilon(self._delta), 4)
+        of = "" if self._planned is None else f" of {self._planned}"
+        return f"step {steps}{of}: epsilon {spent}{self._end}, delta {self._delta:g}{self._loss}"
+
+    def _write(self) -> None:
+        begun = time.monotonic()
+        self._stream.write(self.line() + "\n")
+        self._stream.flush()
+        self._next = time.monotonic() + max(_PAUSE, 10.0 * (time.monotonic() - begun))

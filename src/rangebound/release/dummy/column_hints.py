@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 
 from rangebound.release.plan.column_declaration import MadeColumn
 from rangebound.release.plan.condition import Condition
-from rangebound.release.plan.expressions.nodes import Call, Constant, Expression, Named, columns_of
+from rangebound.release.plan.expressions.nodes import Call, Constant, Expression, Named, ValueType, columns_of
 from rangebound.release.plan.expressions.typed import column_uses
-from rangebound.release.plan.expressions.value_type import ValueType
 from rangebound.release.plan.fields import number
 from rangebound.release.plan.key_rule import KeyRule
-from rangebound.release.plan.measure import Values
 from rangebound.release.plan.model import Plan
+from rangebound.release.plan.statistic import Values
 from rangebound.release.plan.unit import Period
 
 Listed = bool | int | float | datetime.date | str

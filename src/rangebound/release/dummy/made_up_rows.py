@@ -14,11 +14,10 @@ from typing import Any
 
 from rangebound.errors import ArgumentError
 from rangebound.release.dummy.column_hints import ColumnHints, Listed, column_hints, span
-from rangebound.release.plan.expressions.value_type import ValueType
+from rangebound.release.plan.expressions.nodes import ValueType
 from rangebound.release.plan.fields import WHOLE, canonical, date
-from rangebound.release.plan.join import Join
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.source import Source
+from rangebound.release.plan.source import Join, Source
 from rangebound.values import arguments
 from rangebound.values.extras import need
 

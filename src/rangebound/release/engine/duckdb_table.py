@@ -16,9 +16,8 @@ from rangebound.release.engine.frame import as_arrow, own_types
 from rangebound.release.engine.parquet import Unchecked, unchecked
 from rangebound.release.engine.text_file import MOST_BYTES, copy_clean, delimiter_of, header, quote_of, write_rows
 from rangebound.release.engine.workbook_file import check_sheet, sheet_header, sheet_rows
-from rangebound.release.plan.source import Source
+from rangebound.release.plan.source import WORKBOOKS, Source, TextFormat
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
-from rangebound.release.plan.text_format import WORKBOOKS, TextFormat
 from rangebound.values.extras import need
 
 _RAW, _VIEW, _OTHERWISE, _FILE = "rangebound_raw", "rangebound_source", "rangebound_otherwise", "file"

@@ -11,9 +11,8 @@ from sqlglot import exp
 
 from rangebound.errors import EngineError
 from rangebound.release.engine.dialect import Dialect
-from rangebound.release.plan.source import Source
+from rangebound.release.plan.source import PLAIN, Source, TextFormat
 from rangebound.release.plan.table_schema import Schema
-from rangebound.release.plan.text_format import PLAIN, TextFormat
 
 Record = tuple[Any, ...]
 """A row of a result: whole numbers, texts and NULL, as the engine gives them."""

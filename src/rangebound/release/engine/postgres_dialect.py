@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.engine.postgres_arithmetic import computed
-from rangebound.release.plan.expressions.conjunction import HIDDEN
+from rangebound.release.plan.condition import HIDDEN
 
 _APART = f"{HIDDEN}apart"
 _LONGEST_NAME = 63  # bytes; PostgreSQL cuts off what is longer

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal, TextIO
 
 from rangebound.errors import ArgumentError
-from rangebound.release.plan.text_format import PLAIN, TextFormat, codec
+from rangebound.release.plan.source import PLAIN, TextFormat, codec
 
 LONGEST_LINE = 1_000_000
 """Characters of a line that are read; a value behind them is missing."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.release.engine.text_file import distinct
-from rangebound.release.plan.text_format import TextFormat
+from rangebound.release.plan.source import TextFormat
 from rangebound.values.extras import need
 
 # What a cell shows whose formula has no value.

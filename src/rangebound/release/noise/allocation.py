@@ -26,7 +26,7 @@ from rangebound.privacy.gdp import (
     pure_epsilon,
 )
 from rangebound.release.noise.joint_loss import JointLoss, added_up
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.numeric import root_down, root_up, rounded_down
 from rangebound.values.roots import boundary, falling_root
 

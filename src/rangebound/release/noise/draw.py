@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rangebound.laws.family import Noise
-from rangebound.release.plan.numbers import Columns, Coordinates, Draw, Key, Label, Pair, Summed
+from rangebound.release.plan.statistic import Columns, Coordinates, Draw, Key, Label, Pair, Summed
 
 __all__ = [
     "AddedNoise",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rangebound.release.plan.numbers import Fractional, Pair
+from rangebound.release.plan.statistic import Fractional, Pair
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 

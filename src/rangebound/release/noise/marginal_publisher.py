@@ -21,7 +21,7 @@ from rangebound.release.noise.strategies.lattice_noise import Wholes, gaussian_r
 from rangebound.release.noise.strategies.marginal_design import design_marginals, rescaled
 from rangebound.release.noise.strategies.marginal_strategy import Attributes, MarginalStrategy, cell_count
 from rangebound.release.noise.strategies.strategy import listed
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 

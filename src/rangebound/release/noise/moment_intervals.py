@@ -18,7 +18,7 @@ import numpy.typing as npt
 from rangebound.laws.family import Curve
 from rangebound.release.noise.draw import Reading
 from rangebound.release.plan.kinds.two_columns import ALPHA, BETA, GAMMA
-from rangebound.release.plan.numbers import Pair
+from rangebound.release.plan.statistic import Pair
 from rangebound.values.array_types import Floats
 
 DRAWS = 2**13

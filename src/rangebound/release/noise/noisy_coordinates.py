@@ -25,7 +25,7 @@ from rangebound.privacy.worst import worst_under
 from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import AddedNoise, Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.joint_loss import JointLoss
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.sampling.lattice import default_lattice, lattice_of
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import root_up

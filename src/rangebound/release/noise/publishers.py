@@ -29,7 +29,7 @@ from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher, gaussian_length
 from rangebound.release.noise.public_constant import PublicConstant
 from rangebound.release.noise.quantile_publisher import QuantilePublisher
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up
 from rangebound.values.query import Query

@@ -14,7 +14,7 @@ from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.exponential_mechanism import QuantileGrid
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.quantile_interval import draw_interval, interval_ends, margin
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union

@@ -16,8 +16,8 @@ from rangebound.release.noise import quantile_interval
 from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.joint_loss import JointLoss
-from rangebound.release.plan.kinds.bounds import COVER
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.kinds.ranks import COVER
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union

@@ -21,7 +21,7 @@ from rangebound.optimum.best_table import optimal
 from rangebound.release.noise.allocation import BudgetShare, demand
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Pair, Reading
 from rangebound.release.noise.joint_loss import JointLoss
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up
 from rangebound.values.query import Query

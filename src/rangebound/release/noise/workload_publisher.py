@@ -20,7 +20,7 @@ from rangebound.release.noise.projection_bias import Drift
 from rangebound.release.noise.strategies.contributions import NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import Wholes, wholes
 from rangebound.release.noise.strategies.strategy import Strategy
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 

@@ -11,8 +11,8 @@ from rangebound.errors import ArgumentTypeError, plain
 from rangebound.ledger.record import Account, Record
 from rangebound.release.output.facts import PlanFacts, plan_facts, stated, stated_ranges
 from rangebound.release.output.table import plan_json, sha256
+from rangebound.release.plan.fields import bounds
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.words import bounds
 from rangebound.values import arguments
 from rangebound.values.extras import need
 

@@ -10,11 +10,10 @@ from rangebound.release.noise.threshold_selection import ThresholdSelection
 from rangebound.release.output.agreement import obstacles
 from rangebound.release.output.facts import PlanFacts, hazards, plan_facts
 from rangebound.release.output.forecast import outlooks, part_of
-from rangebound.release.plan.clipping_report import WIDE
 from rangebound.release.plan.column_declaration import described
-from rangebound.release.plan.fields import date
+from rangebound.release.plan.fields import date, first_names
+from rangebound.release.plan.kinds.cuts import WIDE
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.words import first_names
 from rangebound.release.prepare import Prepared, PreparedQuestion, rehearse
 from rangebound.values import arguments
 

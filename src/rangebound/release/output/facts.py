@@ -23,10 +23,9 @@ from rangebound.release.budget_split import allocations
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.plan_limits import LimitedMean, plan_limits
 from rangebound.release.output.plan_risk import Conversions, advantage_odds, conversions, risk_of
-from rangebound.release.plan.fields import Ends
+from rangebound.release.plan.fields import Ends, bounds, span
 from rangebound.release.plan.kinds.facts import owner_scope
 from rangebound.release.plan.model import Plan, as_plan
-from rangebound.release.plan.words import bounds, span
 from rangebound.release.prepare import Prepared, PreparedQuestion, prepare, prepared, stated_epsilon
 from rangebound.values import arguments
 

@@ -19,10 +19,10 @@ from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.output.facts import PlanFacts, Row
-from rangebound.release.plan.clipping_report import WIDE
+from rangebound.release.plan.fields import span
+from rangebound.release.plan.kinds.cuts import WIDE
 from rangebound.release.plan.kinds.facts import Agreement
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.words import span
 from rangebound.values.query import Query
 from rangebound.values.support import Interval
 

@@ -26,10 +26,9 @@ from rangebound.release.output.agreement import consistent
 from rangebound.release.output.ledger_entry import charges, covers, least_due, shortfall
 from rangebound.release.output.plan_risk import Conversions, conversions
 from rangebound.release.output.table import Release, plan_json, sha256
-from rangebound.release.plan.groupings import Block, blocks
+from rangebound.release.plan.groupings import Block, Workload, blocks
 from rangebound.release.plan.kinds.ranks import RankKind
 from rangebound.release.plan.kinds.selections import RankedCounts
-from rangebound.release.plan.workloads import Workload
 from rangebound.release.prepare import Prepared, cells_of, impossible, prepare, prepared
 from rangebound.values import arguments
 

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator
 
 from rangebound.release.plan.condition import kind_of
-from rangebound.release.plan.expressions.nodes import Named
+from rangebound.release.plan.expressions.nodes import Named, ValueType
 from rangebound.release.plan.expressions.typed import column_uses
-from rangebound.release.plan.expressions.value_type import ValueType
 from rangebound.release.plan.kinds.ranks import RankKind
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import Family, Schema, reads_of

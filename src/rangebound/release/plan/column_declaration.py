@@ -17,15 +17,13 @@ from pydantic import (
     model_validator,
 )
 
-from rangebound.release.plan.expressions.conjunction import HIDDEN, hidden_text
-from rangebound.release.plan.expressions.nodes import LONGEST, Expression, columns_of
+from rangebound.release.plan.condition import HIDDEN, hidden_text
+from rangebound.release.plan.expressions.nodes import LONGEST, Expression, ValueType, columns_of
+from rangebound.release.plan.expressions.nodes import Range as PublicRange
 from rangebound.release.plan.expressions.reading import read
 from rangebound.release.plan.expressions.typed import Known, Typed, typed
-from rangebound.release.plan.expressions.value_type import Range as PublicRange
-from rangebound.release.plan.expressions.value_type import ValueType
 from rangebound.release.plan.faults import Place, fault, field_of
-from rangebound.release.plan.fields import Ends, Name, Part, Range, date, number
-from rangebound.release.plan.words import bounds
+from rangebound.release.plan.fields import Ends, Name, Part, Range, bounds, date, number
 
 _MOST = 1000
 _RANGE: TypeAdapter[Ends] = TypeAdapter(Range)

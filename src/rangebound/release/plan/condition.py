@@ -1,9 +1,10 @@
-"""Conditions on rows: a column, a comparison, a value. There is no way to write SQL in a plan."""
+"""Conditions on rows: a column, a comparison, a value; or an expression, made of these and of anything else."""
 
 from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Iterator
 from enum import Enum
 from types import NoneType
 from typing import Annotated, Self
@@ -22,15 +23,62 @@ from pydantic.functional_validators import ModelWrapValidatorHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from rangebound.release.plan.expressions.conjunction import (
-    HIDDEN,
-    LONGEST_NAME,
-    HiddenName,
-    conditions_of,
-    hidden_text,
-)
-from rangebound.release.plan.expressions.nodes import LONGEST, Expression, Named, constant
+from rangebound.release.plan.expressions.nodes import COMPARISONS, LONGEST, Call, Constant, Expression, Named, constant
+from rangebound.release.plan.expressions.reading import read
 from rangebound.release.plan.fields import Bound, Part, Text, as_tuple, no_time_of_day, printable
+
+HIDDEN = "= "
+"""What the name of a column begins with that an expression in `where` or `of` makes; its text follows."""
+
+
+class HiddenName(str):
+    """The name of a column that an expression makes: no name that a plan writes is one, whatever it begins with."""
+
+
+LONGEST_NAME = len(HIDDEN) + LONGEST
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+Fields = dict[str, object]
+
+
+def conditions_of(text: str | Expression) -> list[Fields]:
+    """The conditions that hold together where an expression does, as fields of a plan.
+
+    A comparison of a column with a constant, a truth column and `missing(column)` are conditions as a list of them
+    would say it, so that both ways to write a plan are one. Any other part is a column of truth values named by itself.
+
+    >>> conditions_of("age >= 18 and a + b > 3")
+    [{'column': 'age', 'is': '>=', 'value': 18.0}, {'column': '= a + b > 3', 'is': '==', 'value': True}]
+    """
+    node = read(text)
+    parts = node.arguments if isinstance(node, Call) and node.function == "and" else (node,)
+    return [
+        next(iter([*_plain(each), {"column": HiddenName(f"{HIDDEN}{each}"), "is": "==", "value": True}]))
+        for each in parts
+    ]
+
+
+def hidden_text(column: str) -> str | None:
+    """The text of the expression that makes a column of this name; None for any other column."""
+    return column.removeprefix(HIDDEN) if column.startswith(HIDDEN) else None
+
+
+def _plain(node: Expression) -> Iterator[Fields]:
+    match node:
+        case Named(name):
+            yield {"column": name, "is": "==", "value": True}
+        case Call("not", (Named(name),)):
+            yield {"column": name, "is": "==", "value": False}
+        case Call("missing", (Named(name),)):
+            yield {"column": name, "is": "missing"}
+        case Call("not", (Call("missing", (Named(name),)),)):
+            yield {"column": name, "is": "present"}
+        case Call(sign, (Named(name), Constant(value=value))) if sign in COMPARISONS:
+            yield {"column": name, "is": sign, "value": value}
+        case Call(sign, (Constant(value=value), Named(name))) if sign in COMPARISONS:
+            yield {"column": name, "is": _MIRRORED.get(sign, sign), "value": value}
+        case Call("in" | "not in" as sign, (Named(name), *values)):
+            listed = tuple(each.value for each in values if isinstance(each, Constant))
+            yield {"column": name, "is": sign, "value": listed}
 
 
 class Comparison(Enum):
@@ -241,3 +289,23 @@ def kind_of(value: object) -> type:
         if isinstance(value, kind):
             return kind
     return float
+
+
+_LONGEST_SHOWN = 300  # characters of an expression that a line has room for
+
+
+def conditions(some: tuple[Condition, ...]) -> str:
+    """Conditions that hold together, in words."""
+    return " and ".join(_in_words(each, alone=len(some) == 1) for each in some)
+
+
+def _in_words(condition: Condition, *, alone: bool) -> str:
+    expression = hidden_text(condition.column)
+    if expression is not None:
+        shown = expression if len(expression) <= _LONGEST_SHOWN else f"{expression[:_LONGEST_SHOWN]}..."
+        return shown if alone or " or " not in shown else f"({shown})"
+    values = ", ".join(
+        f"{each:g}" if isinstance(each, float) else str(each).lower() if isinstance(each, bool) else repr(each)
+        for each in condition.values
+    )
+    return f"{condition.column!r} {condition.comparison.value} {values}".rstrip()

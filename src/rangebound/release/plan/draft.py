@@ -8,10 +8,9 @@ from pathlib import PurePath
 from rangebound.errors import plain
 from rangebound.release.plan.cautions import sounds_like_text
 from rangebound.release.plan.expressions.nodes import Named
-from rangebound.release.plan.source import Source
+from rangebound.release.plan.source import TEXT_FILES, Source
 from rangebound.release.plan.table_description import TableDescription
 from rangebound.release.plan.table_schema import TO_FILL_IN, Family, Schema, check_unit_column, type_name
-from rangebound.release.plan.text_format import TEXT_FILES
 from rangebound.release.plan.toml_text import bare_or_quoted, quoted, toml_text
 from rangebound.values.arguments import counted
 

@@ -266,3 +266,27 @@ def canonical(key: bool | int | datetime.date | str) -> str:
 
 HALF_LINE = Interval(0.0, math.inf)
 LINE = Interval(-math.inf, math.inf)
+
+
+def end(value: float, *, dated: bool) -> str:
+    """A public number with all its digits, or a day.
+
+    >>> end(12.0, dated=False), end(1.0, dated=True)
+    ('12', '1970-01-02')
+    """
+    return date(value).isoformat() if dated else repr(value).removesuffix(".0")
+
+
+def span(lower: float, upper: float, *, dated: bool) -> str:
+    """Two ends, such as `0 to 12`."""
+    return f"{end(lower, dated=dated)} to {end(upper, dated=dated)}"
+
+
+def first_names(names: Sequence[str]) -> str:
+    """The first three of some names, and how many there are more."""
+    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def bounds(ends: Ends) -> str:
+    """Two ends as a plan writes them, such as `[0, 12]`."""
+    return f"[{', '.join(f'{each:g}' if isinstance(each, float) else str(each) for each in ends)}]"

@@ -11,22 +11,20 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from rangebound.errors import ArgumentTypeError
-from rangebound.release.plan.budget import Budget
-from rangebound.release.plan.clipping_report import cut_questions
 from rangebound.release.plan.column_declaration import Declarations, MadeColumn, made_columns, question_range
-from rangebound.release.plan.expressions.conjunction import hidden_text
-from rangebound.release.plan.expressions.value_type import ValueType
+from rangebound.release.plan.condition import hidden_text
+from rangebound.release.plan.expressions.nodes import ValueType
 from rangebound.release.plan.faults import Place, fault, first_rule
 from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Part, Positive, Text, as_tuple
-from rangebound.release.plan.join import MOST_JOINS, Join, join_misfit, joined_rows
 from rangebound.release.plan.key_file import current_folder
 from rangebound.release.plan.key_rule import Combination, KeyRule, Keys, all_rules
+from rangebound.release.plan.kinds import MADE, Question
+from rangebound.release.plan.kinds.cuts import cut_questions
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.per_unit import UnitColumn, UnitColumns, independent, unit_columns
-from rangebound.release.plan.questions import MADE, Question
-from rangebound.release.plan.source import Source, Zone
+from rangebound.release.plan.source import MOST_JOINS, Join, Source, Zone, join_misfit, joined_rows
 from rangebound.release.plan.toml_text import toml_text, written_fields
-from rangebound.release.plan.unit import MOST_ROWS, Unit
+from rangebound.release.plan.unit import MOST_ROWS, Budget, Unit
 from rangebound.values import arguments
 from rangebound.values.numeric import rounded_up
 

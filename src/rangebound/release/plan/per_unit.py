@@ -13,12 +13,12 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from rangebound.release.plan.column_declaration import ColumnDeclaration, MadeColumn
-from rangebound.release.plan.expressions import Expression, Known, Typed, ValueType, columns_of, read, typed
-from rangebound.release.plan.expressions.nodes import LONGEST, Named
-from rangebound.release.plan.expressions.value_type import Range as PublicRange
+from rangebound.release.plan.expressions.nodes import LONGEST, Expression, Named, ValueType, columns_of
+from rangebound.release.plan.expressions.nodes import Range as PublicRange
+from rangebound.release.plan.expressions.reading import read
+from rangebound.release.plan.expressions.typed import Known, Typed, typed
 from rangebound.release.plan.faults import fault
-from rangebound.release.plan.fields import Name, Part, Range, number
-from rangebound.release.plan.words import bounds
+from rangebound.release.plan.fields import Name, Part, Range, bounds, number
 from rangebound.values import arguments
 
 _MOST = 100

@@ -9,18 +9,16 @@ from enum import Enum
 
 from rangebound.errors import PlanError
 from rangebound.release.plan.column_declaration import MadeColumn
-from rangebound.release.plan.condition import Comparison, Condition, Plain, kind_of, size
-from rangebound.release.plan.expressions.conjunction import HIDDEN, hidden_text
-from rangebound.release.plan.expressions.nodes import Named
+from rangebound.release.plan.condition import HIDDEN, Comparison, Condition, Plain, hidden_text, kind_of, size
+from rangebound.release.plan.expressions.nodes import Named, ValueType
 from rangebound.release.plan.expressions.typed import column_uses, compared_constants
-from rangebound.release.plan.expressions.value_type import ValueType
 from rangebound.release.plan.faults import in_query
 from rangebound.release.plan.fields import HUGE, canonical, number
 from rangebound.release.plan.key_rule import KeyRule
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import Values
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.text_format import PLAIN, TextFormat
+from rangebound.release.plan.source import PLAIN, TextFormat
+from rangebound.release.plan.statistic import Values
 from rangebound.values import arguments
 
 TO_FILL_IN = "?"

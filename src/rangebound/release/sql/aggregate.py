@@ -10,8 +10,8 @@ from rangebound.release.engine.interface import Record
 from rangebound.release.noise.draw import Coordinates, Key
 from rangebound.release.plan.groupings import Block
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import Found
 from rangebound.release.plan.model import Plan
+from rangebound.release.plan.statistic import Found
 from rangebound.release.plan.unit import Unit
 from rangebound.release.sql.gate import not_too_deep, try_statements
 from rangebound.release.sql.group_order import Salt

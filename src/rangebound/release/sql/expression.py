@@ -14,10 +14,10 @@ from functools import reduce
 from sqlglot import exp
 
 from rangebound.release.engine.term import Tree, term
-from rangebound.release.plan.expressions.conjunction import HIDDEN, hidden_text
+from rangebound.release.plan.condition import HIDDEN, hidden_text
 from rangebound.release.plan.fields import WHOLE
+from rangebound.release.plan.source import PLAIN, TextFormat, day_parts
 from rangebound.release.plan.table_schema import Family, Schema, form_of
-from rangebound.release.plan.text_format import PLAIN, TextFormat, day_parts
 
 SOURCE = "source"
 

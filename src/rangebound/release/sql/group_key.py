@@ -15,7 +15,7 @@ from rangebound.release.engine.dialect import Dialect
 from rangebound.release.engine.term import Tree, term
 from rangebound.release.plan.fields import canonical, number
 from rangebound.release.plan.key_rule import KeyRule
-from rangebound.release.plan.measure import Values
+from rangebound.release.plan.statistic import Values
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.comparison import beyond_doubles
 from rangebound.release.sql.expression import as_day, as_key, choice, column, day, double, is_there, text

@@ -30,8 +30,8 @@ from rangebound.errors import EngineError, PlanError
 from rangebound.release.engine import Engine
 from rangebound.release.engine.interface import Place
 from rangebound.release.engine.term import Tree
-from rangebound.release.plan.join import Join
 from rangebound.release.plan.model import Plan
+from rangebound.release.plan.source import Join, TextFormat
 from rangebound.release.plan.table_schema import (
     KEYS,
     TEXTS,
@@ -43,7 +43,6 @@ from rangebound.release.plan.table_schema import (
     extended,
     form_of,
 )
-from rangebound.release.plan.text_format import TextFormat
 from rangebound.release.sql.expression import as_key, as_number, choice, column, double, every, integer, is_there, local
 from rangebound.release.sql.expression import text as literal
 from rangebound.release.sql.group_order import Salt, digest, shortened

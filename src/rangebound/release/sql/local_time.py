@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.engine.term import Tree, term
-from rangebound.release.plan.expressions.conjunction import hidden_text
+from rangebound.release.plan.condition import hidden_text
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema, extended
 from rangebound.release.sql.expression import choice, column, integer, text
 from rangebound.release.sql.relation import Relation, with_trees

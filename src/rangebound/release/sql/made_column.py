@@ -20,9 +20,8 @@ from rangebound.release.engine.dialect import Dialect
 from rangebound.release.engine.term import Tree, term
 from rangebound.release.plan.column_declaration import MadeColumn
 from rangebound.release.plan.condition import Comparison, Condition
-from rangebound.release.plan.expressions.nodes import Constant, Named
+from rangebound.release.plan.expressions.nodes import CALENDAR, Constant, Named, Range, ValueType
 from rangebound.release.plan.expressions.typed import Typed, whole
-from rangebound.release.plan.expressions.value_type import CALENDAR, Range, ValueType
 from rangebound.release.plan.fields import WHOLE, number
 from rangebound.release.plan.table_schema import Family, Schema, extended
 from rangebound.release.sql.comparison import meets

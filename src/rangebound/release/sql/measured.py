@@ -12,7 +12,7 @@ from sqlglot import exp
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.engine.term import Tree, term
 from rangebound.release.plan.fields import written
-from rangebound.release.plan.measure import ONE, Places, Values
+from rangebound.release.plan.statistic import ONE, Places, Values
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.comparison import beyond
 from rangebound.release.sql.expression import as_number, choice, double, finite, integer

@@ -9,8 +9,8 @@ from sqlglot import exp
 from rangebound.release.engine import Engine
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.groupings import Block, public_keys
-from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Plan
+from rangebound.release.plan.statistic import ONE
 from rangebound.release.sql.contribution_bound import Scan
 from rangebound.release.sql.expression import as_number, choice, integer, local
 from rangebound.release.sql.group_order import Salt

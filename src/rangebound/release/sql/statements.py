@@ -18,7 +18,8 @@ from rangebound.release.engine.dialect import Dialect
 from rangebound.release.engine.term import Tree, term
 from rangebound.release.noise.draw import Key
 from rangebound.release.plan.groupings import Block, block_of, blocks
-from rangebound.release.plan.measure import (
+from rangebound.release.plan.model import Plan
+from rangebound.release.plan.statistic import (
     ONE,
     Counted,
     DistinctValues,
@@ -37,7 +38,6 @@ from rangebound.release.plan.measure import (
     Value,
     Values,
 )
-from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.comparison import beyond_doubles, meets
 from rangebound.release.sql.contribution_bound import Scan, Sheet

@@ -23,11 +23,11 @@ from starlette.types import ASGIApp, Scope
 from rangebound import __version__
 from rangebound.errors import ArgumentError, RangeboundError
 from rangebound.release.plan.toml import read_plan
-from rangebound.web.explorer.adjusted_plan import PlanChanges, dragged
-from rangebound.web.explorer.forms import OneNumber
+from rangebound.web.explorer.edited_plan import dragged
+from rangebound.web.explorer.forms import Asked, OneNumber
+from rangebound.web.explorer.plan_tables import read_text, save_plan
 from rangebound.web.explorer.plan_view import KnownWidths, quick_view, quick_way
-from rangebound.web.explorer.saved_plan import read_text, save_plan
-from rangebound.web.explorer.tasks import TASKS, exports, plan_of
+from rangebound.web.explorer.tasks import EXPORTS, TASKS, plan_of
 from rangebound.web.gate import Gate, json_answer, json_body, listening, serve_until_stopped
 from rangebound.web.processes import Pool, WorkerDied
 
@@ -89,28 +89,27 @@ class Desk:
             "file": None if self.file is None else self.file.name,
             "epsilons": EPSILONS,
             "deltas": DELTAS,
-            "exports": exports(),
+            "exports": EXPORTS,
             "deployments": deployments(),
         }
 
-    def quick(self, asked: Mapping[str, Any]) -> dict[str, object]:
+    def quick(self, given: dict[str, Any]) -> dict[str, object]:
         """The first answer to a change; a share that was dragged becomes weights, which the page keeps."""
-        plan, drag = plan_of(asked, self.folder), asked.get("drag")
+        asked = Asked.read(given)
+        plan, drag = plan_of(asked, self.folder), asked.drag
         way, changed = quick_way(plan, self.chosen), {}
         if drag is not None:
-            if not isinstance(drag, dict) or type(drag.get("share")) not in (int, float):
-                raise ArgumentError("drag: must have the name of a question and a share")
-            given = PlanChanges.from_dict(asked.get("changes") or {})
-            found = dragged(plan, way, str(drag.get("query")), float(drag["share"]))
-            changed = {"weights": dict(found.weights), "selection": found.selection}
-            plan = plan_of({**asked, "changes": {**given.to_dict(), **changed}}, self.folder)
+            found = dragged(plan, way, drag.query, drag.share)
+            changed = {"weights": found.weights, "selection": found.selection}
+            changes = asked.changes.model_copy(update=changed)
+            plan = plan_of(asked.model_copy(update={"changes": changes}), self.folder)
             way = quick_way(plan, self.chosen)
         return {**quick_view(plan, way, self.known.get(bool(way.mu))), "changed": changed}
 
     async def save(self, asked: dict[str, Any]) -> dict[str, object]:
         """Check a plan and write it to its file, if that still says what the page has `opened`."""
-        opened = asked.get("opened")
-        if self.file is None or not isinstance(opened, str):
+        opened = Asked.read(asked).opened
+        if self.file is None or opened is None:
             raise ArgumentError("opened: missing; a page that was opened with a plan file can save it")
         found = await self.prove("checked", asked)
         if "error" not in found:

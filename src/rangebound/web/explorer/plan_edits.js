@@ -45,7 +45,7 @@ export async function ownBounds(row) {
   try {
     await settleText();
     const bounds = Object.fromEntries([...row.querySelectorAll("[data-bound]")].map((field) => [field.dataset.bound, decimal(field)]));
-    await edited(await ask("bounds", { query: row.dataset.query, ...bounds }), place);
+    await edited(await ask("bounds", { query: row.dataset.query, bounds }), place);
   } catch (error) {
     tell(place, error.message, true);
   }

@@ -1,7 +1,13 @@
-"""What the page does with tables: their columns, made-up rows, and the real ones, charged once a person confirms it."""
+"""What the page does with a plan: its file, a notebook of it, its columns, made-up rows, and the real table.
+
+The real one is charged once a person confirms it.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -10,6 +16,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.ledger.record import Account
 from rangebound.release.dummy.made_up_rows import made_up
 from rangebound.release.engine.open_engine import opened
+from rangebound.release.output.fact_sheet import markdown_text
 from rangebound.release.output.ledger_entry import opening_command
 from rangebound.release.output.table import Release
 from rangebound.release.plan.cautions import cautions
@@ -21,6 +28,27 @@ from rangebound.release.sql.view import view
 from rangebound.values.postgres_address import is_address
 
 ROWS = 2000
+_WAYS = "save a copy instead, or load this page again to begin with what the file says now"
+_STEPS = (
+    (
+        "What the plan costs and how exact its numbers will be. Nothing is read for it.",
+        "print(explain(plan))\nfor each in forecast(plan):\n    print(*each.cells(), sep='  ')",
+    ),
+    (
+        "What an attacker gains from all numbers together.",
+        "risk = plan_risk(plan, prepare(plan).allocation)\nprint(plan_odds(plan, prepare(plan).allocation))\n"
+        "print('advantage', risk.advantage(), ' mu', risk.gdp())",
+    ),
+    (
+        "The table on made-up rows: noise and intervals are as they would be; the answers are not.",
+        "print(made_up_trial(plan))",
+    ),
+)
+_IMPORTS = """from rangebound.web.explorer.plan_tables import made_up_trial
+from rangebound.release import explain, forecast, parse_plan
+from rangebound.release.output.plan_risk import plan_odds, plan_risk
+from rangebound.release.prepare import prepare
+"""
 
 
 def column_names(plan: Plan, folder: Path) -> tuple[str, ...]:
@@ -79,31 +107,25 @@ def made_up_trial(plan: Plan, rows: int = ROWS) -> Release:
 
 def paying_account(plan: Plan, folder: Path) -> Account | None:
     """The account that would pay for a plan; None where it names none, or it cannot be read."""
-    place = _place(plan, folder)
-    if place is None:
-        return None
-    try:
-        with Ledger.open(place) as ledger:
-            return next((each for each in ledger.accounts() if each.name == plan.budget.account), None)
-    except RangeboundError:
-        return None
+    found = _account_or_reason(plan, folder)
+    return found if isinstance(found, Account) else None
 
 
 def account_words(plan: Plan, folder: Path) -> dict[str, object]:
     """What the page shows about the account: its name and what is left, or why nothing can be charged."""
     if plan.source is None:
         return {"reason": "The plan names no [source], so there is nothing to read and nothing to charge."}
-    account = paying_account(plan, folder)
-    if account is None:
-        return {"reason": _no_account(plan, folder)}
+    account = _account_or_reason(plan, folder)
+    if isinstance(account, str):
+        return {"reason": account}
     source = plan.source.path or plan.source.table or ""
     return {"account": account.name, "left": account.left, "cost": str(plan.budget), "source": source}
 
 
-def _no_account(plan: Plan, folder: Path) -> str:
-    """Why no account can pay, and the command that opens one."""
+def _account_or_reason(plan: Plan, folder: Path) -> Account | str:
+    """The account that pays, or why none can, and the command that opens one."""
     place, name = _place(plan, folder), plan.budget.account
-    if place is None or name is None:
+    if place is None:
         missing = "ledger" if name is not None else "account"
         return f"The plan names no {missing} in [budget], so there is nothing to charge: give it account and ledger."
     command = opening_command(place, plan)
@@ -111,12 +133,11 @@ def _no_account(plan: Plan, folder: Path) -> str:
         return f"The ledger {place} does not exist, so there is nothing to charge. This makes it: {command}"
     try:
         with Ledger.open(place) as ledger:
-            names = [each.name for each in ledger.accounts()]
+            found = next((each for each in ledger.accounts() if each.name == name), None)
     except RangeboundError as error:
         return f"The ledger {place} cannot be opened, so there is nothing to charge: {error}"
-    if name in names:
-        return f"The ledger {place} could not be read; try again."
-    return f"The ledger {place} has no account {name!r}, so there is nothing to charge. This opens it: {command}"
+    missing = f"The ledger {place} has no account {name!r}, so there is nothing to charge. This opens it: {command}"
+    return missing if found is None else found
 
 
 def charged_release(plan: Plan, folder: Path, *, request: str, confirmed: str) -> tuple[Release, str]:
@@ -141,3 +162,75 @@ def _place(plan: Plan, folder: Path) -> str | None:
     if named is None or plan.budget.account is None:
         return None
     return named if is_address(named) or folder == Path.cwd() else str(folder / named)
+
+
+def save_plan(path: Path, text: str, *, opened: str) -> None:
+    """Write the text of a plan over its file; `opened` is what the file said when the page read or saved it last.
+
+    Guarantee: the file has the old text or the new one at every moment, also if the machine stops, and keeps its
+    rights, its line ends and, behind a link, its place. A file that says something else than `opened`, or cannot be
+    read or written, is left alone, and an `ArgumentError` says so.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "plan.toml")
+    ...     _ = file.write_text("# ours")
+    ...     save_plan(file, "# yours", opened="# ours")
+    ...     print(file.read_text())
+    # yours
+    """
+    try:
+        real = path.resolve(strict=True)
+        with real.open("r+b") as file:  # a file that must not be written could be replaced all the same
+            found = file.read()
+        if _read(found) != opened:
+            raise ArgumentError(f"{path.name}: has changed since this page read it, and is left as it is; {_WAYS}")
+        plain = _read(text.encode("utf-8"))
+        new = plain.replace("\n", "\r\n") if b"\r\n" in found else plain
+        handle, name = tempfile.mkstemp(prefix=f".{real.name}.", dir=real.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(new.encode("utf-8"))
+                file.flush()
+                os.fsync(file.fileno())  # all of it is on the disk before it has the place of the other
+            shutil.copymode(real, name)
+            os.replace(name, real)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except (OSError, UnicodeError) as reason:
+        raise ArgumentError(f"{path.name}: cannot be saved ({reason}); save a copy instead") from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a plan file, with line ends as the page has them."""
+    return _read(path.read_bytes())
+
+
+def _read(data: bytes) -> str:
+    return data.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def notebook(plan: Plan) -> str:
+    """The text of a notebook (.ipynb, format 4) that shows a plan, its risk and a table of made-up rows.
+
+    >>> from rangebound.release import parse_plan
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
+    >>> [each["cell_type"] for each in json.loads(notebook(plan))["cells"]][:3]
+    ['markdown', 'code', 'markdown']
+    """
+    title, text = markdown_text(plan.title or "A plan"), plan.to_toml()
+    plain = "\\" not in text and "'''" not in text and not text.endswith("'")
+    quoted = f"'''{text}'''" if plain else repr(text)  # over many lines where that is the same text
+    said = [
+        ("markdown", f"# {title}\n\nThe plan as the explorer had it, and the calls behind its numbers."),
+        ("code", f"{_IMPORTS}\nplan = parse_plan({quoted})"),
+        *(cell for words, code in _STEPS for cell in (("markdown", words), ("code", code))),
+    ]
+    cells: list[dict[str, object]] = []
+    for at, (kind, lines) in enumerate(said):
+        own: dict[str, object] = {"execution_count": None, "outputs": []} if kind == "code" else {}
+        source = lines.splitlines(keepends=True)
+        cells.append({"cell_type": kind, "id": f"step-{at}", "metadata": {}, "source": source, **own})
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    data = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"

@@ -1,26 +1,45 @@
-"""All that the page shows about a plan: certified numbers, and quick ones within a blink that are scaled from them."""
+"""All that the page shows about a plan: certified numbers, the law of a cell, and quick numbers within a blink."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
-from rangebound.errors import ArgumentError
+import numpy as np
+
+from rangebound.errors import ArgumentError, RangeboundError
+from rangebound.laws.boundings import Bounding
+from rangebound.laws.distribution import Law
+from rangebound.laws.laplace import Laplace
 from rangebound.ledger.record import Account
+from rangebound.mechanisms.calibration import calibrate
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+from rangebound.mechanisms.finite import Table
+from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.risk import ProfileRisk, guaranteed
 from rangebound.release.budget_split import allocations
 from rangebound.release.noise.allocation import Allocation, BudgetShare
+from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
+from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.output.explain import dry_run
 from rangebound.release.output.forecast import COLUMNS, expected_widths, forecast, outlook_cells, part_of
-from rangebound.release.output.plan_limits import plan_limits
+from rangebound.release.output.plan_limits import LimitedMean, plan_limits
 from rangebound.release.output.plan_risk import advantage_odds, plan_risk
+from rangebound.release.plan.kinds.facts import OneCoordinate
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import TO_FILL_IN
 from rangebound.release.prepare import Prepared, prepare
-from rangebound.values.arguments import upwards
-from rangebound.web.explorer.cell_laws import cell_laws
+from rangebound.values.arguments import downwards, upwards
+from rangebound.values.numeric import rounded_up
+from rangebound.values.query import Query
+from rangebound.values.support import is_line
 
+_POINTS, _BARS = 161, 81
+_TAIL = 0.001  # on either side of a picture
+_COMMON = (0.025, 0.975)
+_BOUNDINGS = {"truncated": Bounding.TRUNCATE, "clamped": Bounding.RECTIFY, "unbiased": Bounding.UNBOUNDED}
 _RATES = (0.001, 0.005, 0.01, *(at / 50 for at in range(1, 50)))  # fine, since lines between them are above the curve
 _BASELINES = (0.01, 0.1)
 
@@ -59,20 +78,31 @@ def plan_view(
     >>> found["certified"], found["queries"][0]["half_width"], found["law"]["cells"][0]["answer"]
     (True, 3.0, 3.0)
     """
-    ready = prepare(plan)
-    said = dry_run(plan, account=account)
+    ready, unit = prepare(plan), plan.unit
+    bounded = unit.column is not None and plan.per_unit is None  # whether the plan can have other bounds
+    questions = [
+        {
+            "query": each.name,
+            "described": each.described(),
+            "made": each.made,
+            "weight": each.weight,
+            "no_margin": each.no_margin(plan.unit_of(each)),
+            "bounds": ({} if each.no_rows else {"rows": each.rows}) | ({"groups": each.groups} if each.by else {}),
+        }
+        for each in plan.query
+    ]
     found = {
         "certified": True,
         "budget": {"epsilon": plan.budget.epsilon, "delta": plan.budget.delta, "words": str(plan.budget)},
         "level": plan.level,
-        "unit": _unit(plan),
-        "ready": plan.unit.column != TO_FILL_IN,
+        "unit": {"column": unit.column, "rows": unit.rows, "groups": unit.groups, "bounded": bounded},
+        "ready": unit.column != TO_FILL_IN,
         "keys": {name: list(plan.columns((name,))[0]) for name in plan.keys},
         "expected": None if rows is None else [each.to_dict() for each in expected_widths(plan, rows)],
-        **said,
+        **dry_run(plan, account=account),
         "title": plan.title,
         "cells": [dict(zip(COLUMNS, each, strict=True)) for each in outlook_cells(forecast(plan))],
-        "questions": [_facts(plan, at) for at in range(len(plan.query))],
+        "questions": questions,
         "risk": risk_numbers(plan, plan_risk(plan, ready.allocation)),
         "law": _law(ready, question, answers),
     }
@@ -80,34 +110,12 @@ def plan_view(
     return found, KnownWidths(gaussian=bool(ready.allocation.mu), choice=plan.budget.delta > 0.0, widths=widths)
 
 
-def _unit(plan: Plan) -> dict[str, object]:
-    """Who is protected, and the contribution bounds; `bounded` says whether the plan can have other ones."""
-    bounded = plan.unit.column is not None and plan.per_unit is None
-    return {"column": plan.unit.column, "rows": plan.unit.rows, "groups": plan.unit.groups, "bounded": bounded}
-
-
-def _facts(plan: Plan, at: int) -> dict[str, object]:
-    """What can be changed about a question: whether it takes a margin, its weight, and bounds of its own."""
-    question = plan.query[at]
-    bounds = [*(["rows"] if not question.no_rows else []), *(["groups"] if question.by else [])]
-    return {
-        "query": question.name,
-        "described": question.described(),
-        "made": question.made,
-        "weight": question.weight,
-        "no_margin": question.no_margin(plan.unit_of(question)),
-        "bounds": {name: getattr(question, name) for name in bounds},
-    }
-
-
 def _law(ready: Prepared, question: str | None, answers: Sequence[float] | None) -> dict[str, object]:
-    names = [each.name for each in ready.plan.query]
-    if question is not None and question not in names:
-        raise ArgumentError(f"question={question!r:.80}: is not in the plan")
-    limits = plan_limits(ready)
+    names, limits = [each.name for each in ready.plan.query], plan_limits(ready)
     if question is not None:
-        index = names.index(question)
-        return cell_laws(ready, index, limits[index], answers)
+        if question not in names:
+            raise ArgumentError(f"question={question!r:.80}: is not in the plan")
+        return cell_laws(ready, names.index(question), limits[names.index(question)], answers)
     tried = (cell_laws(ready, at, limits[at]) for at in range(len(names)) if not ready.plan.query[at].made)
     first = next(tried)
     return first if "reason" not in first else next((each for each in tried if "reason" not in each), first)
@@ -128,14 +136,16 @@ def quick_view(plan: Plan, allocation: Allocation, known: KnownWidths | None) ->
     """Shares of an allocation, the risk that epsilon and delta allow, and half-widths from those that are known: noise
     is nearly proportional to 1 / share. None where nothing is known.
 
-    Guarantee: no risk is below the certified one, which may be of another allocation. Shares and half-widths are
-    estimates.
+    Guarantee: no risk is below the certified one, whatever the mechanisms and however the budget is split; a point of
+    the trade-off curve up to the tolerance of the curve. Shares and half-widths are estimates.
 
     >>> from rangebound.release import parse_plan
     >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
     >>> found = quick_view(plan, quick_way(plan), None)
     >>> found["certified"], found["queries"]
     (False, [{'query': 'visits', 'share': 1.0, 'half_width': None}])
+    >>> found["risk"]["texts"]["advantage"]
+    '46.22 %'
     """
     questions = [
         {
@@ -146,7 +156,8 @@ def quick_view(plan: Plan, allocation: Allocation, known: KnownWidths | None) ->
         for at, each in enumerate(plan.query)
     ]
     budget = {"epsilon": plan.budget.epsilon, "delta": plan.budget.delta}
-    return {"certified": False, "budget": budget, "queries": questions, "risk": bare_risk(plan)}
+    risk = risk_numbers(plan, guaranteed(plan.budget.epsilon, plan.budget.delta))
+    return {"certified": False, "budget": budget, "queries": questions, "risk": risk}
 
 
 def _scaled(name: str, share: BudgetShare, known: KnownWidths | None) -> float | None:
@@ -175,20 +186,6 @@ def risk_numbers(plan: Plan, risk: ProfileRisk) -> dict[str, object]:
     }
 
 
-def bare_risk(plan: Plan) -> dict[str, object]:
-    """The same from the epsilon and the delta of a plan alone, for the time until its mechanisms are known.
-
-    Guarantee: never below the risk of the plan, whatever its mechanisms and however its budget is split;
-    a point of the trade-off curve up to the tolerance of the curve.
-
-    >>> from rangebound.release import parse_plan
-    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
-    >>> bare_risk(plan)["texts"]["advantage"]
-    '46.22 %'
-    """
-    return risk_numbers(plan, guaranteed(plan.budget.epsilon, plan.budget.delta))
-
-
 def percent_up(part: float) -> str:
     """A part in percent, rounded up to four digits and never above 100: of a risk that may not be understated.
 
@@ -196,3 +193,146 @@ def percent_up(part: float) -> str:
     ('12.35 %', '100 %')
     """
     return f"{upwards(min(100.0 * part * (1.0 + 2.0**-50), 100.0), 4)} %"
+
+
+def cell_laws(
+    ready: Prepared, index: int, limit: LimitedMean, answers: Sequence[float] | None = None
+) -> dict[str, object]:
+    """The laws of a question's number at three true answers, its errors there, and three boundings side by side.
+
+    Edge cases: for a number that is not one coordinate with noise, `reason` says why there is no law.
+    """
+    question, publisher = ready.plan.query[index], ready.publishers[index]
+    one = question.one_coordinate(ready.plan.unit_of(question))
+    published = isinstance(publisher, (DiscreteLaplacePublisher, MechanismPublisher, TablePublisher))
+    if one is None or not published or ready.questions[index].workload is not None:
+        reason = question.no_limit or "the number is made together with others"
+        return {"query": question.name, "reason": reason}
+    assert isinstance(publisher, (DiscreteLaplacePublisher, MechanismPublisher, TablePublisher))
+    mechanism = publisher.published_mechanism
+    cells = checked_answers(answers, one) if answers else typical_answers(one, _sensitivity(ready, index))
+    try:
+        pictures = [_cell(mechanism, each) for each in cells]
+    except RangeboundError:  # a law on more points than memory has room for
+        return {"query": question.name, "reason": "at this epsilon the noise is too wide for one"}
+    return {
+        "query": question.name,
+        "mechanism": publisher.words(),
+        "whole": one.whole,
+        "limit": limit.limit,
+        "limit_text": None if limit.limit is None else downwards(limit.limit, 4),
+        "no_limit": limit.reason,
+        "worst_mae": publisher.mae,
+        "cells": pictures,
+        "boundings": boundings_compared(ready, index, cells, one),
+    }
+
+
+def _sensitivity(ready: Prepared, index: int) -> float:
+    return rounded_up(Fraction(ready.allocation.sensitivities[index].cell))
+
+
+def typical_answers(one: OneCoordinate, sensitivity: float) -> tuple[float, ...]:
+    """A small, a middling and a large true answer of a coordinate, where nobody names them.
+
+    >>> from rangebound.values.support import Interval
+    >>> typical_answers(OneCoordinate(range=Interval(0, math.inf), whole=True, support=Interval(0, math.inf)), 5.0)
+    (3.0, 30.0, 300.0)
+    """
+    lower, upper = one.range.lower, one.range.upper
+    if not math.isfinite(upper - lower):
+        base = lower if math.isfinite(lower) else upper if math.isfinite(upper) else 0.0
+        sign = -1.0 if math.isinf(lower) and math.isfinite(upper) else 1.0
+        unit = sign if one.whole else sign * sensitivity
+        return tuple(base + unit * each for each in (3.0, 30.0, 300.0))
+    found = (lower + part * (upper - lower) for part in (0.03, 0.25, 0.5))
+    return tuple(float(round(each)) if one.whole else each for each in found)
+
+
+def checked_answers(answers: Sequence[float], one: OneCoordinate) -> tuple[float, ...]:
+    """Three true answers that were named, if they lie in the range and are whole where they have to be."""
+    if len(answers) != 3:
+        raise ArgumentError("answers: must be three numbers")
+    for each in answers:
+        if not one.range.lower <= each <= one.range.upper or not math.isfinite(each):
+            raise ArgumentError(f"answers={each!r}: must lie in [{one.range.lower:g}, {one.range.upper:g}]")
+        if one.whole and each != math.floor(each):
+            raise ArgumentError(f"answers={each!r}: must be a whole number, as the true ones are")
+    return tuple(map(float, answers))
+
+
+def _cell(mechanism: Mechanism | DiscreteLaplace | Table, answer: float) -> dict[str, object]:
+    """The law at one true answer: a curve or bars, spikes, and the range of 95 of 100 published numbers.
+
+    `tallest` is the largest probability in the picture: of a bar, a spike, or a strip of the width `strip` under the
+    curve, so that all are drawn on one scale.
+    """
+    law, error = mechanism.law(answer), mechanism.error(answer)
+    low, high = (float(each) for each in law.quantile(list(_COMMON)))
+    first, last = (float(each) for each in law.quantile([_TAIL, 1.0 - _TAIL]))
+    strip = (last - first) / (_BARS - 1)
+    picture: dict[str, list[list[float]]] = {"curve": [], "bars": [], "spikes": []}
+    if isinstance(law, Law):
+        xs = np.linspace(first, last, _POINTS) if last > first else np.array([first])
+        spots, masses = law.atoms
+        picture["curve"] = [[x, y] for x, y in zip(xs.tolist(), law.pdf(xs).tolist(), strict=True)]
+        picture["spikes"] = [[x, p] for x, p in zip(spots.tolist(), masses.tolist(), strict=True) if p > 0.0]
+    else:
+        spots, masses = (each.reshape(-1) for each in law.atoms)
+        ends: list[float] = []  # where noise that was clamped piles up
+        if isinstance(mechanism, DiscreteLaplace):
+            ends = [mechanism.support.lower, mechanism.support.upper]
+        picture["spikes"] = [[x, p] for x, p in zip(spots.tolist(), masses.tolist(), strict=True) if x in ends]
+        inside = (spots >= first) & (spots <= last) & ~np.isin(spots, ends)
+        spots, masses = spots[inside], masses[inside]
+        together = max(math.ceil(len(spots) / _BARS), 1)
+        picture["bars"] = [
+            [float(spots[at : at + together].mean()), float(masses[at : at + together].sum())]
+            for at in range(0, len(spots), together)
+        ]
+    masses_drawn = [mass for _, mass in (*picture["bars"], *picture["spikes"])]
+    masses_drawn += [density * strip for _, density in picture["curve"]]
+    scale = {"strip": strip, "tallest": max(masses_drawn)}
+    facts = {"answer": answer, "bias": error.bias, "mae": error.mae, "rmse": math.sqrt(error.mse), **scale}
+    return {**facts, "mean": answer + error.bias, "common": [low, high], "window": [first, last], **picture}
+
+
+def boundings_compared(
+    ready: Prepared, index: int, cells: Sequence[float], one: OneCoordinate
+) -> list[dict[str, object]]:
+    """Truncated, clamped and unbiased noise for the share of a question: scale, errors at the cells, worst error.
+
+    In plain sums it is Laplace noise of the smallest scale for the share; in a Gaussian account the noise that the
+    account has, which is private there with any of the three.
+    """
+    share, publisher = ready.allocation.questions[index], ready.publishers[index]
+    query = Query(range=one.range, sensitivity=_sensitivity(ready, index))
+    found: list[dict[str, object]] = []
+    for name, bounding in _BOUNDINGS.items():
+        if is_line(one.range) and bounding is not Bounding.UNBOUNDED:
+            continue
+        try:
+            if share.mu:
+                assert isinstance(publisher, MechanismPublisher)
+                mechanism = Mechanism(noise=publisher.mechanism.noise, query=query, bounding=bounding)
+            else:
+                epsilon, delta = share.epsilon, share.delta
+                mechanism = calibrate(noise=Laplace, query=query, bounding=bounding, epsilon=epsilon, delta=delta)
+        except RangeboundError as reason:
+            found.append({"bounding": name, "reason": str(reason)})
+            continue
+        at = mechanism.error(np.array(cells))
+        masses = [mechanism.law(each).atoms[1] for each in cells]
+        found.append(
+            {
+                "bounding": name,
+                "noise": type(mechanism.noise).__name__,
+                "scale": mechanism.noise.scale,
+                "bias": at.bias.tolist(),
+                "mae": at.mae.tolist(),
+                "spike": [float(each.sum()) for each in masses],
+                "worst_mae": mechanism.worst_error().mae,
+                "outside": bounding is Bounding.UNBOUNDED and not is_line(one.range),
+            }
+        )
+    return found

@@ -1,4 +1,4 @@
-"""What the page asks for, by name: each a function of plain data, made of functions that others call too.
+"""What the page asks for, by name: each a function of what it sends, made of functions that others call too.
 
 As a program, this module is the process that computes certified answers, so that quick ones never wait for them.
 """
@@ -24,49 +24,49 @@ from rangebound.release.output.table import Release
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
 from rangebound.values.arguments import counted, upwards
-from rangebound.web.explorer.adjusted_plan import PlanChanges, adjusted, adjusted_text, kept
-from rangebound.web.explorer.edited_text import with_values, without_query
-from rangebound.web.explorer.forms import OneNumber, QuestionForm, with_question
-from rangebound.web.explorer.notebook_export import notebook
+from rangebound.web.explorer.edited_plan import adjusted, adjusted_text, kept, with_question, with_values, without_query
+from rangebound.web.explorer.forms import BOUNDS, Asked
 from rangebound.web.explorer.plan_tables import (
     account_words,
     charged_release,
     check_columns,
     column_names,
     made_up_trial,
+    notebook,
     paying_account,
 )
-from rangebound.web.explorer.plan_view import KnownWidths, plan_view
+from rangebound.web.explorer.plan_view import plan_view
 from rangebound.web.processes import work
 
-Answered = tuple[dict[str, object], KnownWidths | None]
+Shown = dict[str, object]
 SMALL_REST = 0.1
 """The part of the account that the smaller of two epsilons for the margins leaves for what has none."""
 _MOST_NAMED = 4  # questions without a margin whose errors are said
+EXPORTS = ("plan.toml", "plan.ipynb", "record.yaml")
+"""The files that the page offers."""
 
 
-def plan_of(asked: Mapping[str, Any], folder: Path) -> Plan:
+def plan_of(asked: Asked, folder: Path) -> Plan:
     """The plan that a request is about: its text, with the changes that were made on the page."""
-    return adjusted(_text(asked), PlanChanges.from_dict(asked.get("changes") or {}), folder)
+    return adjusted(asked.plan, asked.changes, folder)
 
 
-def _certified(asked: Mapping[str, Any], folder: Path) -> Answered:
-    plan, answers = plan_of(asked, folder), asked.get("answers")
-    if answers is not None and not (isinstance(answers, list) and all(type(x) in (int, float) for x in answers)):
-        raise ArgumentError("answers: must be numbers")
-    account, question = paying_account(plan, folder), asked.get("question")
-    found, known = plan_view(plan, question=question, answers=answers, account=account, rows=_rows(asked))
-    return {**found, "text": _new_text(asked)}, known
+def _certified(asked: Asked, folder: Path) -> Shown:
+    plan = plan_of(asked, folder)
+    own = {"question": asked.question, "answers": asked.answers, "rows": asked.rows}
+    found, known = plan_view(plan, account=paying_account(plan, folder), **own)  # type: ignore[arg-type]
+    return {**found, "text": adjusted_text(asked.plan, asked.changes), "known": asdict(known)}
 
 
-def _solved(asked: Mapping[str, Any], folder: Path) -> Answered:
+def _solved(asked: Asked, folder: Path) -> Shown:
     """The epsilon for the margins: as the command finds it, and where that leaves much for what has none, a smaller."""
-    plan, rows = plan_of(asked, folder), _rows(asked)
+    plan = plan_of(asked, folder)
     found = solve(plan)
     ways = [solve(plan, rest=SMALL_REST), found] if found.rest > SMALL_REST else [found]
     alone = f"The margins alone need epsilon {upwards(found.margins_alone)}." if found.rest else ""
-    offered = [{"epsilon": each.epsilon, "rest": each.rest, "words": _solution_words(each, rows)} for each in ways]
-    return {**found.to_dict(), "words": alone, "offered": offered}, None
+    words = [_solution_words(each, asked.rows) for each in ways]
+    offered = [{"epsilon": way.epsilon, "rest": way.rest, "words": said} for way, said in zip(ways, words, strict=True)]
+    return {**found.to_dict(), "words": alone, "offered": offered}
 
 
 def _solution_words(found: Solution, rows: float | None) -> str:
@@ -91,163 +91,113 @@ def _error_words(met: MarginMet, width: ExpectedWidth | None) -> str:
     return f"error {re.split(';|, with| [(]', met.error)[0]}{hopeless}"
 
 
-def _rows(asked: Mapping[str, Any]) -> float | None:
-    """About how many rows the table has, as somebody says."""
-    rows = asked.get("rows")
-    if rows is not None and type(rows) not in (int, float):
-        raise ArgumentError("rows: must be a number")
-    return rows
-
-
-def _trial(asked: Mapping[str, Any], folder: Path) -> Answered:
-    return _shown(made_up_trial(plan_of(asked, folder))), None
-
-
-def _published(asked: Mapping[str, Any], folder: Path) -> Answered:
-    request, confirmed = asked.get("request"), asked.get("confirmed")
-    if not isinstance(request, str) or not request or not isinstance(confirmed, str):
+def _published(asked: Asked, folder: Path) -> Shown:
+    if not asked.request or asked.confirmed is None:
         raise ArgumentError("request: missing; give the release an id, which is charged once")
-    made, left = charged_release(plan_of(asked, folder), folder, request=request, confirmed=confirmed)
+    plan = plan_of(asked, folder)
+    made, left = charged_release(plan, folder, request=asked.request, confirmed=asked.confirmed)
     files = {"table.csv": made.to_csv(), "table.json": made.to_bytes().decode(), "certificate.json": made.certificate}
-    return {**_shown(made), "files": files, "left": left}, None
+    return {**_shown(made), "files": files, "left": left}
 
 
-def _shown(made: Release) -> dict[str, object]:
+def _shown(made: Release) -> Shown:
     """The columns of a table that a reader looks at; days as dates."""
+
+    def dated(row: Row) -> Row:
+        days = {name: date(row[name]).isoformat() for name in ("value", "lower", "upper") if row[name] is not None}
+        return {**row, **days} if row["date"] else row
+
     names = ["query", *made.grouped_by, "part", "value", "lower", "upper", "unreliable"]
-    rows = [_dated(row) if row["date"] else row for row in made.rows()]
+    rows = [dated(row) for row in made.rows()]
     kept = [name for name in names if any(row.get(name) not in (None, "", False) for row in rows)]
     return {"columns": kept, "rows": [[row.get(name) for name in kept] for row in rows], "notes": list(made.notes)}
 
 
-def _dated(row: Row) -> Row:
-    days = {name: date(row[name]).isoformat() for name in ("value", "lower", "upper") if row[name] is not None}
-    return {**row, **days}
-
-
-def _account(asked: Mapping[str, Any], folder: Path) -> Answered:
-    return account_words(plan_of(asked, folder), folder), None
-
-
-def _number(asked: Mapping[str, Any], folder: Path) -> Answered:
-    return {"plan": OneNumber.from_dict(asked.get("number")).plan().to_toml()}, None
-
-
-def _added(asked: Mapping[str, Any], folder: Path) -> Answered:
-    before, form = _text(asked), QuestionForm.from_dict(asked.get("form"))
-    after = with_question(before, form)
-    reused = bool(form.by) and not form.keys and form.by in tomllib.loads(before).get("keys", {})
+def _added(asked: Asked, folder: Path) -> Shown:
+    form = asked.given("form")
+    after = with_question(asked.plan, form)
+    reused = bool(form.by) and not form.keys and form.by in tomllib.loads(asked.plan).get("keys", {})
     done = f"Added, for the values of {form.by!r} that the plan lists" if reused else "Added"
     return _edited(asked, folder, after, done)
 
 
-def _removed(asked: Mapping[str, Any], folder: Path) -> Answered:
-    return _edited(asked, folder, without_query(_text(asked), str(asked.get("query"))), "Removed")
+def _removed(asked: Asked, folder: Path) -> Shown:
+    return _edited(asked, folder, without_query(asked.plan, asked.given("query")), "Removed")
 
 
-def _edited(asked: Mapping[str, Any], folder: Path, after: str, done: str) -> Answered:
-    """A text of a plan that the page has edited, checked with the changes that still hold and with its columns."""
-    left = kept(_text(asked), after, PlanChanges.from_dict(asked.get("changes") or {}), folder)
-    plan = adjusted(after, left, folder)
-    anew = " The text had to be written anew, without its comments." if "#" in _text(asked) and "#" not in after else ""
-    return {"plan": after, "changes": left.to_dict(), "words": f"{done}.{anew}{check_columns(plan, folder)}"}, None
-
-
-def _bounds(asked: Mapping[str, Any], folder: Path) -> Answered:
+def _bounds(asked: Asked, folder: Path) -> Shown:
     """The plan with other contribution bounds of one question; without any, it has those of the unit."""
-    data, name = tomllib.loads(_text(asked)), asked.get("query")
+    data, name, bounds = tomllib.loads(asked.plan), asked.query, asked.given("bounds")
     own = next((each for each in data["query"] if each["name"] == name), None)
     if own is None:
         raise ArgumentError(f"query={name!r:.80}: is not in the plan")
-    for bound in ("rows", "groups"):
-        value = asked.get(bound)
-        if value is not None and (type(value) is not int or value < 1):
-            raise ArgumentError(f"{bound}={value!r:.80}: must be a whole number, at least 1")
+    for bound in BOUNDS:
         own.pop(bound, None)
-        own |= {bound: value} if value is not None else {}
-    return _edited(asked, folder, with_values(_text(asked), data), "Changed")
+    own |= bounds.model_dump(exclude_none=True)
+    return _edited(asked, folder, with_values(asked.plan, data), "Changed")
 
 
-def _unit(asked: Mapping[str, Any], folder: Path) -> Answered:
+def _unit(asked: Asked, folder: Path) -> Shown:
     """The plan with another column that says whose a row is; without one, each single row is protected."""
-    data, column = tomllib.loads(_text(asked)), asked.get("column")
-    if not isinstance(column, str):
-        raise ArgumentError("column: must be the name of a column, or empty")
-    unit = {name: each for name, each in data.get("unit", {}).items() if name != "column"}
-    wanted = {**data, "unit": {**unit, **({"column": column.strip()} if column.strip() else {})}}
-    after = with_values(_text(asked), {name: each for name, each in wanted.items() if name != "unit" or each})
-    return _edited(asked, folder, after, "Changed")
+    data, column = tomllib.loads(asked.plan), asked.given("column").strip()
+    unit = {name: each for name, each in data.pop("unit", {}).items() if name != "column"}
+    unit |= {"column": column} if column else {}
+    return _edited(asked, folder, with_values(asked.plan, {**data, **({"unit": unit} if unit else {})}), "Changed")
 
 
-def _columns(asked: Mapping[str, Any], folder: Path) -> Answered:
-    return {"columns": list(column_names(plan_of(asked, folder), folder))}, None
+def _edited(asked: Asked, folder: Path, after: str, done: str) -> Shown:
+    """A text of a plan that the page has edited, checked with the changes that still hold and with its columns."""
+    left = kept(asked.plan, after, asked.changes, folder)
+    anew = " The text had to be written anew, without its comments." if "#" in asked.plan and "#" not in after else ""
+    words = f"{done}.{anew}{check_columns(adjusted(after, left, folder), folder)}"
+    return {"plan": after, "changes": left.to_dict(), "words": words}
 
 
-def _text(asked: Mapping[str, Any]) -> str:
-    text = asked.get("plan")
-    if not isinstance(text, str):
-        raise ArgumentError("plan: must be the text of a plan")
-    return text
+def _kept(asked: Asked, folder: Path) -> Shown:
+    left = kept(asked.given("before"), asked.plan, asked.changes, folder)
+    seen = check_columns(adjusted(asked.plan, left, folder), folder)
+    return {"plan": adjusted_text(asked.plan, left), "changes": {}, "words": f"Checked.{seen}"}
 
 
-def _kept(asked: Mapping[str, Any], folder: Path) -> Answered:
-    before, after = asked.get("before"), asked.get("plan")
-    if not isinstance(before, str) or not isinstance(after, str):
-        raise ArgumentError("plan: must be the text of a plan, and before: that of the plan before it")
-    given = PlanChanges.from_dict(asked.get("changes") or {})
-    left = kept(before, after, given, folder)
-    seen = check_columns(adjusted(after, left, folder), folder)
-    return {"plan": adjusted_text(after, left), "changes": {}, "words": f"Checked.{seen}"}, None
-
-
-def _new_text(asked: Mapping[str, Any]) -> str:
-    return adjusted_text(_text(asked), PlanChanges.from_dict(asked.get("changes") or {}))
-
-
-def _checked(asked: Mapping[str, Any], folder: Path) -> Answered:
+def _checked(asked: Asked, folder: Path) -> Shown:
     """The text to save, and what `rangebound plan check` says about it, which a first plan need not pass yet."""
-    plan, text = plan_of(asked, folder), _new_text(asked)
-    if "#" in _text(asked) and "#" not in text:
+    plan, text = plan_of(asked, folder), adjusted_text(asked.plan, asked.changes)
+    if "#" in asked.plan and "#" not in text:
         raise ArgumentError("plan: cannot be written with its comments, so the file is left as it is; save a copy")
     try:
         explain(plan)
         seen = check_columns(plan, folder)
     except PlanError as error:
-        return {"text": text, "ready": False, "words": f"Not ready yet: {error}."}, None
+        return {"text": text, "ready": False, "words": f"Not ready yet: {error}."}
     count = counted(sum(not each.made for each in plan.query), "query", "queries")
-    return {"text": text, "ready": True, "words": f"Checked, as rangebound plan check does: ok, {count}.{seen}"}, None
+    return {"text": text, "ready": True, "words": f"Checked, as rangebound plan check does: ok, {count}.{seen}"}
 
 
-def _exported(asked: Mapping[str, Any], folder: Path) -> Answered:
+def _exported(asked: Asked, folder: Path) -> Shown:
     plan = plan_of(asked, folder)
     made: dict[str, Callable[[], str]] = {
-        "plan.toml": lambda: _new_text(asked),
+        "plan.toml": lambda: adjusted_text(asked.plan, asked.changes),
         "plan.ipynb": lambda: notebook(plan),
         "record.yaml": lambda: record_text(record(plan, account=paying_account(plan, folder))),
     }
-    name = asked.get("name")
+    name = asked.given("name")
     if name not in made:
-        raise ArgumentError(f"name={name!r:.80}: must be one of {', '.join(exports())}")
-    return {"name": name, "text": made[name]()}, None
+        raise ArgumentError(f"name={name!r:.80}: must be one of {', '.join(EXPORTS)}")
+    return {"name": name, "text": made[name]()}
 
 
-def exports() -> tuple[str, ...]:
-    """The files that the page offers."""
-    return ("plan.toml", "plan.ipynb", "record.yaml")
-
-
-TASKS: Mapping[str, Callable[[Mapping[str, Any], Path], Answered]] = {
+TASKS: Mapping[str, Callable[[Asked, Path], Shown]] = {
     "certified": _certified,
     "solve": _solved,
-    "trial": _trial,
+    "trial": lambda asked, folder: _shown(made_up_trial(plan_of(asked, folder))),
     "publish": _published,
-    "account": _account,
-    "number": _number,
+    "account": lambda asked, folder: account_words(plan_of(asked, folder), folder),
+    "number": lambda asked, _: {"plan": asked.given("number").plan().to_toml()},
     "add": _added,
     "remove": _removed,
     "unit": _unit,
     "bounds": _bounds,
-    "columns": _columns,
+    "columns": lambda asked, folder: {"columns": list(column_names(plan_of(asked, folder), folder))},
     "kept": _kept,
     "checked": _checked,
     "export": _exported,
@@ -261,8 +211,8 @@ def answer(folder: Path, message: Mapping[str, Any]) -> dict[str, Any]:
     Edge cases: an error of the library is an answer, with the key `error` and, for a plan, the `field` at fault.
     """
     try:
-        shown, known = TASKS[message["task"]](message["asked"], folder)
-        return {"shown": shown, "known": None if known is None else asdict(known)}
+        shown = TASKS[message["task"]](Asked.read(message["asked"]), folder)
+        return {"known": shown.pop("known", None), "shown": shown}
     except RangeboundError as error:
         field = {"field": error.field} if isinstance(error, PlanError) else {}
         return {"shown": {"error": " ".join(str(error).split()), **field}, "known": None}

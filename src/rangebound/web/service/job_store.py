@@ -1,16 +1,20 @@
-"""The folder of a server, and the requests that it has taken, in a database there: they outlive the process."""
+"""The requests that a server has taken, in a database in its folder: they outlive the process.
+
+And when the answer to one becomes visible: at a multiple of a fixed delay after it came, so that its timing says no
+more.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from rangebound.errors import ArgumentError
 
@@ -18,6 +22,8 @@ try:
     import fcntl
 except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
+
+RUNNING = "running"
 
 
 class JobState(Enum):
@@ -29,10 +35,6 @@ class JobState(Enum):
     REFUSED = "refused"
     FAILED = "failed"
     REJECTED = "rejected"
-
-
-OPEN = (JobState.WAITING, JobState.QUEUED)
-"""States from which a request goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +65,45 @@ class Job:
         return hashlib.sha256(f"{self.account}/{self.id}".encode()).hexdigest()[:32]
 
 
-_FIELDS = "account, id, who, source, plan, begun, state, done, message"
+@dataclass(frozen=True, kw_only=True)
+class SeenState:
+    """What an analyst sees of a request: its state, and in how many seconds to look again, None at its end."""
+
+    state: str
+    again: float | None
+    message: str = ""
+
+
+def seen(job: Job, now: float, delay: float) -> SeenState:
+    """What an analyst may see of a request at the time `now`.
+
+    An answer that is ready at the time d, of a request that came at b, is shown from b + k delay on, where k is the
+    smallest whole number, at least 1, with d <= b + k delay. Until then the request is "running", whatever happened.
+
+    Guarantee: before that moment the request looks just as if it still ran, so the number k is all that the time of
+    an answer says.
+    Edge cases: "waiting for approval" is shown at a multiple of the delay too: a request is filed when a worker is
+    free, so the moment tells when an earlier release ended. A clock that was set back shows an answer later, never
+    earlier.
+
+    >>> job = Job(account="a", id="1", who="w", source="s", plan="", begun=100.0, done=101.5, state=JobState.PUBLISHED)
+    >>> seen(job, 109.9, 10.0).state, seen(job, 110.0, 10.0).state
+    ('running', 'published')
+    """
+    if job.done is not None and now >= available(job.begun, job.done, delay):
+        again = delay if job.state is JobState.WAITING else None
+        return SeenState(state=job.state.value, again=again, message=job.message)
+    passed = max(0, math.floor((now - job.begun) / delay))
+    return SeenState(state=RUNNING, again=job.begun + (passed + 1) * delay - now)
+
+
+def available(begun: float, done: float, delay: float) -> float:
+    """The first multiple of `delay` after `begun` at which an answer that was ready at the time `done` is shown."""
+    return begun + max(1, math.ceil((done - begun) / delay)) * delay
+
+
+_NAMES = [each.name for each in fields(Job)]
+_OPEN = f"state IN ('{JobState.WAITING.value}', '{JobState.QUEUED.value}')"
 
 
 class JobStore:
@@ -76,50 +116,51 @@ class JobStore:
             " state TEXT, done REAL, message TEXT, PRIMARY KEY (account, id))"
         )
 
+    def _jobs(self, rest: str, *values: object) -> list[Job]:
+        rows = self._connection.execute(f"SELECT {', '.join(_NAMES)} FROM job WHERE {rest}", values)
+        found = (dict(zip(_NAMES, row, strict=True)) for row in rows)
+        return [Job(**{**each, "state": JobState(each["state"])}) for each in found]
+
+    def _write(self, statement: str, *values: object) -> bool:
+        with self._connection:
+            return self._connection.execute(statement, values).rowcount == 1
+
     def add(self, job: Job) -> Job:
         """Take a request, or give the one that has its account and id already: the first of two has it."""
-        row = (job.account, job.id, job.who, job.source, job.plan, job.begun, job.state.value, job.done, job.message)
-        with self._connection:
-            self._connection.execute(f"INSERT OR IGNORE INTO job ({_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        row = {**vars(job), "state": job.state.value}
+        marks = ", ".join("?" * len(_NAMES))
+        self._write(
+            f"INSERT OR IGNORE INTO job ({', '.join(_NAMES)}) VALUES ({marks})", *(row[each] for each in _NAMES)
+        )
         found = self.find(job.account, job.id)
         assert found is not None
         return found
 
     def find(self, account: str, id: str) -> Job | None:
         """A request by its account and id."""
-        query = f"SELECT {_FIELDS} FROM job WHERE account = ? AND id = ?"
-        row = self._connection.execute(query, [account, id]).fetchone()
-        return None if row is None else _job(row)
+        return next(iter(self._jobs("account = ? AND id = ?", account, id)), None)
 
-    def of(self, accounts: Sequence[str], most: int = 1000) -> list[Job]:
-        """The latest requests of some accounts, the last one first."""
-        marks = ", ".join("?" * len(accounts))
-        query = f"SELECT {_FIELDS} FROM job WHERE account IN ({marks}) ORDER BY begun DESC, id LIMIT ?"
-        return [_job(row) for row in self._connection.execute(query, [*accounts, most])]
+    def of(self, account: str, most: int = 1000) -> list[Job]:
+        """The latest requests of an account, the last one first."""
+        return self._jobs("account = ? ORDER BY begun DESC, id LIMIT ?", account, most)
 
     def open(self) -> list[Job]:
         """The requests that are not at their end, in the order in which they came."""
-        query = f"SELECT {_FIELDS} FROM job WHERE state IN (?, ?) ORDER BY begun, id"
-        return [_job(row) for row in self._connection.execute(query, [each.value for each in OPEN])]
+        return self._jobs(f"{_OPEN} ORDER BY begun, id")
 
     def since(self, moment: float) -> list[Job]:
         """The requests that are not at their end, or came to it after a moment."""
-        query = f"SELECT {_FIELDS} FROM job WHERE state IN (?, ?) OR done > ?"
-        return [_job(row) for row in self._connection.execute(query, [*(each.value for each in OPEN), moment])]
+        return self._jobs(f"{_OPEN} OR done > ?", moment)
 
     def change(self, job: Job, state: JobState, *, message: str = "", done: float | None = None) -> bool:
         """Bring a request from the state in which it was seen to another; False where it was not in that any more."""
-        query = "UPDATE job SET state = ?, message = ?, done = ? WHERE account = ? AND id = ? AND state = ?"
-        values = (state.value, message, done, job.account, job.id, job.state.value)
-        with self._connection:
-            return self._connection.execute(query, values).rowcount == 1
+        to = "UPDATE job SET state = ?, message = ?, done = ? WHERE account = ? AND id = ? AND state = ?"
+        return self._write(to, state.value, message, done, job.account, job.id, job.state.value)
 
     def approved(self, job: Job, moment: float) -> bool:
         """Let a request that waited run; its delays count from now on."""
-        query = "UPDATE job SET state = ?, begun = ?, done = NULL WHERE account = ? AND id = ? AND state = ?"
-        values = (JobState.QUEUED.value, moment, job.account, job.id, JobState.WAITING.value)
-        with self._connection:
-            return self._connection.execute(query, values).rowcount == 1
+        to = "UPDATE job SET state = ?, begun = ?, done = NULL WHERE account = ? AND id = ? AND state = ?"
+        return self._write(to, JobState.QUEUED.value, moment, job.account, job.id, JobState.WAITING.value)
 
 
 def private_folder(folder: Path) -> None:
@@ -170,8 +211,3 @@ def database(folder: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     return connection
-
-
-def _job(row: tuple[Any, ...]) -> Job:
-    found = dict(zip(_FIELDS.split(", "), row, strict=True))
-    return Job(**{**found, "state": JobState(found["state"])})

@@ -1,4 +1,4 @@
-"""The server process: a socket, a limit for those who never finish their headers, and the log of the custodian."""
+"""The server process: a socket, a limit for those who never finish their headers, the custodian's log; and a demo."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from rangebound.ledger.book import Ledger
+from rangebound.release import demo
 from rangebound.web.gate import listening, serve_until_stopped
+from rangebound.web.service.access import TokenRole, TokenStore, peer_of
 from rangebound.web.service.application import LARGEST_HEADERS, application
-from rangebound.web.service.job_store import sole_server
+from rangebound.web.service.job_store import database, sole_server
 from rangebound.web.service.office import Office
-from rangebound.web.service.rate import peer_of
-from rangebound.web.service.settings import Server, read_settings
+from rangebound.web.service.settings import read_settings
 
 
 class PatientProtocol(H11Protocol):
@@ -40,10 +42,6 @@ class PatientProtocol(H11Protocol):
         """Make room for the connection, and begin to wait for a request."""
         super().connection_made(transport)
         self.peer = peer_of(self.client[0] if self.client else "")
-        self._make_room()
-        self._wait()
-
-    def _make_room(self) -> None:
         others = [
             each
             for each in self.connections
@@ -51,13 +49,13 @@ class PatientProtocol(H11Protocol):
         ]
         held = Counter(each.peer for each in others)
         full = self.most_of_one is not None and held[self.peer] >= self.most_of_one
-        if not full and len(others) < self.most:
-            return
-        waiting = [each for each in others if each.late is not None and (not full or each.peer == self.peer)]
-        if waiting:
-            min(waiting, key=lambda each: (-held[each.peer], each.late)).transport.abort()
-        elif full:
-            self.transport.abort()
+        if full or len(others) >= self.most:
+            waiting = [each for each in others if each.late is not None and (not full or each.peer == self.peer)]
+            if waiting:
+                min(waiting, key=lambda each: (-held[each.peer], each.late)).transport.abort()
+            elif full:
+                self.transport.abort()
+        self._wait()
 
     @property
     def late(self) -> float | None:
@@ -93,42 +91,98 @@ class PatientProtocol(H11Protocol):
 def serve(config: Path, *, ready: Callable[[str], None]) -> None:
     """Serve until a signal ends it; `ready` is told the address once the socket is there."""
     server = read_settings(config)
-    with sole_server(server.folder):
-        _log(server)
-        _serve(server, Office(server, config.absolute()), ready)
-
-
-def _serve(server: Server, office: Office, ready: Callable[[str], None]) -> None:
     listen, limits = server.settings.listen, server.settings.limits
-    of_one = None if listen.behind_proxy else limits.connections_of_one  # a proxy speaks for everybody
-    own = {"patience": limits.reading, "most": limits.connections, "most_of_one": of_one}
-    protocol = type("Protocol", (PatientProtocol,), own)
-    certificate = None if listen.certificate is None else str(server.home / listen.certificate)
-    key = None if listen.key is None else str(server.home / listen.key)
-    bound = listening(listen.host, listen.port)
-    scheme = "http" if certificate is None else "https"
-    host = f"[{listen.host}]" if ":" in listen.host else listen.host
-    ready(f"{scheme}://{host}:{bound.getsockname()[1]}")
-    serve_until_stopped(
-        application(office),
-        bound,
-        http=protocol,
-        proxy_headers=False,
-        limit_concurrency=limits.connections + 1,  # one more than there may be is answered by 503
-        timeout_keep_alive=5,
-        timeout_graceful_shutdown=5,
-        h11_max_incomplete_event_size=LARGEST_HEADERS,
-        ssl_certfile=certificate,
-        ssl_keyfile=key,
-    )
+    with sole_server(server.folder):
+        handler = logging.FileHandler(server.folder / "server.log", encoding="utf-8")  # the custodian's
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+        for name in ("rangebound.serve", "uvicorn.error"):
+            logger = logging.getLogger(name)
+            logger.setLevel(logging.INFO)
+            logger.propagate = False
+            logger.addHandler(handler)
+        office = Office(server, config.absolute())
+        of_one = None if listen.behind_proxy else limits.connections_of_one  # a proxy speaks for everybody
+        own = {"patience": limits.reading, "most": limits.connections, "most_of_one": of_one}
+        certificate, key = (
+            None if each is None else str(server.home / each) for each in (listen.certificate, listen.key)
+        )
+        bound = listening(listen.host, listen.port)
+        host = f"[{listen.host}]" if ":" in listen.host else listen.host
+        ready(f"{'http' if certificate is None else 'https'}://{host}:{bound.getsockname()[1]}")
+        serve_until_stopped(
+            application(office),
+            bound,
+            http=type("Protocol", (PatientProtocol,), own),
+            proxy_headers=False,
+            limit_concurrency=limits.connections + 1,  # one more than there may be is answered by 503
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=5,
+            h11_max_incomplete_event_size=LARGEST_HEADERS,
+            ssl_certfile=certificate,
+            ssl_keyfile=key,
+        )
 
 
-def _log(server: Server) -> None:
-    """Write what happens to the custodian's log, in the server's folder."""
-    handler = logging.FileHandler(server.folder / "server.log", encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    for name in ("rangebound.serve", "uvicorn.error"):
-        logger = logging.getLogger(name)
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
-        logger.addHandler(handler)
+DEMO_SETTINGS = """folder = "work"
+ledger = "clinics.ledger"
+
+[listen]
+port = PORT
+
+[release]
+delay = 5
+
+[sources.visits]
+path = "visits.csv"
+unit = "person_id"
+
+[accounts.clinics]
+sources = ["visits"]
+
+[accounts.reviewed]
+sources = ["visits"]
+"""
+
+
+def demo_plan() -> str:
+    """A plan for the made-up visits as an analyst would send it: the source by its public name, and no ledger."""
+    return demo.plan().replace('path = "visits.csv"', 'table = "visits"').replace('ledger = "clinics.ledger"\n', "")
+
+
+def make_demo(folder: Path, port: int) -> dict[str, str]:
+    """Fill a folder with all that a server needs; the tokens of an analyst and of an approver, by their names."""
+    (folder / demo.TABLE).write_text(demo.table(), encoding="utf-8")
+    (folder / "plan.toml").write_text(demo_plan(), encoding="utf-8")
+    (folder / "server.toml").write_text(DEMO_SETTINGS.replace("PORT", str(port)), encoding="utf-8")
+    with Ledger.create(folder / demo.LEDGER) as ledger:
+        ledger.open_account("clinics", epsilon=20, who="owner")
+        ledger.open_account("reviewed", epsilon=20, approval=True, who="owner")
+    connection = database(folder / "work")
+    tokens = TokenStore(connection)
+    accounts = ("clinics", "reviewed")
+    found = {
+        "anna": tokens.make(who="anna", role=TokenRole.ANALYST, accounts=accounts, days=1),
+        "berta": tokens.make(who="berta", role=TokenRole.APPROVER, accounts=accounts, days=1),
+    }
+    connection.close()
+    return found
+
+
+def what_to_type(folder: Path, url: str, tokens: dict[str, str]) -> str:
+    """The commands to try the server with."""
+    return f"""A server with made-up visits runs at {url}, with all its files in {folder}.
+A page about it: {url}/ ; Ctrl-C ends it and removes the files.
+
+With curl, in another shell:
+  export TOKEN={tokens["anna"]}
+  curl -s -H "Authorization: Bearer $TOKEN" {url}/v1/accounts
+  curl -s -H "Authorization: Bearer $TOKEN" {url}/v1/accounts/clinics/sources
+
+In Python:
+  from rangebound.web.client import Client
+  client = Client("{url}", "{tokens["anna"]}", account="clinics")
+  print(client.release("{folder / "plan.toml"}").csv)
+
+The account "reviewed" needs approval. Ask with account="reviewed", and decide as somebody else:
+  Client("{url}", "{tokens["berta"]}", account="reviewed").approve("the id of the request")
+"""

@@ -17,10 +17,9 @@ from rangebound.errors import LedgerTampered, LedgerUnavailable, RangeboundError
 from rangebound.ledger.approval import RequestStatus
 from rangebound.ledger.book import Ledger
 from rangebound.web.processes import LedgerAway, Pool, TimeUp, WorkerDied
-from rangebound.web.service.deadline import SeenState, next_tick, seen
-from rangebound.web.service.job_store import Job, JobState, JobStore, database
+from rangebound.web.service.access import Token, TokenStore
+from rangebound.web.service.job_store import Job, JobState, JobStore, SeenState, available, database, seen
 from rangebound.web.service.settings import Server
-from rangebound.web.service.token_store import Token, TokenStore
 from rangebound.web.service.worker import FILES, filed, named, public_words
 
 LOG = logging.getLogger("rangebound.serve")
@@ -85,7 +84,6 @@ class Office:
             return await self._check({**task, "dry_run": True})
 
     async def _check(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Check a plan."""
         found = await self._checked({"do": "check", **task})
         if not found.get("ok"):
             raise Refusal(422 if "refused" in found else 503, found.get("refused", "the plan cannot be checked now"))
@@ -100,17 +98,20 @@ class Office:
             found = {"refused": "plan: checking it took too long; ask for less at once"}
         except (WorkerDied, LedgerAway, TimeoutError):
             found = {}
-        await asyncio.sleep(next_tick(began, time.monotonic(), self.settings.limits.tick))
+        now = time.monotonic()
+        await asyncio.sleep(available(began, now, self.settings.limits.tick) - now)
         return found
 
     async def submit(self, token: Token, account: str, id: str, plan: str, source: str | None) -> Job:
         """Take a request; the same one again is the one that is there, and another under its id is refused."""
         known = self.jobs.find(account, id)
         if known is None:
-            self._check_room(token)
+            # In flight are those that are not seen to be at their end, and those whose plans are being checked.
+            limits, found = self.settings.limits, self._coming + Counter(each.who for each in self._in_flight())
+            if found[token.who] >= limits.in_flight or found.total() >= limits.in_flight_in_all:
+                raise Refusal(429, _BUSY)
             with counted_in(self._coming, token.who):  # others come while its plan is checked
-                found = await self._check({"account": account, "plan": plan, "source": source})
-                source = found["source"]
+                source = (await self._check({"account": account, "plan": plan, "source": source}))["source"]
                 job = Job(account=account, id=id, who=token.who, source=str(source), plan=plan, begun=time.time())
                 known = self.jobs.add(job)
             if known == job:
@@ -120,30 +121,25 @@ class Office:
             raise Refusal(409, f"id={id!r}: was used before for another plan; a new release needs a new id")
         return known
 
-    def _check_room(self, token: Token) -> None:
-        """Refuse more releases than may be in flight: those that are not seen to be at their end, finished or not, and
-        those whose plans are being checked."""
-        limits, found = self.settings.limits, self._coming + Counter(each.who for each in self._in_flight())
-        if found[token.who] >= limits.in_flight or found.total() >= limits.in_flight_in_all:
-            raise Refusal(429, _BUSY)
-
     def _in_flight(self) -> list[Job]:
         now, delay = time.time(), self.settings.release.delay
-        return [each for each in self.jobs.since(now - delay) if not seen(each, now, delay).ended]
+        return [each for each in self.jobs.since(now - delay) if seen(each, now, delay).again is not None]
 
     async def find(self, account: str, id: str) -> tuple[Job, SeenState]:
         """A request, and what may be seen of it now."""
-        job, view = self._find(account, id)
-        if view.state == JobState.WAITING.value:
-            await self._look_for_decision(job)
-            job, view = self._find(account, id)
-        return job, view
+        job = self._found(account, id)
+        view = seen(job, time.time(), self.settings.release.delay)
+        if view.state != JobState.WAITING.value:
+            return job, view
+        await self._look_for_decision(job)
+        job = self._found(account, id)
+        return job, seen(job, time.time(), self.settings.release.delay)
 
-    def _find(self, account: str, id: str) -> tuple[Job, SeenState]:
+    def _found(self, account: str, id: str) -> Job:
         job = self.jobs.find(account, id)
         if job is None:
             raise Refusal(404, "no such release")
-        return job, seen(job, time.time(), self.settings.release.delay)
+        return job
 
     async def _look_for_decision(self, job: Job) -> None:
         """Follow a decision that was made elsewhere, such as by `rangebound ledger approve`."""
@@ -155,11 +151,9 @@ class Office:
         elif self.jobs.approved(job, time.time()):
             self._queue.put_nowait((job.account, job.id, 1))
 
-    async def decide(self, token: Token, account: str, id: str, *, approve: bool, reason: str) -> Job:
+    async def decide(self, token: Token, account: str, id: str, *, approve: bool, reason: str) -> None:
         """Approve or reject a request that waits."""
-        job, view = await self.find(account, id)
-        if not await self._known_to_wait(job, view):
-            raise Refusal(409, f"id={id!r}: is not waiting for approval")
+        job = await self._filed(account, id, Refusal(409, f"id={id!r}: is not waiting for approval"))
         verb = self.ledger.approve if approve else self.ledger.reject
         try:
             await asyncio.to_thread(verb, job.request, who=named(self.ledger, token.who), note=reason)
@@ -169,13 +163,10 @@ class Office:
             raise Refusal(409, public_words(self.server, str(error))) from None
         if job.state is JobState.WAITING:
             await self._look_for_decision(job)
-        return (await self.find(account, id))[0]
 
     async def asked(self, account: str, id: str) -> dict[str, Any]:
         """What somebody who decides should see of a request: the plan and the dry run that it was filed with."""
-        job, view = await self.find(account, id)
-        if not await self._known_to_wait(job, view):
-            raise Refusal(404, _NOT_ASKED)
+        job = await self._filed(account, id, Refusal(404, _NOT_ASKED))
         try:
             asked = json.loads(await asyncio.to_thread(self.ledger.dry_run, job.request))
             return {"who": job.who, "source": job.source, **asked}
@@ -184,11 +175,14 @@ class Office:
         except (RangeboundError, ValueError):
             raise Refusal(404, _NOT_ASKED) from None
 
-    async def _known_to_wait(self, job: Job, view: SeenState) -> bool:
-        """Whether it may be seen that a request was filed for approval: it is seen to wait, or somebody has decided."""
+    async def _filed(self, account: str, id: str, otherwise: Refusal) -> Job:
+        """A request of which it may be seen that it was filed for approval: it waits, or somebody has decided."""
+        job, view = await self.find(account, id)
         found = await asyncio.to_thread(filed, self.ledger, job.account, job.request)
         waits = view.state == JobState.WAITING.value
-        return found is not None and (waits or found.status is not RequestStatus.WAITING)
+        if found is None or not (waits or found.status is not RequestStatus.WAITING):
+            raise otherwise
+        return job
 
     async def answer(self, account: str, id: str, name: str) -> bytes:
         """A file of a release that was published and may be seen."""
@@ -217,15 +211,10 @@ class Office:
             found = await self._checked({"do": "columns", "source": name})
             if found.get("ok"):
                 self._columns[name] = found["columns"]
-        facts: dict[str, Any] = {
-            "source": name,
-            "public": own.public,
-            "columns": None if closed else self._columns.get(name),
-        }
+        facts = {"source": name, "public": own.public, "columns": None if closed else self._columns.get(name)}
         return facts | ({} if own.public else {"unit": own.unit or "row", "neighbours": own.neighbours})
 
     async def _work(self) -> None:
-        """Run requests, one after the other."""
         while True:
             account, id, attempt = await self._queue.get()
             job = None
@@ -300,8 +289,8 @@ def counted_in(counts: Counter[str], name: str) -> Iterator[None]:
 
 def shown(job: Job, view: SeenState) -> dict[str, Any]:
     """A request as an analyst sees it: public facts alone."""
-    facts: dict[str, Any] = {"account": job.account, "id": job.id, "who": job.who, "source": job.source}
-    facts |= {"state": view.state}
+    facts: dict[str, Any] = {name: getattr(job, name) for name in ("account", "id", "who", "source")}
+    facts["state"] = view.state
     if view.message:
         facts["message"] = view.message
     if view.again is not None:

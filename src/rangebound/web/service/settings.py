@@ -13,28 +13,19 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.plan.faults import reported
 from rangebound.release.plan.fields import Name, Part, as_tuple
-from rangebound.release.plan.source import Source
-from rangebound.release.plan.text_format import TextFormat
+from rangebound.release.plan.source import Source, TextFormat
 from rangebound.release.plan.toml import lines
 from rangebound.values.postgres_address import is_address
 
 ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")
 """What names of accounts and sources on a server, and ids of releases, look like: they stand in addresses."""
+ID_RULE = "must have 1 to 64 letters, digits, points, dashes or underscores, and begin with a letter or digit"
 
 
 def _public_name(value: str) -> str:
     if not ID.fullmatch(value):
-        raise ValueError(
-            "must have 1 to 64 letters, digits, points, dashes or underscores, and begin with a letter or digit"
-        )
+        raise ValueError(ID_RULE)
     return value
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 PublicName = Annotated[str, AfterValidator(_public_name)]
@@ -92,7 +83,11 @@ class Listen(Part):
     def _fits(self) -> Listen:
         if (self.certificate is None) != (self.key is None):
             raise ValueError("certificate and key go together")
-        if self.certificate is None and not self.behind_proxy and not _loopback(self.host):
+        try:
+            local = ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            local = self.host == "localhost"
+        if self.certificate is None and not self.behind_proxy and not local:
             raise ValueError(
                 f"host={self.host!r}: tokens would cross the network in the clear; give a certificate and its key, or "
                 "say behind_proxy = true where a proxy encrypts"
@@ -152,39 +147,25 @@ class Settings(Part):
 
 
 class Server:
-    """Settings with the folder of their file, which paths are relative to."""
+    """Settings with the folder of their file, which paths are relative to.
+
+    `folder` has requests, answers, tokens and logs; `ledger` is a path, or the address of a database as it is, and
+    `key` its key file, where one is named. `secrets` is what no answer for an analyst may contain: paths and addresses
+    of this machine.
+    """
 
     def __init__(self, settings: Settings, home: Path) -> None:
         self.settings, self.home = settings, home.absolute()
-
-    @property
-    def folder(self) -> Path:
-        """Where the server keeps requests, answers, tokens and logs."""
-        return self.home / self.settings.folder
-
-    @property
-    def ledger(self) -> str:
-        """The ledger: a path, or the address of a database as it is."""
-        place = self.settings.ledger
-        return place if is_address(place) else str(self.home / place)
-
-    @property
-    def key(self) -> Path | None:
-        """The key file of the ledger, where one is named."""
-        return None if self.settings.key is None else self.home / self.settings.key
+        self.folder = self.home / settings.folder
+        self.ledger = settings.ledger if is_address(settings.ledger) else str(self.home / settings.ledger)
+        self.key = None if settings.key is None else self.home / settings.key
+        places = [place for each in settings.sources.values() for place in (each.path, each.spark, each.postgres)]
+        self.secrets = (str(self.home), settings.ledger.partition("?")[0], *(each for each in places if each))
 
     def source(self, name: str) -> Source:
         """A data source, as the release reads it."""
         found = self.settings.sources[name]
-        path = None if found.path is None else str(self.home / found.path)
-        return found.source(path)
-
-    def secrets(self) -> tuple[str, ...]:
-        """What no answer for an analyst may contain: paths and addresses of this machine."""
-        found = [str(self.home), self.settings.ledger.partition("?")[0]]
-        for each in self.settings.sources.values():
-            found += [place for place in (each.path, each.spark, each.postgres) if place is not None]
-        return tuple(found)
+        return found.source(None if found.path is None else str(self.home / found.path))
 
 
 def read_settings(path: str | Path) -> Server:

@@ -1,4 +1,4 @@
-"""A worker process: it checks a plan and says what it would give, or releases it and writes its answers.
+"""A worker process: it checks the plan of a client and says what it would give, or releases it and writes its answers.
 
 It may be killed at any moment: the ledger is charged before a row is read, and the same request may be run again. Only
 words about public facts leave here: the plan, the names and types of columns, the account. All else is raised and goes
@@ -7,10 +7,12 @@ to the error stream, which is the custodian's log, and the answer says only that
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 import tempfile
+import tomllib
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -41,25 +43,28 @@ from rangebound.release.engine.open_engine import opened
 from rangebound.release.output.deployment_record import record, record_text
 from rangebound.release.output.explain import dry_run
 from rangebound.release.output.ledger_entry import check_rule, check_size
-from rangebound.release.output.table import Release
+from rangebound.release.output.table import Release, plan_from_json
 from rangebound.release.plan.cautions import cautions
+from rangebound.release.plan.faults import reported
+from rangebound.release.plan.key_file import files_in
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.source import Source
 from rangebound.release.plan.table_schema import TypedSchema, check_schema
+from rangebound.release.plan.toml import lines
 from rangebound.release.prepare import prepare, rehearse
 from rangebound.release.run import demand_plan_approval, needs_approval
 from rangebound.release.sql.aggregate import check_statements
 from rangebound.release.sql.view import view
+from rangebound.values import arguments
 from rangebound.web.processes import work
-from rangebound.web.service.settings import Server, read_settings
-from rangebound.web.service.submission import confined_plan, source_of
+from rangebound.web.service.settings import Server, Settings, read_settings
 
 FILES = ("table.json", "table.csv", "certificate.json", "report.html", "record.yaml")
 """The answers of a release."""
 
 Facts = dict[str, Any]
 
-_REFUSALS = (PlanError, BudgetExceeded, RequestConflict, RequestRejected)
+_REFUSALS = (PlanError, BudgetExceeded, RequestConflict, RequestRejected)  # and an `ArgumentError` of no finer type
 _READING = "aggregating"  # what `release` calls the step after the charge
 _UNAVAILABLE = "the data source cannot be used now; the custodian's log has the details"
 
@@ -70,6 +75,98 @@ class Refused(Exception):
 
 class FailedAfterCharge(Exception):
     """What went wrong once data were read: its words may be about them, and are for the custodian alone."""
+
+
+def canonical_plan(plan: object) -> str:
+    """A plan as it was sent, in a form that two equal ones share: the text of TOML, or an object as sorted JSON."""
+    if isinstance(plan, str) and plan.strip():
+        return json.dumps(plan)
+    if isinstance(plan, dict) and plan:
+        return json.dumps(plan, sort_keys=True)
+    raise ArgumentError("plan: must be the text of a TOML file, or an object")
+
+
+def source_of(plan: str) -> str | None:
+    """The public name of the source that a plan names itself, in `[source] table`; None if it names none."""
+    match _fields(json.loads(plan)).get("source"):
+        case None:
+            return None
+        case {"table": str(name), **more} if not more:
+            return name
+    raise _fault(
+        "source",
+        "must be the public name of a source of the server, as source = {table = 'visits'}; a plan brings "
+        "no path and no address here",
+    )
+
+
+def _fault(field: str, rule: str) -> PlanError:
+    return PlanError(f"{field}: {rule}", field=field)
+
+
+def _fields(plan: object) -> dict[str, Any]:
+    if isinstance(plan, dict):
+        return dict(plan)
+    assert isinstance(plan, str)
+    try:
+        return tomllib.loads(plan)
+    except (ValueError, RecursionError):
+        raise _fault("plan", "not valid TOML") from None
+
+
+def confined_plan(plan: str, *, settings: Settings, account: str, source: str) -> Plan:
+    """The plan that was sent, if it reads nothing but the sources of its account, and protects whom it has to.
+
+    Guarantee: nothing on this machine is opened for it. It has no path, no address and no file of keys; it joins
+    sources of the account by their public names, those as public that the server says are, and the others on their
+    units; its unit is that of the source; it is charged to the account.
+    """
+    text = json.loads(plan)
+    data = _fields(text)
+    data.pop("source", None)
+    budget, joins = data.get("budget"), data.get("join")
+    if isinstance(budget, dict):
+        if "ledger" in budget:
+            raise _fault("budget.ledger", "the server has its own; leave it out")
+        if budget.get("account", account) != account:
+            raise _fault("budget.account", f"must be {account!r}, the one that is asked; or leave it out")
+        data["budget"] = {**budget, "account": account}
+    for at, join in enumerate(joins if isinstance(joins, list) else []):
+        if isinstance(join, dict) and "path" in join:
+            raise _fault(f"join[{at}].path", "a plan brings no path here; name a source of the account by table")
+    if isinstance(text, str):
+        with files_in(None), reported("plan", lambda: lines(text)):
+            found = Plan.model_validate(data)
+    else:
+        try:
+            found = plan_from_json(data)
+        except (TypeError, RecursionError):
+            raise _fault("plan", "must be a plan as an object") from None
+    own = settings.sources[source]
+    if found.unit.column != own.unit:
+        wanted = "single rows; leave unit out" if own.unit is None else f"the owners in column {own.unit!r}"
+        raise _fault("unit.column", f"releases of {source!r} protect {wanted}")
+    if (found.unit.neighbours, found.unit.size) != (own.neighbours, own.size):
+        size = "" if own.size is None else f" and size {own.size}"
+        raise _fault("unit.neighbours", f'must be "{own.neighbours}"{size} for {source!r}')
+    _check_joins(found, settings, account)
+    return found
+
+
+def _check_joins(plan: Plan, settings: Settings, account: str) -> None:
+    allowed = settings.accounts[account].sources
+    for at, join in enumerate(plan.join or ()):
+        field = f"join[{at}]"
+        other = settings.sources[join.table] if join.table in allowed else None
+        if other is None:
+            rule = f"account {account!r} has no such source; it has {arguments.shown(list(allowed))}"
+            raise _fault(f"{field}.table", rule)
+        if join.public != other.public:
+            kind = "public" if other.public else "private"
+            raise _fault(f"{field}.public", f"source {join.table!r} is {kind} on this server")
+        if not join.public and join.on.get(plan.unit.column or "") != other.unit:
+            rule = f"must compare the unit with {other.unit!r}, the column of those whom {join.table!r} protects"
+            raise _fault(f"{field}.on", rule)
 
 
 def check(server: Server, ledger: Ledger, message: Mapping[str, Any]) -> Facts:
@@ -176,15 +273,11 @@ def _source(server: Server, message: Mapping[str, Any]) -> str:
     own = source_of(message["plan"])
     name = message.get("source") or own or (private[0] if len(private) == 1 else None)
     if own is not None and name != own:
-        raise PlanError("source: the plan names another one than the request", field="source")
+        raise _fault("source", "the plan names another one than the request")
     if name is None:
-        raise PlanError(
-            f"source: missing; name one of {private}, as source = {{table = {private[0]!r}}}", field="source"
-        )
+        raise _fault("source", f"missing; name one of {private}, as source = {{table = {private[0]!r}}}")
     if name not in private:
-        raise PlanError(
-            f"source: account {message['account']!r} has no such source to ask; it has {private}", field="source"
-        )
+        raise _fault("source", f"account {message['account']!r} has no such source to ask; it has {private}")
     return str(name)
 
 
@@ -212,17 +305,15 @@ def refusing(server: Server) -> Iterator[None]:
     """Turn errors about the plan and the account into a refusal; one that names a place of this machine is withheld."""
     try:
         yield
-    except _REFUSALS as error:
-        raise Refused(public_words(server, str(error))) from None
-    except ArgumentError as error:
-        if type(error) is not ArgumentError:
+    except (*_REFUSALS, ArgumentError) as error:
+        if not isinstance(error, _REFUSALS) and type(error) is not ArgumentError:
             raise
         raise Refused(public_words(server, str(error))) from None
 
 
 def public_words(server: Server, words: str) -> str:
     """A message without a path or an address of this machine: one that has any is replaced as a whole."""
-    return _UNAVAILABLE if any(each in words for each in server.secrets()) or os.sep * 2 in words else words
+    return _UNAVAILABLE if any(each in words for each in server.secrets) or os.sep * 2 in words else words
 
 
 TASKS: Mapping[str, Callable[[Server, Ledger, Mapping[str, Any]], Facts]] = {

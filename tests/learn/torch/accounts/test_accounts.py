@@ -13,11 +13,11 @@ from scipy import stats
 import rangebound as rb
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.audit import attack
-from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiWatcher, SecureNoise
+from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiWatcher, SecureNoise, several_processes
 from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.accounts.fisher_loss import _clipped_gradient, frobenius_losses, spectral_losses
-from rangebound.learn.torch.accounts.renyi_table import exact_divergence
-from rangebound.learn.torch.step_mechanism import step_mechanism
+from rangebound.learn.torch.accounts.renyi_watcher import exact_divergence
+from rangebound.learn.torch.noise_source import step_mechanism
 from tests.learn.torch.models import CRITERION, NoNoise, chain, data, linear, many_runs, private, simple, train
 
 UNIT = rb.Interval(-1.0, 1.0)
@@ -276,7 +276,7 @@ def test_fisher_adds_what_other_processes_found(monkeypatch: pytest.MonkeyPatch)
     batch = [(x[:2], y[:2], np.arange(2))]
     watcher.saw(torch.zeros(21, dtype=torch.float64), batch)
     alone = [watcher.loss(i).reveal() for i in range(4)]
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(several_processes, "place", lambda: (0, 2))
     monkeypatch.setattr(torch.distributed, "all_reduce", lambda found: found.add_(found.flip(0)))
     watcher.saw(torch.zeros(21, dtype=torch.float64), batch)
     both = [watcher.loss(i).reveal() ** 2 for i in range(4)]

@@ -7,8 +7,8 @@ import pytest
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch import Elementwise, Euclidean, Relation
 from rangebound.learn.torch.accounts import worst_case
-from rangebound.learn.torch.accounts.noise_search import smallest_multiplier, step_within
-from rangebound.learn.torch.step_mechanism import step_mechanism
+from rangebound.learn.torch.noise_source import step_mechanism
+from rangebound.learn.torch.training_plan import smallest_multiplier, step_within
 from tests.learn.torch.models import simple, train
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rangebound as rb
-from rangebound.learn.torch.accounts.renyi_table import LossTable, _slack, exact_divergence
+from rangebound.learn.torch.accounts.renyi_watcher import LossTable, _slack, exact_divergence
 from rangebound.privacy.pairs.divergences import fisher_formula, renyi_formula
 from tests.thinning import crossed
 

@@ -52,12 +52,12 @@ def test_a_captured_pass_finds_the_same_sums(make, clip, count):
     for _ in range(2):
         clipped_sum(module, CRITERION, x, y, clip, 2**24, 32, captured)
     assert captured.refused == ""
-    wanted, losses = clipped_sum(module, CRITERION, x[:count], y[:count], clip, 2**24, 32)
-    found, far_losses = clipped_sum(module, CRITERION, x[:count], y[:count], clip, 2**24, 32, captured)
+    wanted, losses, _ = clipped_sum(module, CRITERION, x[:count], y[:count], clip, 2**24, 32)
+    found, far_losses, _ = clipped_sum(module, CRITERION, x[:count], y[:count], clip, 2**24, 32, captured)
     torch.testing.assert_close(far_losses, losses, rtol=1e-6, atol=1e-6)
     for name, sums in wanted.items():
         torch.testing.assert_close(found[name], sums, rtol=1e-5, atol=1e-5)
-    others, _ = clipped_sum(module, CRITERION, x[-count:] * 2.0, y[:count], clip, 2**24, 32, captured)
+    others, _, _ = clipped_sum(module, CRITERION, x[-count:] * 2.0, y[:count], clip, 2**24, 32, captured)
     assert any(not torch.allclose(others[name], sums) for name, sums in wanted.items())  # the control
 
 
@@ -66,13 +66,13 @@ def test_a_captured_pass_follows_the_parameters_and_leaves_out_examples_that_are
     x, y = (each.cuda() for each in data(SHAPES[images], 32))
     module, captured, clip = images().cuda(), CapturedPasses(), Euclidean(clip=0.5)
     for _ in range(3):
-        before, _ = clipped_sum(module, CRITERION, x, y, clip, 2**24, 32, captured)
+        before, _, _ = clipped_sum(module, CRITERION, x, y, clip, 2**24, 32, captured)
     with torch.no_grad():
         for each in module.parameters():
             each.mul_(1.5)
     x[3] = float("nan")
-    found, losses = clipped_sum(module, CRITERION, x, y, clip, 2**24, 32, captured)
-    wanted, _ = clipped_sum(module, CRITERION, x, y, clip, 2**24, 32)
+    found, losses, _ = clipped_sum(module, CRITERION, x, y, clip, 2**24, 32, captured)
+    wanted, _, _ = clipped_sum(module, CRITERION, x, y, clip, 2**24, 32)
     assert [bool(each) for each in losses.isnan()] == [i == 3 for i in range(32)]
     for name, sums in wanted.items():
         torch.testing.assert_close(found[name], sums)
@@ -87,9 +87,9 @@ def test_a_module_that_cannot_be_captured_is_run_as_it_is():
 
     x, y = torch.randn(8, 3).cuda(), torch.zeros(8, dtype=torch.long).cuda()
     module, captured = Built(run, layer=torch.nn.Linear(3, 2)).cuda(), CapturedPasses()
-    wanted, _ = clipped_sum(module, CRITERION, x, y, Euclidean(clip=0.5), 2**24, 8)
+    wanted, _, _ = clipped_sum(module, CRITERION, x, y, Euclidean(clip=0.5), 2**24, 8)
     for _ in range(3):
-        found, _ = clipped_sum(module, CRITERION, x, y, Euclidean(clip=0.5), 2**24, 8, captured)
+        found, _, _ = clipped_sum(module, CRITERION, x, y, Euclidean(clip=0.5), 2**24, 8, captured)
         for name, sums in wanted.items():
             torch.testing.assert_close(found[name], sums)
     assert captured.refused

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from rangebound.learn.torch.clipping_norm import Elementwise, Euclidean
-from rangebound.learn.torch.gradients.fixed_work import fixed_work, known_all
+from rangebound.learn.torch.gradients.bad_examples import fixed_work, known_all
+from rangebound.learn.torch.gradients.gradient_forms import gathered
 from rangebound.learn.torch.gradients.per_example import clipped_sum
-from rangebound.learn.torch.gradients.token_rows import gathered
 from tests.learn.torch.models import CRITERION, SHAPES, data
 
 
@@ -17,10 +17,10 @@ def test_sums_are_the_same(make, clip):
     if x.is_floating_point():
         x[3] = float("nan")
     module = make()
-    wanted, losses = clipped_sum(module, CRITERION, x, y, clip, 2**24)
+    wanted, losses, _ = clipped_sum(module, CRITERION, x, y, clip, 2**24)
     with fixed_work():
         assert not known_all(torch.ones(3, dtype=torch.bool))  # nothing is asked within it
-        found, same = clipped_sum(module, CRITERION, x, y, clip, 2**24)
+        found, same, _ = clipped_sum(module, CRITERION, x, y, clip, 2**24)
     torch.testing.assert_close(same, losses, equal_nan=True)
     for name, sums in wanted.items():
         torch.testing.assert_close(found[name], sums)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from rangebound.learn.torch.gradients.float_precision import float_precision, full_precision
+from rangebound.learn.torch.gradients.survey import float_precision, full_precision
 
 CUDNN, CUDA, MKLDNN = torch.backends.cudnn, torch.backends.cuda, torch.backends.mkldnn
 NEWER = [CUDNN.conv, CUDNN.rnn, CUDA.matmul, MKLDNN.matmul] if hasattr(CUDNN, "conv") else []

@@ -227,17 +227,17 @@ def moved_by_others(make: Callable[[], nn.Module], shape: tuple[int, ...], clip:
     """How far bad examples move the sum of the good ones, in clips."""
     torch.manual_seed(1)
     module, (x, y) = make(), examples(shape, torch.float32)
-    good, _ = clipped_sum(module, criterion, x[1:2], y[1:2], clip, MEMORY)
+    good, _, _ = clipped_sum(module, criterion, x[1:2], y[1:2], clip, MEMORY)
     worst = 0.0
     for value in (99, -3, -7) if shape == TOKENS else (math.nan, math.inf):
         others = x.clone()
         others[[0, 2, 3, 4]] = value
-        sums, losses = clipped_sum(module, criterion, others, y, clip, MEMORY)
+        sums, losses, _ = clipped_sum(module, criterion, others, y, clip, MEMORY)
         assert all(bool(torch.isfinite(each).all()) for each in sums.values())
         assert not losses[1].isnan()
         counted = ~losses.isnan()
         counted[1] = False  # an example may count by itself, where nothing in it is invalid for this module
-        rest, _ = clipped_sum(module, criterion, others[counted], y[counted], clip, MEMORY)
+        rest, _, _ = clipped_sum(module, criterion, others[counted], y[counted], clip, MEMORY)
         unit = clip.levels if isinstance(clip, Elementwise) else clip.clip
         worst = max(worst, *(float((sums[n] - rest[n] - good[n]).abs().max()) / unit for n in sums))
     return worst
@@ -254,8 +254,8 @@ def test_bad_examples_move_no_other(case: str, clip: Any) -> None:
 
 def test_a_wrong_order_of_examples_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: the check for finite numbers with its examples in another order."""
-    found = per_example.all_finite
-    monkeypatch.setattr(per_example, "all_finite", lambda tensors: found(tensors).roll(1))
+    found = per_example.finite
+    monkeypatch.setattr(per_example, "finite", lambda *tensors: found(*tensors).roll(1))
     with pytest.raises(AssertionError):
         assert moved_by_others(*CASES["LSTM"], Elementwise(clip=0.01)) < 1e-3
 
@@ -300,7 +300,7 @@ def test_batches_of_none_and_one(count: int) -> None:
     for make, shape in (CASES["LSTM"], CASES["residual"], CASES["tied words"], CASES["linear"]):
         module, (x, y) = make(), examples(shape, torch.float32)
         for clip in (Elementwise(clip=0.01), Euclidean(clip=0.05)):
-            sums, losses = clipped_sum(module, criterion, x[:count], y[:count], clip, MEMORY)
+            sums, losses, _ = clipped_sum(module, criterion, x[:count], y[:count], clip, MEMORY)
             assert len(losses) == count
             assert all(bool(each.any()) == bool(count) for name, each in sums.items() if "places" not in name)
 

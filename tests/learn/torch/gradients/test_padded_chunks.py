@@ -11,10 +11,10 @@ from torch import nn
 
 from benchmarks import train_models
 from rangebound.learn.torch import Adaptive, Elementwise, Euclidean
-from rangebound.learn.torch.adaptive_clipping import tallied_sum
-from rangebound.learn.torch.gradients import per_example
+from rangebound.learn.torch.clipping_norm import tally
+from rangebound.learn.torch.gradients import per_example, survey
 from rangebound.learn.torch.gradients.one_pass import one_pass
-from rangebound.learn.torch.gradients.per_example import clipped_sum, measured_sum, shrink
+from rangebound.learn.torch.gradients.per_example import clipped_sum
 from rangebound.learn.torch.gradients.survey import SteadyChunk
 from tests.learn.torch.models import data, deciding, linear, simple, train
 
@@ -51,7 +51,7 @@ def moved(name: str, clip: Any, device: str, *, full: int | None, count: int = 6
     """How far the gradient of one example moves with its place and with the number and the values of the others."""
     sums = []
     for place, given in company(name, device, count):
-        found, losses = clipped_sum(*given, clip, MEMORY, full)
+        found, losses, _ = clipped_sum(*given, clip, MEMORY, full)
         assert losses.isnan().tolist() == [i != place for i in range(len(losses))]
         sums.append(torch.cat([each.flatten() for each in found.values()]))
     assert float(sums[0].abs().max()) > 0.0
@@ -72,14 +72,14 @@ def tally_alone(name: str, device: str, *, full: int | None) -> tuple[float, int
     the clipping norm at the smallest of these norms is another than that of the example alone.
     """
     runs = [
-        (given, float(measured_sum(*given, Euclidean(clip=0.1), MEMORY, full)[2][1][place]))
+        (given, float(clipped_sum(*given, Euclidean(clip=0.1), MEMORY, full)[2][place]))
         for place, given in company(name, device, 6)
     ]
     least = min(square for _, square in runs)
     clip = Euclidean(clip=math.sqrt(least) / (1.0 - 2.0**-16))
-    while float(shrink(torch.tensor(least, dtype=torch.float64), clip)) < 1.0:
+    while float(clip.shrink(torch.tensor(least, dtype=torch.float64))) < 1.0:
         clip = Euclidean(clip=math.nextafter(clip.clip, math.inf))
-    tallies = [tallied_sum(*given, clip, MEMORY, full)[2] for given, _ in runs]
+    tallies = [tally(clipped_sum(*given, clip, MEMORY, full)[2], clip) for given, _ in runs]
     return max(square for _, square in runs) - least, sum(each != tallies[0] for each in tallies)
 
 
@@ -129,11 +129,11 @@ def test_what_fills_a_chunk_does_not_count(make: Any, clip: Any) -> None:
     module, (x, y) = make(), data((6,), count=5)
     x[1, 0] = float("nan")
     for full in (2, 3, 9):
-        sums, losses = clipped_sum(module, F.cross_entropy, x, y, clip, MEMORY, full)
+        sums, losses, _ = clipped_sum(module, F.cross_entropy, x, y, clip, MEMORY, full)
         alone = [clipped_sum(module, F.cross_entropy, x[i : i + 1], y[i : i + 1], clip, MEMORY, full) for i in range(5)]
         assert losses.isnan().tolist() == [False, True, False, False, False]
         for name, each in sums.items():
-            expected = sum(found[name] for found, _ in alone)
+            expected = sum(found[name] for found, _, _ in alone)
             assert torch.allclose(each, expected, rtol=0.0, atol=0.0 if isinstance(clip, Elementwise) else 1e-15)
 
 
@@ -147,10 +147,10 @@ def test_a_pass_has_as_many_examples_as_a_chunk(clipping: Any, monkeypatch: pyte
     _, optimizer, loader = simple(40, clipping=clipping, chunk_size=7)
     seen: list[int] = []
 
-    def pass_of(module: Any, parameters: Any, criterion: Any, some: torch.Tensor, *more: Any, **options: Any) -> Any:
+    def pass_of(problem: Any, some: torch.Tensor, *more: Any, **options: Any) -> Any:
         seen.append(len(some))
-        return one_pass(module, parameters, criterion, some, *more, **options)
+        return one_pass(problem, some, *more, **options)
 
-    monkeypatch.setattr(per_example, "one_pass", pass_of)
+    monkeypatch.setattr(survey, "one_pass", pass_of)
     train(optimizer, loader, 1)
-    assert seen == [7] * 7  # the first with made-up examples
+    assert seen == [2] + [7] * 7  # the first two with made-up examples

@@ -9,9 +9,9 @@ from torch import nn
 
 import rangebound as rb
 from rangebound.learn.torch import Elementwise, Euclidean
-from rangebound.learn.torch.gradients import clamped
-from rangebound.learn.torch.gradients.chain_of_layers import is_chain
 from rangebound.learn.torch.gradients.per_example import check_module, clipped_sum
+from rangebound.learn.torch.gradients.sums import blocked, clamped_products
+from rangebound.learn.torch.gradients.tape import is_chain
 from tests.learn.torch.gradients.test_rules import MEMORY, difference
 from tests.learn.torch.models import CRITERION, SHAPES, Built, custom, data, deciding, linear, mixing
 
@@ -32,7 +32,7 @@ def test_sums_in_floats_are_those_of_a_loop(kind: Callable[[], nn.Module], rule:
     assert is_chain(module) == (kind is not custom)
     assert off(module, x, y, rule) <= 12 * 4e-6
     assert off(module, x, y, rule, memory=1) <= 12 * 4e-6  # in small pieces
-    one, _ = clipped_sum(module, CRITERION, x[:1], y[:1], Euclidean(clip=1e-3), MEMORY)
+    one, _, _ = clipped_sum(module, CRITERION, x[:1], y[:1], Euclidean(clip=1e-3), MEMORY)
     length = torch.cat([part.reshape(-1) for part in one.values()]).norm().item()
     assert 0.999e-3 <= length <= 1e-3
 
@@ -41,11 +41,11 @@ def test_the_clip_is_exact_at_the_bound() -> None:
     rule = Elementwise(clip=0.1)
     assert 0.1 * (1 - 2**-17) < rule.bound <= 0.1
     rows = torch.tensor([[50.0, -50.0, rule.bound, torch.inf, 0.0]]).repeat(7, 1)
-    sums = clamped.clamped_rows(rows, rule) * rule.quantum
-    assert sums.tolist() == [7 * rule.bound, -7 * rule.bound, 7 * rule.bound, 7 * rule.bound, 0.0]
+    found = clamped_products(rows, torch.ones(7, 1), rule)[0] * rule.quantum
+    assert found.tolist() == [7 * rule.bound, -7 * rule.bound, 7 * rule.bound, 7 * rule.bound, 0.0]
     assert Elementwise(clip=0.75).bound == 0.75
-    sums = clamped.clamped_rows(torch.full((3, 70), torch.nan), rule) * rule.quantum  # what is no number
-    assert bool((sums.isnan() | (sums.abs() <= 3 * rule.bound)).all())
+    found = clamped_products(torch.full((3, 70), torch.nan), torch.ones(3, 1), rule) * rule.quantum  # no number
+    assert bool((found.isnan() | (found.abs() <= 3 * rule.bound)).all())
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ def test_the_kernel_is_the_blocked_route(shape: tuple[int, int, int], clip: floa
     a = torch.randn(rows, columns, generator=generator)
     g = torch.randn(rows, outputs, generator=generator)
     rule = Elementwise(clip=clip)
-    ours = clamped.clamped_products(a, g, rule)
-    plain = clamped.blocked(a, g / rule.quantum, rule)
+    ours = clamped_products(a, g, rule)
+    plain = blocked(a, g / rule.quantum, rule)
     assert torch.equal(ours, plain)
     order = torch.randperm(rows, generator=generator)
-    assert torch.equal(clamped.clamped_products(a[order], g[order], rule), plain)  # in any order of the examples
+    assert torch.equal(clamped_products(a[order], g[order], rule), plain)  # in any order of the examples
     if clip == 1e-3 and rows > 2:
         assert not torch.equal(ours * rule.quantum, g.double().T @ a.double())  # a control: the clamp matters
 
@@ -137,12 +137,12 @@ class Centred(nn.Module):
 @pytest.mark.parametrize("kind", [linear, deciding])
 def test_a_criterion_that_vmap_cannot_run_goes_one_by_one(kind: Callable[[], nn.Module]) -> None:
     module, rule, criterion, (x, y) = kind(), Elementwise(clip=8.0), Centred(), data((6,))
-    sums, losses = clipped_sum(module, criterion, x, y, rule, MEMORY)
+    sums, losses, _ = clipped_sum(module, criterion, x, y, rule, MEMORY)
     assert criterion.seen == 0.0
     alone = [clipped_sum(module, criterion, x[i : i + 1], y[i : i + 1], rule, MEMORY) for i in range(12)]
-    torch.testing.assert_close(losses, torch.cat([each for _, each in alone]))
+    torch.testing.assert_close(losses, torch.cat([each for _, each, _ in alone]))
     for name, total in sums.items():
-        assert (total - sum(each[name] for each, _ in alone)).abs().max() <= 12
+        assert (total - sum(each[name] for each, _, _ in alone)).abs().max() <= 12
 
 
 def hooked() -> nn.Module:

@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from rangebound.learn.torch import Elementwise, Euclidean
-from rangebound.learn.torch.gradients import example_rows, outer_products
-from rangebound.learn.torch.gradients.one_pass import example_losses, one_pass
-from rangebound.learn.torch.gradients.outer_products import OuterProducts
-from rangebound.learn.torch.gradients.per_example import clipped_sum, learned, shrink
+from rangebound.learn.torch.gradients import gradient_forms, layer_rules
+from rangebound.learn.torch.gradients.gradient_forms import OuterProducts
+from rangebound.learn.torch.gradients.one_pass import Problem, example_losses, learned, one_pass
+from rangebound.learn.torch.gradients.per_example import clipped_sum
 from rangebound.learn.torch.gradients.survey import survey
 from tests.learn.torch.models import Built, deciding, mixing, private
 
@@ -232,7 +232,7 @@ def difference(
     module: nn.Module, x: torch.Tensor, y: torch.Tensor, clip: Any, memory: int = MEMORY, singles: Any = None
 ) -> float:
     """The largest difference between our sums and those of clipped gradients of one example at a time."""
-    sums, losses = clipped_sum(module, criterion, x, y, clip, memory)
+    sums, losses, _ = clipped_sum(module, criterion, x, y, clip, memory)
     assert not losses.isnan().any()
     assert sums.keys() == learned(module).keys()  # what is frozen is left out
     singles = singles or one_at_a_time(module, x, y)
@@ -256,7 +256,7 @@ def difference(
 def test_sums_are_those_of_one_example_at_a_time(case: str) -> None:
     make, shape = CASES[case]
     module, (x, y) = make().double(), examples(shape)
-    assert not survey(module, learned(module), criterion, x, y).refused
+    assert not survey(Problem(module, criterion, learned(module)), x, y).refused
     singles = one_at_a_time(module, x, y)
     assert difference(module, x, y, Euclidean(clip=0.05), singles=singles) < 1e-12
     assert difference(module, x, y, Euclidean(clip=50.0), singles=singles) < 1e-12
@@ -269,9 +269,7 @@ def test_a_transposed_factor_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: the rule of a square linear layer with its two factors exchanged."""
     module, (x, y) = nn.Linear(6, 6).double(), examples((4, 6))
     assert difference(module, x, y, Euclidean(clip=50.0)) < 1e-12
-    from rangebound.learn.torch.gradients.rules import linear_rule
-
-    monkeypatch.setattr(linear_rule, "outer", lambda a, g: outer_products.outer(g, a))
+    monkeypatch.setattr(layer_rules, "outer", lambda a, g: gradient_forms.outer(g, a))
     assert difference(module, x, y, Euclidean(clip=50.0)) > 1e-3
     assert difference(module, x, y, Elementwise(clip=50.0)) > 1e3
 
@@ -314,7 +312,7 @@ def test_a_criterion_that_uses_a_parameter_is_seen() -> None:
     def with_penalty(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         return criterion(F.linear(output, module[0].weight[:, :3]), target) + module[0].bias.square().sum()
 
-    sums, _ = clipped_sum(module, with_penalty, x, y, Euclidean(clip=50.0), MEMORY)
+    sums, _, _ = clipped_sum(module, with_penalty, x, y, Euclidean(clip=50.0), MEMORY)
     sum(with_penalty(module(x[i : i + 1]), y[i : i + 1]) for i in range(COUNT)).backward()
     for name, each in learned(module).items():
         torch.testing.assert_close(sums[name], each.grad, rtol=1e-12, atol=1e-12)
@@ -324,7 +322,7 @@ def test_a_pass_without_vmap_mixes_examples_of_a_module_that_does() -> None:
     """The control of the case `mixing` above: why only chains of known layers run without vmap."""
     module, (x, y) = mixing().double(), examples((6,))
     found = [
-        one_pass(module, learned(module), criterion, x, y, loose=(), separate=separate)
+        one_pass(Problem(module, criterion, learned(module)), x, y, loose=(), separate=separate)
         .gradients["inner.weight"]
         .rows(0, 5)
         for separate in (True, False)
@@ -339,10 +337,10 @@ def test_mixed_precision_is_near(case: str) -> None:
     make, shape = CASES[case]
     module, (x, y) = make(), examples(shape, torch.float32)
     clip = Euclidean(clip=50.0)
-    exact, _ = clipped_sum(module, criterion, x, y, clip, MEMORY)
+    exact, _, _ = clipped_sum(module, criterion, x, y, clip, MEMORY)
     with torch.autocast("cpu", torch.bfloat16):
-        sums, losses = clipped_sum(module, criterion, x, y, clip, MEMORY)
-        whole, _ = clipped_sum(module, criterion, x, y, Elementwise(clip=0.01), MEMORY)
+        sums, losses, _ = clipped_sum(module, criterion, x, y, clip, MEMORY)
+        whole, _, _ = clipped_sum(module, criterion, x, y, Elementwise(clip=0.01), MEMORY)
     assert not losses.isnan().any()
     for name, total in sums.items():
         assert total.dtype == torch.float64
@@ -373,12 +371,12 @@ def test_rows_that_are_made_twice_give_the_same_sums(case: str, monkeypatch: pyt
     """As on a GPU, where wide rows are not held; and a second making that comes out longer is scaled down."""
     make, shape = CASES[case]
     module, (x, y) = make().double(), examples(shape)
-    monkeypatch.setattr(example_rows, "_WIDE", {"cpu": 1})
-    monkeypatch.setattr(example_rows, "_AT_ONCE", {"cpu": 100})
+    monkeypatch.setattr(gradient_forms, "_WIDE", {"cpu": 1})
+    monkeypatch.setattr(gradient_forms, "_HELD_AT_ONCE", {"cpu": 100})
     assert difference(module, x, y, Euclidean(clip=0.05)) < 1e-12
     assert difference(module, x, y, Euclidean(clip=50.0)) < 1e-12
     calls = iter((1.0, 1.0, 3.0, 0.5))
-    rows = example_rows.ExampleRows(
+    rows = gradient_forms.ExampleRows(
         count=2, width=60, make=lambda a, b: torch.full((b - a, 60), next(calls)), device=torch.device("cpu")
     )
     lengths = rows.squares()
@@ -394,7 +392,7 @@ def test_no_double_is_too_large_or_too_small_for_a_clip(input, slope):
     clip = Euclidean(clip=1e-16)
     a, g = (torch.tensor([[each]], dtype=torch.float64) for each in (input, slope))
     made = OuterProducts(a=a, g=g)
-    weights = shrink(made.squares(), clip)
+    weights = clip.shrink(made.squares())
     assert 0.9 * clip.clip < float(made.weighted(weights)) <= clip.clip
     if input == 3e307:  # the control: factor by factor it is longer than the clip
         assert float((weights * g[0]) * a[0]) > 1.4 * clip.clip

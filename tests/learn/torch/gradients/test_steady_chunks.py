@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from rangebound.learn.torch import Elementwise, Euclidean
-from rangebound.learn.torch.gradients import example_rows, steady_chunks
-from rangebound.learn.torch.gradients.example_rows import ExampleRows
+from rangebound.learn.torch.gradients import gradient_forms
+from rangebound.learn.torch.gradients.gradient_forms import ExampleRows
+from rangebound.learn.torch.gradients.one_pass import Problem
 from rangebound.learn.torch.gradients.per_example import clipped_sum
-from rangebound.learn.torch.gradients.steady_chunks import steady_chunk
-from rangebound.learn.torch.gradients.survey import Route, SteadyChunk, survey
+from rangebound.learn.torch.gradients.survey import Route, SteadyChunk, _candidates, _found, steady_chunk, survey
 from tests.learn.torch.models import Built, data, linear
 
 CLIPS = [Elementwise(clip=1.0), Euclidean(clip=1.0)]
@@ -23,16 +23,16 @@ CLIPS = [Elementwise(clip=1.0), Euclidean(clip=1.0)]
 def chunk(moves: Any, size: int, most: int, clip: Any, threads: int = 1) -> Any:
     """What is found where the last of some examples has another gradient if `moves(examples, threads)`."""
 
-    def made(x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
+    def made(module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
         rows = torch.ones(len(x), 5)
         rows[-1, 3] += 1e-6 * moves(len(x), torch.get_num_threads())
-        return {"weight": example_rows.of(rows)}
+        return {"weight": gradient_forms.held(rows)}
 
     x, y = data((6,), count=3)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        return steady_chunk(Route(separate=False), linear(), lambda module: made, x, y, clip, size, most)
+        return steady_chunk(Route(separate=False), linear(), made, x, y, clip, size, most)
     finally:
         torch.set_num_threads(before)
 
@@ -59,7 +59,7 @@ def test_a_chunk_grows_and_then_threads_are_fewer(moves, size, most, threads, ex
 
 @pytest.mark.parametrize(("chunk", "most"), [(256, 180), (10, 99), (100, 8), (1, 1)])
 def test_on_a_gpu_smaller_chunks_come_before_full_precision(chunk, most):
-    found = [*steady_chunks._candidates(torch.device("cuda"), chunk, most, 4)]
+    found = [*_candidates(torch.device("cuda"), chunk, most, 4)]
     assert all(0 < each.size <= most and each.threads == 4 for each in found)
     assert [each.exact for each in found] == [False] * 5 + [True]
     if chunk == 256:
@@ -78,7 +78,7 @@ def route_of(module: nn.Module, clip: Any = CLIPS[1], made: Any = torch.clone) -
     x, y = data((6,), count=5)
     x = made(x)
     clipped_sum(module, F.cross_entropy, x, y, clip, 2**30, 7)
-    return survey(module, dict(module.named_parameters()), F.cross_entropy, x, y)
+    return survey(Problem(module, F.cross_entropy, dict(module.named_parameters())), x, y)
 
 
 def test_dropout_does_not_count_as_a_move_and_a_module_that_is_random_cannot_be_tried():
@@ -99,12 +99,9 @@ def tried(rows: Rows, module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> St
     def made(part: nn.Module, x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
         moved = torch.ones(len(x), 5)
         moved[-1, 3] += rows(part, x, y)
-        return {"weight": example_rows.of(moved)}
+        return {"weight": gradient_forms.held(moved)}
 
-    def maker(part: nn.Module) -> Any:
-        return lambda x, y: made(part, x, y)
-
-    return steady_chunk(Route(separate=False), module, maker, x, y, CLIPS[1], 6, 6)
+    return steady_chunk(Route(separate=False), module, made, x, y, CLIPS[1], 6, 6)
 
 
 FLOATS, WORDS = torch.zeros(2, 6), torch.zeros(2, 6, dtype=torch.int64)
@@ -133,10 +130,10 @@ def test_zeros_hide_nothing(rows, x, y):
 
 @pytest.mark.parametrize("factor", [math.nan, math.inf, 0.0])
 def test_gradients_that_are_no_numbers_or_zero_tell_nothing(factor):
-    def maker(part: nn.Module) -> Any:
-        return lambda x, y: {"weight": example_rows.of(torch.full((len(x), 5), factor))}
+    def made(part: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Any:
+        return {"weight": gradient_forms.held(torch.full((len(x), 5), factor))}
 
-    found = steady_chunk(Route(separate=False), linear(), maker, FLOATS, FLOATS, CLIPS[1], 6, 6)
+    found = steady_chunk(Route(separate=False), linear(), made, FLOATS, FLOATS, CLIPS[1], 6, 6)
     assert "not tried" in found.why
 
 
@@ -162,13 +159,13 @@ def test_a_module_that_takes_no_made_up_numbers_is_not_tried():
 
 
 def test_a_chunk_for_which_there_is_no_memory_is_passed_over():
-    def made(x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
+    def made(part: nn.Module, x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
         if len(x) > 20:
             raise torch.OutOfMemoryError
-        return {"weight": example_rows.of(torch.ones(len(x), 5))}
+        return {"weight": gradient_forms.held(torch.ones(len(x), 5))}
 
     candidates = [SteadyChunk(size=size, threads=1) for size in (32, 16)]
-    found = steady_chunks._found(linear(), made, FLOATS, FLOATS, CLIPS[1], candidates)
+    found = _found(linear(), made, FLOATS, FLOATS, CLIPS[1], candidates)
     assert found == candidates[1]
 
 
@@ -177,7 +174,7 @@ def test_it_is_tried_again_when_the_arithmetic_may_be_another():
 
     def chunks() -> int:
         clipped_sum(module, F.cross_entropy, words, words[:, 0], CLIPS[1], 2**30, 7)
-        return len(survey(module, dict(module.named_parameters()), F.cross_entropy, words, words[:, 0]).chunks)
+        return len(survey(Problem(module, F.cross_entropy, dict(module.named_parameters())), words, words[:, 0]).chunks)
 
     assert (chunks(), chunks()) == (1, 1)
     torch.set_float32_matmul_precision("high")
@@ -192,7 +189,7 @@ def test_it_is_tried_again_when_the_arithmetic_may_be_another():
 
 
 def test_all_rows_are_made_in_one_shape(monkeypatch):
-    monkeypatch.setitem(example_rows._AT_ONCE, "cpu", 12)
+    monkeypatch.setitem(gradient_forms._HELD_AT_ONCE, "cpu", 12)
     seen, table = [], torch.arange(28.0).reshape(7, 4)
 
     def make(first: int, last: int) -> torch.Tensor:

@@ -4,11 +4,8 @@ import pytest
 import torch
 
 from rangebound.learn.torch.clipping_norm import Elementwise, Euclidean
-from rangebound.learn.torch.gradients import summed_products
-from rangebound.learn.torch.gradients.example_rows import ExampleRows
-from rangebound.learn.torch.gradients.outer_products import outer
-from rangebound.learn.torch.gradients.rules import convolution_rule
-from rangebound.learn.torch.gradients.summed_products import SummedProducts, are_cheaper
+from rangebound.learn.torch.gradients import gradient_forms, layer_rules
+from rangebound.learn.torch.gradients.gradient_forms import ExampleRows, SummedProducts, are_cheaper, outer
 
 
 def factors(count=6, positions=3, inputs=90, outputs=80, seed=0):
@@ -24,7 +21,7 @@ def convolution(transposed):
     generator = torch.Generator().manual_seed(1)
     sides = [(4, 48, 4, 4), (4, 64, 2, 2)]
     a, g = (torch.randn(*each, generator=generator) for each in (sides[::-1] if transposed else sides))
-    return convolution_rule._rows(a, g, transposed, 1, (3, 3), (2, 2), (1, 1), (1, 1))
+    return layer_rules.convolved(a, g, transposed, 1, layer_rules.Window((3, 3), (2, 2), (1, 1), (1, 1)))
 
 
 def test_few_positions_are_not_made_into_rows_and_many_are():
@@ -93,13 +90,13 @@ def test_rounding_in_the_largest_step_stays_within_the_margin_of_the_clip():
 
     def rounding(terms):
         count = 2 * clip.most
-        return 2.0 * 2.0**-53 * count * (summed_products._REACH * terms + count)
+        return 2.0 * 2.0**-53 * count * (gradient_forms._REACH * terms + count)
 
-    assert rounding(summed_products._POSITIONS) < clip.clip - clip.target
-    assert rounding(4 * summed_products._POSITIONS) > clip.clip - clip.target  # the control
+    assert rounding(gradient_forms._POSITIONS) < clip.clip - clip.target
+    assert rounding(4 * gradient_forms._POSITIONS) > clip.clip - clip.target  # the control
 
 
 def test_one_product_of_matrices_adds_no_more_terms_than_that():
     made = outer(*factors(count=3000, positions=2))
-    longest = max(last - first for first, last in made._parts())
-    assert 2 * longest <= summed_products._POSITIONS < 2 * made.count
+    longest = max(len(a) for _, a, _ in made.parts())
+    assert 2 * longest <= gradient_forms._POSITIONS < 2 * made.count

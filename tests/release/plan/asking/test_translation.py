@@ -7,8 +7,8 @@ import pytest
 from rangebound.errors import ArgumentTypeError, PlanError
 from rangebound.release import make_plan, parse_plan
 from rangebound.release.plan.asking import translate
-from rangebound.release.plan.asking.computed import Fixed, KeyOf, Number, Operation
-from rangebound.release.plan.join import Join
+from rangebound.release.plan.asking.published_values import Fixed, KeyOf, Number, Operation
+from rangebound.release.plan.source import Join
 
 BASE = {
     "budget": {"epsilon": 1.0, "delta": 1e-6},

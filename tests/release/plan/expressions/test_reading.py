@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rangebound.release.plan.expressions import columns_of, read, typed
 from rangebound.release.plan.expressions.functions import FUNCTIONS, REFUSED
-from rangebound.release.plan.expressions.nodes import LONGEST, Call, Constant, Named, call, constant
-from rangebound.release.plan.expressions.reading import DEEPEST
+from rangebound.release.plan.expressions.nodes import LONGEST, Call, Constant, Named, call, columns_of, constant
+from rangebound.release.plan.expressions.reading import DEEPEST, read
+from rangebound.release.plan.expressions.typed import typed
 
 
 @pytest.mark.parametrize(

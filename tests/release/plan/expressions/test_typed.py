@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from rangebound.release.plan.expressions import Known, ValueType, read, typed
 from rangebound.release.plan.expressions.functions import Signature, function_table
-from rangebound.release.plan.expressions.typed import column_uses
+from rangebound.release.plan.expressions.nodes import ValueType
+from rangebound.release.plan.expressions.reading import read
+from rangebound.release.plan.expressions.typed import Known, column_uses, typed
 
 NUMBER, TEXT, TRUTH, DATE, COLUMN = ValueType
 KNOWN = {

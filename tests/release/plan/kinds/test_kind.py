@@ -13,8 +13,7 @@ from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.release import check_certificate, explain, make_plan, parse_plan, plan_schema, release
 from rangebound.release.plan.kinds.facts import FormName
 from rangebound.release.plan.kinds.kind import KINDS, Kind
-from rangebound.release.plan.measure import ONE, Counted, GroupSums, Met, Rows
-from rangebound.release.plan.sensitivity import Sensitivity, touched
+from rangebound.release.plan.statistic import ONE, Counted, GroupSums, Met, Rows, Sensitivity, touched
 from rangebound.release.prepare import prepare
 from rangebound.values.support import Interval
 from tests.release.odd_tables import PLACES, arrow, odd_rows, plan_of

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.distributed as dist
 from torch.func import functional_call, grad, jvp, vjp, vmap
 
 from rangebound.accounting.event import repetitions
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.errors import ArgumentError
+from rangebound.learn.torch import several_processes
 from rangebound.learn.torch.clipping_norm import Elementwise
-from rangebound.learn.torch.gradients.per_example import Criterion, learned
+from rangebound.learn.torch.gradients.one_pass import Criterion, learned
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer
 from rangebound.privacy.pairs.divergences import fisher_formula
@@ -153,11 +153,8 @@ class FisherWatcher:
             # Examples without a finite gradient are excluded; a derivative too large for a float counts as none.
             squares = norms.detach().cpu().numpy() ** 2
             added[members] += np.where(np.isfinite(squares), squares, 0.0)
-        if dist.is_available() and dist.is_initialized():  # the other processes have the other examples
-            total = torch.from_numpy(added).to(location.device)
-            dist.all_reduce(total)
-            added = total.cpu().numpy()
-        self._information = self._information + added
+        total = several_processes.add(torch.from_numpy(added).to(location.device))  # others have other examples
+        self._information = self._information + total.cpu().numpy()
 
     def loss(self, example: int) -> PerInstance:
         """The loss of one example so far: 1/loss is the least standard deviation of an unbiased reconstruction."""

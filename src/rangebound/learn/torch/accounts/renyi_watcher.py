@@ -1,23 +1,234 @@
-"""The per-instance Renyi divergence of this very dataset: a private number, and not a guarantee."""
+"""The per-instance Renyi divergence of many coordinates, as a certified table over the one number it depends on.
+
+For one coordinate at location q, with c the sensitivity and P_q the law, let E(q, c) = sum or integral of
+P_q^a P_{q+c}^(1-a) and G = E - 1, so that D_a(q || q+c) = log(1 + G)/(a - 1). All below is in units of the scale.
+
+**Between two nodes G lies below its chord plus B w^2/8**, w the distance of the nodes and B a bound on |G''|.
+E is analytic: continue q to q + iy. A piece of the law (a cell that is collected, a density at a point, the mass of an
+interval support) becomes e^(y^2/2) X times itself, where X is the characteristic function of the normal law restricted
+to a convex set; the variance of that is at most 1, so 1 - y^2/2 <= |X| <= 1. With t = (y + r)^2/2 this gives, for all
+|Im q| <= y and all complex shifts of size r,
+
+    |E| <= exp(a y^2/2 + a (a-1) r^2/2) (e^t (1-t))^(1-a)      mapped noise: unbounded, rectified, quantized
+    |E| <= (1 - y^2/2)^(-a) exp(a (a-1) r^2/2)                 truncated to an interval
+
+because on real pairs neither exceeds the unbounded exp(a (a-1) r^2/2). G has a double zero at the shift 0, since each
+law has mass 1. So |G(q, c)| <= (c/r)^2 (1 + max|E|) for c <= r (Schwarz), and |G''| <= 2 max|G|/y^2 (Cauchy).
+
+**A bin with its edges u < v is also dominated by the wider pairs** (u, v + c) and (v, u - c), by the monotone
+likelihood ratio. The smaller of both bounds is taken, and never more than the unbounded divergence.
+
+The logarithm is concave, so the coordinates of a bin may be replaced by their mean: only the counts and the means of
+the bins are needed, for all orders at once.
+
+
+The per-instance Renyi divergence of this very dataset: a private number, and not a guarantee.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from rangebound.accounting.per_instance import PerInstance
 from rangebound.accounting.renyi import epsilon_at
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.accounts.renyi_table import LossTable
+from rangebound.laws.boundings import TRUNCATE
 from rangebound.learn.torch.clipping_norm import Elementwise
-from rangebound.learn.torch.gradients.per_example import Criterion
+from rangebound.learn.torch.gradients.one_pass import Criterion
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer
+from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.privacy.pairs.divergences import renyi_formula
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats
+from rangebound.values.support import Interval
+
+_PER_SCALE = 256  # bins per scale
+_DENSE = 1 << 14  # up to this many bins are tabulated without gaps
+_CHUNK = 1 << 16  # pairs and orders at a time
+_ROUNDING = 2.0**-49
+_LARGEST = 600.0  # e to this still fits into a double, with a margin
+_NUDGE = 2.0**-30  # keeps positions off the very edges, where an infinite value times 0 would be NaN
+
+
+class LossTable:
+    """Upper bounds on the summed divergences of a mechanism at many locations, both shifts and both directions.
+
+    Guarantee: never below the sum of the true divergences. Above it, in trials with shifts of 2^-13 to 2 scales, by up
+    to 2e-4 (order 2), 6e-3 (order 8), 1.6e-2 (order 32), 4.5e-2 (order 64), 0.16 (order 300) and 0.24 (order 374) of
+    the unbounded divergence, for each coordinate.
+    Assumes: Gaussian noise, unbounded, rectified, quantized, or truncated to an interval.
+    """
+
+    def __init__(self, mechanism: Mechanism, orders: Sequence[float]) -> None:
+        if not mechanism.noise.gaussian:
+            raise ArgumentError("mechanism: the table supports Gaussian noise only")
+        if mechanism.bounding is TRUNCATE and not isinstance(mechanism.support, Interval):
+            raise ArgumentError(f"support={mechanism.support}: the table supports truncation to an Interval only")
+        self.mechanism = mechanism
+        self.orders: Floats = np.asarray([arguments.order("orders", each) for each in orders], dtype=np.float64)
+        if not np.isfinite(self.orders).all() or not len(self.orders):
+            raise ArgumentError("orders: must be finite, and at least one")
+        self._scale, self._shift = mechanism.noise.scale, mechanism.query.sensitivity
+        self.width = self._scale / _PER_SCALE
+        low, high = mechanism.shape.ends
+        self._folded = low == -high and set(mechanism.shape.points) == {-x for x in mechanism.shape.points}
+        self._slack = _slack(self.orders, self._shift / self._scale, mechanism.bounding is TRUNCATE, 1.0 / _PER_SCALE)
+        self._ceiling = 0.5 * self.orders * (self.orders - 1.0) * (self._shift / self._scale) ** 2 * (1.0 + 1e-12)
+        self._wide = bool(self.orders.max() * self._shift > 0.25 * self._scale)
+        self._bins: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)  # the bins that are known, sorted
+        self._known = np.empty((6, len(self.orders), 0))  # of each: G at its edges, forward and backward; wider pairs
+        self._on: dict[torch.device, tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = {}
+
+    def divergence(self, location: torch.Tensor) -> Floats:
+        """For each order the summed divergence: the larger of forward and backward, each with the worse shift.
+
+        Guarantee: forward covers D(q || q +- c) and backward D(q +- c || q), for every shift of at most c.
+        """
+        if not location.numel():
+            return np.zeros(len(self.orders))
+        values, counts, places = self._histogram(location)
+        slack = self._constants(location.device)[1]
+        totals = []
+        for left, right, top in ((0, 1, 4), (2, 3, 5)):
+            chord = (values[left] * (1.0 - places) + values[right] * places) * (1.0 + 4.0 * _NUDGE) + slack
+            totals.append(torch.minimum(torch.log1p(chord), values[top]) @ counts)
+        worse: Floats = torch.maximum(*totals).cpu().numpy() / (self.orders - 1.0) * (1.0 + 1e-12)
+        return worse
+
+    def _histogram(self, location: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The tabulated rows of some bins, how many coordinates each has, and their mean position in it from 0 to 1."""
+        hull = self.mechanism.query.range.hull
+        steps = location.detach().reshape(-1).to(torch.float64)
+        if hull.bounded:
+            steps = steps.clamp(hull.lower, hull.upper)
+        steps = (steps.abs() if self._folded else steps) * (1.0 / self.width)
+        whole = steps.floor()
+        first, last = (int(each) for each in torch.stack(torch.aminmax(whole)).tolist())
+        if last - first < _DENSE:
+            index = whole.to(torch.int64) - first
+            self._learn(np.arange(first, last + 1))
+            values = self._values(location.device, first, last)
+        else:  # outliers: only the bins that are occupied
+            distinct, index = torch.unique(whole, return_inverse=True)
+            bins = distinct.cpu().numpy().astype(np.int64)
+            self._learn(bins)
+            known = self._known[:, :, np.searchsorted(self._bins, bins)]
+            values = torch.from_numpy(known).to(location.device)
+        size = values.shape[-1]
+        counts = torch.bincount(index, minlength=size).to(torch.float64)
+        places = torch.bincount(index, weights=steps - whole, minlength=size) / counts.clamp(min=1.0)
+        return values, counts, places.clamp(_NUDGE, 1.0 - _NUDGE)
+
+    def _constants(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The bins, the slack and the tabulated rows, on a device."""
+        if device not in self._on:
+            self._on[device] = (
+                torch.from_numpy(self._bins).to(device),
+                torch.from_numpy(self._slack[:, None]).to(device),
+                torch.from_numpy(self._known).to(device),
+            )
+        return self._on[device]
+
+    def _values(self, device: torch.device, first: int, last: int) -> torch.Tensor:
+        """The tabulated rows of consecutive bins."""
+        start = int(np.searchsorted(self._bins, first))
+        return self._constants(device)[2][:, :, start : start + last - first + 1]
+
+    def _learn(self, bins: npt.NDArray[np.int64]) -> None:
+        new = np.setdiff1d(bins, self._bins)
+        if not len(new):
+            return
+        nodes = np.unique(np.concatenate([new, new + 1]))
+        values = self._evaluated(nodes * self.width, self._shift)
+        left, right = (values[:, :, np.searchsorted(nodes, new + k)] for k in (0, 1))
+        edges = np.expm1(np.minimum(np.stack([left[0], right[0], left[1], right[1]]), _LARGEST))
+        tops = np.broadcast_to(self._ceiling[None, :, None], (2, len(self.orders), len(new)))
+        if self._wide:
+            tops = np.minimum(tops, self._spread(np.asarray(new * self.width), np.asarray((new + 1) * self.width)))
+        # Where e to the divergence does not fit into a double there is no chord, and the wider pair remains.
+        high = np.maximum(values[:, :, np.searchsorted(nodes, new)], values[:, :, np.searchsorted(nodes, new + 1)])
+        edges = np.where(np.repeat(high, 2, axis=0) < _LARGEST, edges, math.inf)
+        order = np.argsort(joined := np.concatenate([self._bins, new]), kind="stable")
+        self._bins = joined[order]
+        self._known = np.concatenate([self._known, np.concatenate([edges, tops])], axis=2)[:, :, order]
+        self._on.clear()
+
+    def _evaluated(self, at: Floats, shift: float) -> Floats:
+        """(a-1) D forward and backward at each location, the worse of both shifts, rounded up."""
+        both = [self._pairs(at, at + shift), self._pairs(at, at - shift)]
+        worse: Floats = np.maximum(*both)
+        return worse
+
+    def _spread(self, lower: Floats, upper: Floats) -> Floats:
+        """The same for the wider pairs around bins."""
+        c = self._shift
+        worse: Floats = np.maximum(self._pairs(lower, upper + c), self._pairs(upper, lower - c))
+        return worse
+
+    def _pairs(self, p: Floats, q: Floats) -> Floats:
+        """(a-1) D(p || q) and (a-1) D(q || p) for pairs of locations, with a margin for rounding."""
+        noise, shape = self.mechanism.noise, self.mechanism.shape
+        found = np.empty((2, len(self.orders), len(p)))
+        size = max(1, _CHUNK // len(self.orders))
+        weights = (self.orders - 1.0)[:, None]
+        low, high = shape.ends
+        for start in range(0, len(p), size):
+            part = slice(start, start + size)
+            a, b = p[part], q[part]
+            outside = np.maximum(np.maximum(low - np.minimum(a, b), np.maximum(a, b) - high), 0.0)
+            outside = np.where(np.isfinite(outside), outside, 0.0)
+            far = (outside + self.orders[:, None] * abs(b - a)) / self._scale
+            margin = _ROUNDING * self.orders[:, None] * (4.0 + far * far)
+            found[0, :, part] = weights * renyi_formula(noise, shape, a, b, self.orders) + margin
+            found[1, :, part] = weights * renyi_formula(noise, shape, b, a, self.orders) + margin
+        return found
+
+
+def _slack(orders: Floats, shift: float, truncated: bool, width: float) -> Floats:
+    """B w^2/8 for each order, in units of the scale; infinite where it does not fit into a double."""
+    y = np.minimum(0.5, 1.0 / np.sqrt(orders))
+    radius = np.minimum(0.5, 1.0 / np.sqrt(orders * (orders - 1.0)))
+    small = shift <= radius
+    reach = np.where(small, radius, shift)
+    t = 0.5 * (y + np.where(small, radius, 0.0)) ** 2
+    growth = 0.5 * orders * (orders - 1.0) * reach**2
+    growth += (
+        -orders * np.log1p(-0.5 * y**2) if truncated else 0.5 * orders * y**2 - (orders - 1.0) * (t + np.log1p(-t))
+    )
+    size = 1.0 + np.exp(np.minimum(growth, _LARGEST))
+    largest = np.where(small, (shift / radius) ** 2, 1.0) * size
+    bound: Floats = np.where(growth < _LARGEST, width**2 * largest / (4.0 * y**2) * (1.0 + 1e-12), math.inf)
+    return bound
+
+
+def exact_divergence(mechanism: Mechanism, location: Any, orders: Sequence[float]) -> Any:
+    """The same sums coordinate by coordinate, by the formula of the core, in float64: expensive, and not rounded up.
+
+    Returns one number for each order, as an array of the kind of `location` (NumPy or torch).
+    """
+    noise, shape, c = mechanism.noise, mechanism.shape, mechanism.query.sensitivity
+    hull = mechanism.query.range.hull
+    wide = isinstance(location, torch.Tensor)
+    at = location.to(torch.float64) if wide else np.asarray(location, dtype=np.float64)
+    at = at.clip(hull.lower, hull.upper)
+    totals = []
+    for order in orders:
+        ways = [
+            (renyi_formula(noise, shape, at, at + s, order), renyi_formula(noise, shape, at + s, at, order))
+            for s in (c, -c)
+        ]
+        xp: Any = torch if wide else np
+        forward, backward = (xp.maximum(ways[0][k], ways[1][k]).sum() for k in (0, 1))
+        totals.append(xp.maximum(forward, backward))
+    return torch.stack(totals) if wide else np.asarray(totals)
+
 
 ORDERS = (
     *(1.0 + 0.1 * k for k in range(1, 10)),

@@ -21,7 +21,7 @@ Euclidean clipping has the sensitivity C and Gaussian noise alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -32,8 +32,7 @@ from rangebound.accounting.event import AllocatedEvent, FixedBatchEvent, Mechani
 from rangebound.errors import ArgumentError
 from rangebound.laws.boundings import TRUNCATE, UNBOUNDED
 from rangebound.laws.gaussian import Gaussian
-from rangebound.learn.torch.batch_sampling import BatchSampling
-from rangebound.learn.torch.neighbouring_relation import Relation
+from rangebound.learn.torch.loader import BatchSampling, Relation
 from rangebound.ledger.amount import SCALE, covering, rounded_up
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, RenyiCost
 from rangebound.mechanisms.mechanism import Mechanism
@@ -197,12 +196,6 @@ def relation(history: History) -> Relation:
     """The relation that all steps protect: add-remove if all of them do, else zero-out, which add-remove implies."""
     relations = {step.relation for step, times in history.items() if times}
     return Relation.ADD_REMOVE if relations == {Relation.ADD_REMOVE} else Relation.ZERO_OUT
-
-
-def epsilons(history: History, delta: float, steps: Iterable[int]) -> list[float]:
-    """The epsilon after each of these numbers of steps, of a run whose steps were all alike."""
-    (step,) = history
-    return [epsilon({step: step.times(number)}, delta) for number in steps]
 
 
 def costs(step: Step, times: int, delta: float | None, order: int | None) -> tuple[AnyCost, ...]:

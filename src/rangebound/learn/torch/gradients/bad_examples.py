@@ -3,32 +3,53 @@
 **An example whose gradient is not finite silently counts with gradient zero.** Its numbers are set to zero before
 anything is summed, so that no NaN reaches the others. The same holds for an example for which the module or the
 criterion raises an error, unless they raise one for made-up examples, too (`stand_ins`): then the call itself is wrong,
-and the error is that of zeros.
+and the error is that of zeros. So no true example decides what a module and a criterion take.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 import torch
 
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.gradients.fixed_work import known_all
-from rangebound.learn.torch.gradients.stand_ins import stand_ins, tried
 
 R = TypeVar("R")
 # What torch, or a module's or criterion's own code, raises for numbers that it does not take.
 ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
-
-def finite(rows: torch.Tensor) -> torch.Tensor:
-    """For each example whether all its numbers are finite."""
-    return all_finite([rows])
+_FIXED = ContextVar("fixed", default=False)
+_SURD = (math.sqrt(5.0) - 1.0) / 2.0
 
 
-def all_finite(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
+@contextmanager
+def fixed_work() -> Iterator[None]:
+    """Within the block nothing is read from the device, so that a graph of the work can be captured on a GPU.
+
+    There are no short cuts, and tensors have sizes known beforehand.
+    """
+    token = _FIXED.set(True)
+    try:
+        yield
+    finally:
+        _FIXED.reset(token)
+
+
+def is_fixed() -> bool:
+    """Whether the work is to be the same whatever the numbers are."""
+    return _FIXED.get()
+
+
+def known_all(good: torch.Tensor) -> bool:
+    """Whether all are true, so that a short cut may be taken; not asked, and no short cut, within `fixed_work`."""
+    return not _FIXED.get() and bool(good.all())
+
+
+def finite(*tensors: torch.Tensor) -> torch.Tensor:
     """For each example whether all its numbers in all tensors are finite; each tensor has a first axis for examples.
 
     A finite sum has finite terms, so that mostly one sum of each example's numbers decides.
@@ -46,9 +67,35 @@ def kept(rows: torch.Tensor, good: torch.Tensor) -> torch.Tensor:
     return torch.where(good.reshape(-1, *(1 for _ in rows.shape[1:])), rows, rows.new_zeros(()))
 
 
-def without(losses: torch.Tensor, good: torch.Tensor) -> torch.Tensor:
-    """The losses, NaN for the examples that do not count."""
-    return torch.where(good, losses, torch.full_like(losses, math.nan))
+def stand_ins(count: int, *like: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """Batches of `count` made-up examples of these shapes: of zeros, and of ones and numbers between 0 and 1.
+
+    What takes one of the two takes examples of this shape: a label of 0 may be refused, or a matrix of zeros.
+    """
+    zeros = [each.new_zeros(1, *each.shape[1:]) for each in like]
+    above = [numbers(each, 0.0) if each.is_floating_point() else torch.ones_like(each) for each in zeros]
+    for given in (zeros, above):
+        yield tuple(each.repeat_interleave(count, 0) for each in given)
+
+
+def numbers(like: torch.Tensor, lower: float) -> torch.Tensor:
+    """Made-up numbers between `lower` and 1, the same in each call: the fractions of the multiples of a surd."""
+    places = torch.arange(1, like.numel() + 1, dtype=torch.float64)
+    return (lower + (1.0 - lower) * (places * _SURD).frac()).reshape(like.shape).to(like)
+
+
+def tried(run: Callable[..., R], *like: torch.Tensor) -> R:
+    """What `run` returns for one made-up example of these shapes; if it fails for all of them, its error for zeros."""
+    failed: list[Exception] = []
+    for given in stand_ins(1, *like):
+        try:
+            return run(*given)
+        except (ArgumentError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:  # a module or criterion may raise one of its own
+            failed.append(error)
+    failed[0].add_note("(raised for zeros in place of an example, and a made-up one fails too: the call is wrong)")
+    raise failed[0]
 
 
 def spared(
@@ -73,15 +120,23 @@ def spared(
         raise
     except ERRORS:
         pass
-    if not any(_runs(together, *given) for given in stand_ins(1, x, y)):  # not a function for several at once
-        if not known:
-            tried(alone, x, y)
-        return [_one(alone, lost, x[i : i + 1], y[i : i + 1]) for i in range(len(x))]
-    if len(x) == 1:
-        return [lost(x, y)]
-    half = len(x) // 2
-    parts = [(x[:half], y[:half]), (x[half:], y[half:])]
-    return [result for a, b in parts for result in spared(together, alone, lost, a, b, known=known)]
+    if any(_runs(together, *given) for given in stand_ins(1, x, y)):
+        if len(x) == 1:
+            return [lost(x, y)]
+        half = len(x) // 2
+        parts = [(x[:half], y[:half]), (x[half:], y[half:])]
+        return [result for a, b in parts for result in spared(together, alone, lost, a, b, known=known)]
+    if not known:  # and not a function for several at once
+        tried(alone, x, y)
+    found = []
+    for one in ((x[i : i + 1], y[i : i + 1]) for i in range(len(x))):
+        try:
+            found.append(alone(*one))
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # a criterion may raise one of its own
+            found.append(lost(*one))
+    return found
 
 
 def _runs(function: Callable[..., object], *given: torch.Tensor) -> bool:
@@ -92,17 +147,3 @@ def _runs(function: Callable[..., object], *given: torch.Tensor) -> bool:
     except ERRORS:
         return False
     return True
-
-
-def _one(
-    alone: Callable[[torch.Tensor, torch.Tensor], R],
-    lost: Callable[[torch.Tensor, torch.Tensor], R],
-    x: torch.Tensor,
-    y: torch.Tensor,
-) -> R:
-    try:
-        return alone(x, y)
-    except torch.OutOfMemoryError:
-        raise
-    except Exception:  # a criterion may raise one of its own
-        return lost(x, y)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import torch
 
-from rangebound.learn.torch.gradients.fixed_work import fixed_work
-from rangebound.learn.torch.gradients.float_precision import float_precision
+from rangebound.learn.torch.gradients.bad_examples import fixed_work
+from rangebound.learn.torch.gradients.survey import float_precision
 
 Measured = tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]
 """Sums, losses, and squared norms or nothing."""

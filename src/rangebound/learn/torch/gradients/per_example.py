@@ -13,7 +13,7 @@ zero (`rangebound.learn.torch.gradients.bad_examples`).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -22,24 +22,20 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidean
-from rangebound.learn.torch.gradients import example_rows
-from rangebound.learn.torch.gradients.bad_examples import all_finite, spared, without
-from rangebound.learn.torch.gradients.captured_pass import CapturedPasses
-from rangebound.learn.torch.gradients.example_rows import ExampleRows
-from rangebound.learn.torch.gradients.fixed_work import known_all
-from rangebound.learn.torch.gradients.one_pass import Criterion as Criterion
-from rangebound.learn.torch.gradients.one_pass import Loose, one_pass
-from rangebound.learn.torch.gradients.steady_chunks import Made, computed_as, steady_chunk
-from rangebound.learn.torch.gradients.survey import Route, SteadyChunk, survey
-from rangebound.learn.torch.gradients.tape import Gradients
-from rangebound.learn.torch.gradients.whole_module import example_gradients, filled
-from rangebound.learn.torch.gradients.whole_module import learned as learned
+from rangebound.learn.torch.gradients.bad_examples import finite, known_all, spared
+from rangebound.learn.torch.gradients.captured_pass import CapturedPasses, Measured
+from rangebound.learn.torch.gradients.gradient_forms import ExampleRows, Gradients, held
+from rangebound.learn.torch.gradients.one_pass import (
+    Criterion,
+    Loose,
+    Problem,
+    Tensors,
+    example_gradients,
+    filled,
+    learned,
+)  # fmt: skip
+from rangebound.learn.torch.gradients.survey import Route, SteadyChunk, computed_as, steady_chunk, survey
 from rangebound.values import arguments
-
-Tensors = dict[str, torch.Tensor]
-Sums = tuple[Tensors, torch.Tensor]
-Measured = tuple[Tensors, torch.Tensor, torch.Tensor]
-"""Sums and losses of a block, and with Euclidean clipping the squared norms of its gradients."""
 
 _COPIES = 4  # about so many copies of the gradients of a block exist at once
 _SMALL = 1 << 14  # rows up to this width are joined, so that one operation serves many small parameters
@@ -49,41 +45,38 @@ def check_module(module: torch.nn.Module) -> torch.nn.Module:
     """Refuse a module that mixes examples or has nothing to learn; the error names the remedy."""
     found = arguments.instance("module", module, torch.nn.Module, "a torch.nn.Module")
     for name, part in found.named_modules():
+        kind = type(part).__name__
         if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
             raise ArgumentError(
-                f"module={name or type(part).__name__}: {type(part).__name__} mixes the examples of a batch, so "
+                f"module={name or kind}: {kind} mixes the examples of a batch, so "
                 "clipping one example bounds nothing; use torch.nn.GroupNorm or LayerNorm instead"
             )
         if getattr(part, "max_norm", None) is not None:
             raise ArgumentError(
-                f"module={name or type(part).__name__}: max_norm writes over the weights of the words it sees, which "
+                f"module={name or kind}: max_norm writes over the weights of the words it sees, which "
                 "no noise covers; leave max_norm out"
             )
         if getattr(part, "track_running_stats", False):
             raise ArgumentError(
-                f"module={name or type(part).__name__}: {type(part).__name__} keeps statistics of the data, which "
+                f"module={name or kind}: {kind} keeps statistics of the data, which "
                 "no noise covers; leave track_running_stats out"
             )
         if any(isinstance(each, SpectralNorm) for each in part._forward_pre_hooks.values()):
             raise ArgumentError(
-                f"module={name or type(part).__name__}: torch.nn.utils.spectral_norm keeps its power iteration in the "
+                f"module={name or kind}: torch.nn.utils.spectral_norm keeps its power iteration in the "
                 "forward pass, where it is discarded; use torch.nn.utils.parametrizations.spectral_norm"
             )
     if any(isinstance(each, torch.nn.parameter.UninitializedParameter) for each in found.parameters()):
         raise ArgumentError("module: has a lazy layer of unknown size; run it once on made-up data")
-    hooked = [name for name, each in learned(found).items() if _has_hooks(each)]
-    if hooked:
-        raise ArgumentError(
-            f"module={hooked[0]}: has a hook on its gradient, which a released gradient does not pass; change the loss "
-            "or the optimizer instead"
-        )
+    for name, each in learned(found).items():
+        if each._backward_hooks or getattr(each, "_post_accumulate_grad_hooks", None):
+            raise ArgumentError(
+                f"module={name}: has a hook on its gradient, which a released gradient does not pass; change the "
+                "loss or the optimizer instead"
+            )
     if not learned(found):
         raise ArgumentError("module: has no parameter that requires a gradient; there is nothing to learn")
     return found
-
-
-def _has_hooks(parameter: torch.Tensor) -> bool:
-    return bool(parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None))
 
 
 def clipped_sum(
@@ -95,70 +88,52 @@ def clipped_sum(
     memory: int,
     chunk: int | None = None,
     captured: CapturedPasses | None = None,
-) -> Sums:
+) -> Measured:
     """The sum over the examples of the clipped gradients, in doubles, and the losses of the examples.
 
+    With Euclidean clipping also the squared norms of the gradients in doubles; nothing for another.
+
     Guarantee: finite, and moved by an example by at most the clipping norm, whatever its values are. The loss of an
-    example whose gradient is not finite, and so counts as zero, is NaN. Elementwise sums are in quanta of the clip,
-    whole numbers. `memory` limits the bytes of gradients held at once; the result of elementwise clipping depends on it
-    only as far as the layers' rounding does. With `chunk`, a public number, examples are taken in chunks of that many,
-    or of equal parts of it that fit into the memory, the last one filled with zeros that do not count: layers round by
-    the shapes that they see, and then they see one shape, whichever and however many others there are. Whether the
-    place matters is tried first (`rangebound.learn.torch.gradients.steady_chunks`), and chunks may grow for it. With
-    `captured`, blocks of one shape on a GPU are captured in a graph, which is then run again.
+    example whose gradient is not finite, and so counts as zero, is NaN, and its norm 0. Elementwise sums are in quanta
+    of the clip, whole numbers. `memory` limits the bytes of gradients held at once; the result of elementwise clipping
+    depends on it only as far as the layers' rounding does. With `chunk`, a public number, examples are taken in chunks
+    of that many, or of equal parts of it that fit into the memory, the last one filled with zeros that do not count:
+    layers round by the shapes that they see, and then they see one shape, whichever and however many others there are,
+    so that a norm is the same to the last bit. Whether the place matters is tried first
+    (`rangebound.learn.torch.gradients.survey`), and chunks may grow for it. With `captured`, blocks of one shape on a
+    GPU are captured in a graph, which is then run again.
     """
-    return measured_sum(module, criterion, x, y, clip, memory, chunk, captured)[:2]
-
-
-def measured_sum(
-    module: torch.nn.Module,
-    criterion: Criterion,
-    x: torch.Tensor,
-    y: torch.Tensor,
-    clip: Clipping,
-    memory: int,
-    chunk: int | None = None,
-    captured: CapturedPasses | None = None,
-) -> tuple[Tensors, torch.Tensor, list[torch.Tensor]]:
-    """What `clipped_sum` gives, and with Euclidean clipping the squared norms of the gradients in doubles, in parts.
-
-    Guarantee: an example whose gradient is not finite has the norm 0. In chunks, a norm is the same to the last bit
-    whichever others there are.
-    """
-    parameters = learned(module)
-    totals: Tensors = {}
+    problem = Problem(module, criterion, learned(module))
+    totals: dict[str, torch.Tensor] = {}
     losses = [torch.zeros(0, device=x.device)]
     squares = [torch.zeros(0, dtype=torch.float64, device=x.device)]
     start = 0
     with repeatable_convolutions():
         while start < len(x):
-            route = survey(module, parameters, criterion, x, y)
-            size = block(route, parameters, clip, memory)
+            route = survey(problem, x, y)
+            size = block(route, problem.parameters, clip, memory)
             steady = SteadyChunk(size=0, threads=torch.get_num_threads())
             try:
                 if chunk is not None:
-                    maker = partial(_maker, route, parameters, criterion)
-                    steady = steady_chunk(route, module, maker, x, y, clip, chunk, size)
+                    steady = steady_chunk(route, module, partial(_made, route, problem), x, y, clip, chunk, size)
                 size = steady.size or size
                 here = x[start : start + size], y[start : start + size]
                 with computed_as(steady):
-                    parts = _block(route, module, parameters, criterion, *here, clip, steady.size, captured)
+                    parts = _block(route, problem, *here, clip, steady.size, captured)
             except Loose as more:  # the criterion uses a parameter, or the module has been changed
-                route.separate = True
-                route.loose |= more.names
-                route.chunks.clear()
+                route.widen(more)
                 continue
             for sums, some, lengths in parts:
                 for name, each in sums.items():
-                    part = each.reshape(parameters[name].shape)
+                    part = each.reshape(problem.parameters[name].shape)
                     totals[name] = totals[name].add_(part) if name in totals else part
                 losses.append(some)
                 squares.append(lengths)
             start += size
-    for name, value in parameters.items():
+    for name, value in problem.parameters.items():
         if name not in totals:
             totals[name] = torch.zeros_like(value, dtype=torch.float64)
-    return totals, torch.cat(losses), squares
+    return totals, torch.cat(losses), torch.cat(squares)
 
 
 @contextmanager
@@ -180,49 +155,37 @@ def block(route: Route, parameters: Tensors, clip: Clipping, memory: int) -> int
     return max(1, memory // max(route.room(rows=isinstance(clip, Euclidean)), 1))
 
 
-def _maker(route: Route, names: Collection[str], criterion: Criterion, module: torch.nn.Module) -> Made:
-    """What makes the gradients of some examples along this route."""
-    parameters = {name: each for name, each in learned(module).items() if name in names}
-
-    def made(x: torch.Tensor, y: torch.Tensor) -> dict[str, Gradients]:
-        if route.refused:
-            rows, _ = example_gradients(module, parameters, criterion, x, y, known=True)
-            return {name: example_rows.of(each) for name, each in rows.items()}
-        options = {"loose": route.loose.keys(), "separate": route.separate}
-        return one_pass(module, parameters, criterion, x, y, **options).gradients  # type: ignore[arg-type]
-
-    return made
+def _made(
+    route: Route, problem: Problem, module: torch.nn.Module, x: torch.Tensor, y: torch.Tensor
+) -> dict[str, Gradients]:
+    """The gradients of some examples along this route, of the module or a copy with other numbers."""
+    parameters = {name: each for name, each in learned(module).items() if name in problem.parameters}
+    here = Problem(module, problem.criterion, parameters)
+    if not route.refused:
+        return route.passed(here, x, y).gradients
+    return {name: held(rows) for name, rows in example_gradients(here, x, y, known=True)[0].items()}
 
 
 def _block(
-    route: Route,
-    module: torch.nn.Module,
-    parameters: Tensors,
-    criterion: Criterion,
-    x: torch.Tensor,
-    y: torch.Tensor,
-    clip: Clipping,
-    full: int,
+    route: Route, problem: Problem, x: torch.Tensor, y: torch.Tensor, clip: Clipping, full: int,
     captured: CapturedPasses | None,
-) -> list[Measured]:
+) -> list[Measured]:  # fmt: skip
     def one_by_one(some: torch.Tensor, targets: torch.Tensor) -> Measured:
-        gradients, losses = example_gradients(module, parameters, criterion, some, targets, full, known=True)
-        padded = dict(zip(gradients, filled(full, *gradients.values()), strict=True))  # norms see one shape, too
-        rows: dict[str, Gradients] = {name: example_rows.of(each) for name, each in padded.items()}
+        gradients, losses = example_gradients(problem, some, targets, full, known=True)
+        padded = filled(full, *gradients.values())  # norms see one shape, too
+        rows: dict[str, Gradients] = {name: held(each) for name, each in zip(gradients, padded, strict=True)}
         watched = [each.rows(0, full or len(some)) for each in rows.values()]
-        (losses,) = filled(full, losses)
-        return _clipped(rows, losses, watched, clip, len(some))
+        return _clipped(rows, filled(full, losses)[0], watched, clip, len(some))
 
     def passed(some: torch.Tensor, targets: torch.Tensor, counted: int | torch.Tensor) -> Measured:
-        options = {"loose": route.loose.keys(), "separate": route.separate}
-        found = one_pass(module, parameters, criterion, some, targets, **options)  # type: ignore[arg-type]
+        found = route.passed(problem, some, targets)
         return _clipped(found.gradients, found.losses, found.watched, clip, counted)
 
     def together(some: torch.Tensor, targets: torch.Tensor) -> Measured:
         inputs, goals = filled(full, some, targets)
         if captured is not None and some.device.type == "cuda":
-            setting = clip, id(criterion), route.separate, tuple(route.loose)
-            return captured.run(passed, module, setting, inputs, goals, len(some))
+            setting = clip, id(problem.criterion), route.separate, tuple(route.loose)
+            return captured.run(passed, problem.module, setting, inputs, goals, len(some))
         return passed(inputs, goals, len(some))
 
     def lost(some: torch.Tensor, targets: torch.Tensor) -> Measured:
@@ -250,7 +213,7 @@ def _clipped(
         if isinstance(clip, Elementwise):
             squares = losses.new_zeros(0, dtype=torch.float64)
             if watched:
-                good &= all_finite(watched)
+                good &= finite(*watched)
             _keep(packed, good)
             good = good[:count]
             sums = {}
@@ -262,17 +225,17 @@ def _clipped(
             squares = torch.zeros_like(losses, dtype=torch.float64)
             for each in packed.values():
                 squares += each.squares()
-            finite = torch.isfinite(squares)
-            _keep(packed, finite)
-            good &= finite
+            ordinary = torch.isfinite(squares)
+            _keep(packed, ordinary)
+            good &= ordinary
             good[count:] = False
             squares = torch.where(good, squares, torch.zeros_like(squares))
-            weights = shrink(squares, clip) * good
+            weights = clip.shrink(squares) * good
             sums = {name: each.weighted(weights) for name, each in packed.items()}
     for joined, names in parts.items():
         widths = [gradients[name].rows(0, 0).shape[1] for name in names]
         sums.update(zip(names, torch.split(sums.pop(joined), widths), strict=True))  # type: ignore[no-untyped-call, unused-ignore]
-    return sums, without(losses[:count], good[:count]), squares[:count]
+    return sums, losses[:count].masked_fill(~good[:count], math.nan), squares[:count]
 
 
 def _keep(gradients: dict[str, Gradients], good: torch.Tensor) -> None:
@@ -292,9 +255,4 @@ def _packed(gradients: dict[str, Gradients]) -> tuple[dict[str, Gradients], dict
             rows.setdefault(f"joined {each.held.dtype}", []).append(each.held)
         else:
             packed[name] = each
-    return packed | {key: example_rows.of(torch.cat(some, 1)) for key, some in rows.items()}, parts
-
-
-def shrink(squares: torch.Tensor, clip: Euclidean) -> torch.Tensor:
-    """The factor that scales each example's gradient of this squared norm to at most the clipping norm."""
-    return (clip.target / squares.sqrt()).clamp(max=1.0)
+    return packed | {key: held(torch.cat(some, 1)) for key, some in rows.items()}, parts

@@ -1,68 +1,52 @@
 """One pass over a batch that records, for each use of a parameter, what its examples' gradients are made of.
 
 A module runs as it is. A mode of torch sees each function that it calls; a function with a rule
-(`rangebound.learn.torch.gradients.rules`) runs on the whole batch, its inputs are noted, and the gradient of its output
-is asked for in the one backward pass. The gradient of no weight is computed in that pass.
+(`rangebound.learn.torch.gradients.layer_rules`) runs on the whole batch, its inputs are noted, and the gradient of its
+output is asked for in the one backward pass. The gradient of no weight is computed in that pass.
 
 **No example can affect another, whatever the module does**: the module runs under `torch.func.vmap`, in which each
 example is a batch of one. Only the functions with rules see the batch, and they treat its examples separately. A chain
-of known layers needs no `vmap`, since each of them treats examples separately.
+of known layers needs no `vmap`, since each of them treats examples separately (`is_chain`).
 
 **No use of a parameter is missed**: functions with rules use a copy of it that shares its memory, all others the
 parameter itself. If the loss depends on the parameter itself, its gradient there shows that it is used where no rule
 applies, and it then falls back: each example gets its own view of it, whose gradient the same pass computes.
+
+**A pass leaves nothing in a module**: what it writes into itself there is discarded. A module may keep what it saw: a
+running mean, the last activations, a counter. Kept beyond a pass, it would put numbers of one example into the
+gradients of others, and the number of passes, which depends on the size of the batch, into a released model.
 """
 
 from __future__ import annotations
 
+import copy
 import gc
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from weakref import ref
 
 import torch
+from torch import nn
 from torch._C import _functorch as functorch
 from torch.autograd.graph import get_gradient_edge
 from torch.overrides import TorchFunctionMode
 
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.clipping_norm import Elementwise
-
-_NO_GRADIENT = -1  # the number of an output that has none
-
+from rangebound.learn.torch.gradients.gradient_forms import Gradients, held
 
 Found = TypeVar("Found")
+Rules = Mapping[Any, Callable[..., Any]]
 
-
-class Gradients(Protocol):
-    """The gradients of one parameter for each example, in whichever form norms and sums cost least."""
-
-    @property
-    def count(self) -> int:
-        """The number of examples."""
-
-    @property
-    def stored(self) -> int:
-        """How many numbers of an example are held for a Euclidean clip."""
-
-    def rows(self, first: int, last: int) -> torch.Tensor:
-        """The gradients of some examples, a row each."""
-
-    def keep(self, good: torch.Tensor) -> None:
-        """Set the gradients of the other examples to zero."""
-
-    def trim(self, count: int) -> None:
-        """Let the first `count` examples count, and no other, in the clamped sum."""
-
-    def squares(self) -> torch.Tensor:
-        """The squared norm for each example, in float64."""
-
-    def weighted(self, weights: torch.Tensor) -> torch.Tensor:
-        """The sum of the gradients times the weights of their examples, in float64."""
-
-    def clamped(self, clip: Elementwise) -> tuple[torch.Tensor, torch.Tensor]:
-        """The sum of the clamped gradients in quanta, and for each example whether it counts."""
+_NO_GRADIENT = -1  # the number of an output that has none
+_FREE = (
+    nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.Identity,
+    nn.Dropout, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d,
+)  # fmt: skip
+_RULED = (nn.Linear, nn.Conv2d, nn.GroupNorm)
+_HOOKS = frozenset(vars(nn.Module())) - {"_parameters", "_buffers", "_modules"}  # torch's own, of all modules
 
 
 class Unruled(Exception):
@@ -79,22 +63,29 @@ class Use:
     layer: str
 
 
-class Tape:
-    """What one pass noted."""
+class Tape(TorchFunctionMode):
+    """What one pass noted: a mode that calls the rules in place of the functions that have one.
 
-    def __init__(self, parameters: Mapping[str, torch.Tensor], *, separate: bool) -> None:
-        self.names = {id(each): name for name, each in parameters.items()}
+    `seen` holds which other functions took a parameter. Raises `RuntimeError` for functions whose own rule for vmap may
+    let examples affect each other, or which vmap drops silently; the module then takes another route.
+    """
+
+    def __init__(self, parameters: Mapping[str, torch.Tensor], rules: Rules, *, separate: bool) -> None:
+        super().__init__()
+        self._rules = rules
+        self._names = {id(each): name for name, each in parameters.items()}
         self._copies = {id(each): each.detach().requires_grad_() for each in parameters.values()}
         self.separate = separate  # whether each example is a batch of one, under vmap
-        self.level: int | None = None  # of that vmap, among those that the module itself may use
+        self._level: int | None = None  # of that vmap, among those that the module itself may use
         self.uses: list[Use] = []
         self.edges: list[Any] = []
-        self.sizes: list[int] = []
+        self.seen: dict[str, set[str]] = {}
         self._inputs: list[tuple[torch.Tensor, int]] = []
+        self._born: list[ref[torch.Tensor]] = []
 
     def enter(self, x: torch.Tensor) -> None:
         """Begin with an example of the vmap that keeps the examples apart."""
-        self.level = functorch.maybe_get_level(x)
+        self._level = functorch.maybe_get_level(x)
 
     def copy_of(self, value: Any) -> Any:
         """The copy of a parameter that the rules use; other values as they are."""
@@ -102,7 +93,7 @@ class Tape:
 
     def traced(self, *values: object) -> bool:
         """Whether one of the values is a parameter whose gradients are wanted."""
-        return any(id(each) in self.names for each in values)
+        return any(id(each) in self._names for each in values)
 
     def batched(self, run: Callable[..., torch.Tensor], x: torch.Tensor, *others: object) -> torch.Tensor:
         """`run` of the batch of x: its axes are those of the module's own tensor, after one for the examples.
@@ -110,28 +101,28 @@ class Tape:
         Raises `Unruled` where x is the same for all examples, or something else is not.
         """
         if self.separate:
-            value, differs = _first(x, self.level)
-            if not differs or any(_first(each, self.level)[1] for each in others):
+            value, differs = _first(x, self._level)
+            if not differs or any(_first(each, self._level)[1] for each in others):
                 raise Unruled
-            found: torch.Tensor = _below(run, self.level, value)
+            found: torch.Tensor = _below(run, self._level, value)
             return found
         return run(x.unsqueeze(1)).squeeze(1)
 
     def of_all(self, x: object) -> torch.Tensor | None:
         """The tensor of all examples of one that differs between them, or nothing."""
-        value, differs = _first(x, self.level) if self.separate else (x, False)
+        value, differs = _first(x, self._level) if self.separate else (x, False)
         return value if differs and isinstance(value, torch.Tensor) else None
 
     def folded(self, run: Callable[..., Any], *tensors: torch.Tensor) -> Any:
         """`run` of the batches of all tensors, those that are the same for all examples repeated."""
         if not self.separate:
             raise Unruled
-        given = [_first(each, self.level) for each in tensors]
+        given = [_first(each, self._level) for each in tensors]
         count = next((len(value) for value, differs in given if differs), 0)
         if not count:
             raise Unruled
         moved = [value if differs else value.expand(count, *value.shape) for value, differs in given]
-        return _below(run, self.level, *moved)
+        return _below(run, self._level, *moved)
 
     def note_input(self, x: torch.Tensor) -> torch.Tensor:
         """The inputs of a layer, to be used after the backward pass."""
@@ -139,21 +130,40 @@ class Tape:
         self._inputs.append((value, value._version))
         return value
 
-    def note_output(self, output: torch.Tensor, count: int) -> tuple[torch.Tensor, int]:
+    def note_output(self, output: torch.Tensor) -> tuple[torch.Tensor, int]:
         """The output, whose gradient is asked for, and its number; its first axis begins with that of the examples."""
         if not output.requires_grad:  # all that it is made of is frozen, or the module asked for no gradient
             return output, _NO_GRADIENT
         if output._is_view():  # a layer in place would give the view another history
             output = output.clone()
         self.edges.append(get_gradient_edge(output))
-        self.sizes.append(output.numel() // count)
         return output, len(self.edges) - 1
 
     def note_use(self, parameter: Any, output: int, layer: str, gradients: Callable[[torch.Tensor], Gradients]) -> None:
         """A use of a parameter, if its gradients are wanted."""
-        name = self.names.get(id(parameter))
+        name = self._names.get(id(parameter))
         if name is not None and output != _NO_GRADIENT:
             self.uses.append(Use(name=name, output=output, gradients=gradients, layer=layer))
+
+    def note(
+        self,
+        layer: str,
+        output: torch.Tensor,
+        x: torch.Tensor,
+        weight: Any,
+        of_weight: Callable[[torch.Tensor, torch.Tensor], Gradients],
+        bias: Any,
+        of_bias: Callable[[torch.Tensor], torch.Tensor],
+    ) -> torch.Tensor:
+        """The output of a layer, noted: the weights' gradients follow from x and its gradient, the bias's from that."""
+        if not self.traced(weight, bias):
+            return output
+        output, place = self.note_output(output)
+        if self.traced(weight):
+            a = self.note_input(x)
+            self.note_use(weight, place, layer, lambda g: of_weight(a, g))
+        self.note_use(bias, place, layer, lambda g: held(of_bias(g)))
+        return output
 
     @property
     def inputs(self) -> list[torch.Tensor]:
@@ -162,20 +172,6 @@ class Tape:
             raise RuntimeError("module: an operation in place has written over the input of a layer")
         return [value for value, _ in self._inputs]
 
-
-class Interception(TorchFunctionMode):
-    """Calls the rules in place of the functions that have one; `seen` holds which other functions took a parameter.
-
-    Raises `RuntimeError` for functions whose own rule for vmap may let examples affect each other, or which vmap
-    drops silently; the module then takes another route.
-    """
-
-    def __init__(self, tape: Tape, rules: Mapping[Any, Callable[..., Any]]) -> None:
-        super().__init__()
-        self._tape, self._rules = tape, rules
-        self.seen: dict[str, set[str]] = {}
-        self._born: list[ref[torch.Tensor]] = []
-
     def __torch_function__(
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
@@ -183,13 +179,13 @@ class Interception(TorchFunctionMode):
         rule = self._rules.get(func)
         if rule is not None:
             try:
-                return self._noted(rule(self, self._tape, *args, **named))
+                return self._noted(rule(self, *args, **named))
             except Unruled:
                 pass
-        if self._tape.separate:
+        if self.separate:
             _refuse(func, args)
         for each in (*args, *named.values()):
-            name = self._tape.names.get(id(each))
+            name = self._names.get(id(each))
             if name is not None:
                 self.seen.setdefault(name, set()).add(getattr(func, "__name__", str(func)))
         return self._noted(func(*args, **named))
@@ -213,6 +209,14 @@ class Interception(TorchFunctionMode):
                 "keep them in attributes of the module, which are discarded after each pass, or not at all"
             )
         self._born.clear()
+
+
+@contextmanager
+def passing(tape: Tape, *parts: object) -> Iterator[None]:
+    """A pass that only the tape sees: nothing of it is left in the parts, and no tensor of single examples anywhere."""
+    with discarded_state(*parts), tape:
+        yield
+    tape.check_nothing_is_kept()
 
 
 def _refuse(func: object, args: tuple[object, ...]) -> None:
@@ -253,3 +257,80 @@ def _below(run: Callable[..., Any], level: int | None, *tensors: torch.Tensor) -
     if isinstance(found, tuple):
         return tuple(functorch._add_batch_dim(each, 0, level) for each in found)
     return functorch._add_batch_dim(found, 0, level)
+
+
+@contextmanager
+def discarded_state(*parts: object) -> Iterator[None]:
+    """Restore the attributes, containers and buffers of the modules among the parts after the block.
+
+    Raises `ArgumentError` if a parameter has been written over. Edge cases: objects of other kinds that are attributes
+    are not restored; see `rangebound.learn.torch.gradients.tape.Tape.check_nothing_is_kept`.
+    """
+    modules = [each for part in parts if isinstance(part, torch.nn.Module) for each in part.modules()]
+    versions = [(each, each._version) for part in modules for each in part._parameters.values() if each is not None]
+    saved: list[tuple[object, object]] = []
+    for part in modules:
+        own = vars(part)
+        saved.append((own, dict(own)))
+        saved += [
+            (each, each.copy())
+            for name, each in own.items()
+            if name not in _HOOKS and isinstance(each, (list, dict, set, deque))
+        ]
+    copies: dict[int, torch.Tensor] = {}
+    for part in modules:
+        for name, each in part._buffers.items():
+            if each is not None:
+                part._buffers[name] = copies.setdefault(id(each), each.clone())
+    try:
+        yield
+    finally:
+        for container, before in reversed(saved):
+            _restore(container, before)
+    if any(each._version != version for each, version in versions):
+        raise ArgumentError(
+            "module: writes over a parameter in its forward pass, which no noise covers; keep such numbers in a buffer"
+        )
+
+
+def _restore(container: object, before: object) -> None:
+    if isinstance(container, dict) and isinstance(before, dict):
+        if container.keys() != before.keys() or [*map(id, container.values())] != [*map(id, before.values())]:
+            container.clear()
+            container.update(before)
+    elif isinstance(container, set) and isinstance(before, set):
+        container.clear()
+        container.update(before)
+    elif isinstance(container, (list, deque)) and isinstance(before, (list, deque)):
+        container.clear()
+        container.extend(before)
+
+
+def fresh_copy(*parts: object) -> tuple[Any, ...]:
+    """Copies of the parts, with which all that they keep is discarded.
+
+    Generators of torch are shared: those of copies would give every example the same numbers, in every step.
+    """
+    holders = [each for part in parts for each in (part.modules() if isinstance(part, torch.nn.Module) else (part,))]
+    values = [each for part in holders for each in getattr(part, "__dict__", {}).values()]
+    return copy.deepcopy(parts, {id(each): each for each in values if isinstance(each, torch.Generator)})
+
+
+def is_chain(module: nn.Module) -> bool:
+    """Whether the module is an `nn.Sequential` (nested ones too) of layers that treat each example separately.
+
+    Guarantee: then no example affects the output of another. Edge cases: not if a hook or a replaced forward function
+    may change what a layer computes.
+    """
+    if _is_touched(module):
+        return False
+    if type(module) is nn.Sequential:
+        return all(is_chain(part) for part in module)
+    return type(module) in (*_FREE, *_RULED) or (type(module) is nn.Flatten and module.start_dim == 1)
+
+
+def _is_touched(part: nn.Module) -> bool:
+    """Whether hooks, or a replaced forward function, change what the module computes."""
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    everywhere = any(getattr(nn.modules.module, f"_global{each}", None) for each in hooks)
+    return everywhere or "forward" in vars(part) or any(getattr(part, each, None) for each in hooks)

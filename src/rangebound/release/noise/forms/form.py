@@ -11,8 +11,7 @@ from rangebound.release.noise.allocation import BudgetShare, LossForm
 from rangebound.release.noise.draw import Cell, Reading
 from rangebound.release.noise.estimate import Estimate, held
 from rangebound.release.noise.publishers import Publisher
-from rangebound.release.plan.numbers import Columns, Draw
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Columns, Draw, Sensitivity
 from rangebound.release.plan.unit import Unit
 from rangebound.values.array_types import Floats
 

@@ -15,8 +15,7 @@ from rangebound.release.noise.forms.form import Form, rounded_half_width
 from rangebound.release.noise.forms.scalar_form import MECHANISM, table
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.kinds.fractions import FractionKind
-from rangebound.release.plan.numbers import Columns
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Columns, Sensitivity
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval
 

@@ -18,8 +18,7 @@ from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.ratio_interval import ratio_interval
 from rangebound.release.plan.fields import LINE
 from rangebound.release.plan.kinds.two_columns import Line, Ratio, TwoColumnsKind, far
-from rangebound.release.plan.numbers import Columns, Pair
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Columns, Pair, Sensitivity
 from rangebound.release.plan.unit import Unit
 from rangebound.values.array_types import Floats
 

@@ -17,10 +17,8 @@ from rangebound.release.noise.forms.form import Form
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.range_ends import range_publisher
 from rangebound.release.plan.fields import written
-from rangebound.release.plan.kinds.bounds import Bounds
-from rangebound.release.plan.kinds.ranks import RankKind
-from rangebound.release.plan.numbers import Columns
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.kinds.ranks import Bounds, RankKind
+from rangebound.release.plan.statistic import Columns, Sensitivity
 
 _POINTS = 1000  # of a grid that are made again in one step of a certificate's check
 _EDGES = 1.0  # one step: edges are public and few

@@ -19,8 +19,7 @@ from rangebound.release.plan.kinds.facts import OPTIMAL
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.kinds.selections import RankedCounts
-from rangebound.release.plan.numbers import Columns, Draw, Summed
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Columns, Draw, Sensitivity, Summed
 from rangebound.values.array_types import Floats
 
 MECHANISM = 50

@@ -11,8 +11,7 @@ from rangebound.release.noise.forms.form import Form
 from rangebound.release.noise.publishers import Publisher
 from rangebound.release.noise.selection_publisher import SelectionPublisher
 from rangebound.release.plan.kinds.selections import SelectionKind
-from rangebound.release.plan.numbers import Columns
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Columns, Sensitivity
 
 _DRAWN = 20_000  # counts in one step of a certificate's check
 

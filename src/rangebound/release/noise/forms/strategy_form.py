@@ -17,8 +17,7 @@ from rangebound.release.noise.strategies.contributions import Contributions, Noi
 from rangebound.release.noise.tree_measurements import LeveledTree, tree_measurements
 from rangebound.release.noise.workload_publisher import Measurements, WorkloadPublisher, budget_of_share
 from rangebound.release.plan.kinds.summed_counts import Crosstab, Hierarchy, Series, WorkloadKind
-from rangebound.release.plan.numbers import Columns, Draw
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import Columns, Draw, Sensitivity
 from rangebound.values.array_types import Floats
 
 _SMALL = 2.0**-10

@@ -12,22 +12,29 @@ from sqlglot import exp
 
 from rangebound.errors import ArgumentTypeError, PlanError, plain
 from rangebound.release.plan.asking.aggregates import Aggregates, made_name
-from rangebound.release.plan.asking.base_plan import (
+from rangebound.release.plan.asking.from_tables import (
+    Names,
+    TableReader,
     fields,
     joins,
     mapping,
     named_in,
     pairs,
+    per_unit,
     ranges,
     unit_column,
     values,
 )
-from rangebound.release.plan.asking.computed import Computed
-from rangebound.release.plan.asking.from_tables import Names, TableReader
-from rangebound.release.plan.asking.published_values import NamedQuestion, PublishedValues, SelectItem, aggregated, free
+from rangebound.release.plan.asking.published_values import (
+    Computed,
+    NamedQuestion,
+    PublishedValues,
+    SelectItem,
+    aggregated,
+    free,
+)
 from rangebound.release.plan.asking.row_expression import RowExpressions, bare
 from rangebound.release.plan.asking.statement import fragment, only, parsed, refused
-from rangebound.release.plan.asking.unit_step import per_unit
 from rangebound.release.plan.expressions.nodes import Expression, call
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import make_plan

@@ -1,16 +1,154 @@
 """The functions and operators of the language: what they take and give, and where their values lie.
 
 The room `sql` has a table of the same names that says how each is computed; a test holds the two together.
+
+Public ranges: sums, differences, products and quotients are computed in doubles by every engine, to the nearest.
+Rounding to the nearest never changes an order, so the same operation on the ends of the ranges bounds the result to the
+last bit. A bound that overflows is infinite, which is to say that there is none: a value that overflows is missing.
+Nothing private depends on a range being narrow or even right: whatever a question counts is clipped to its range.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
-from rangebound.release.plan.expressions import public_range as ranges
-from rangebound.release.plan.expressions.value_type import TRUTHS, Range, ValueType
+from rangebound.release.plan.expressions.nodes import CALENDAR, EVERYTHING, TRUTHS, Range, ValueType
+
+Ranges = Sequence[Range]
+
+
+def _hull(values: Iterable[float]) -> Range:
+    """The range of some values; a NaN among them is infinity times zero or less itself, of which nothing is known."""
+    found = [each + 0.0 for each in values]
+    return EVERYTHING if any(map(math.isnan, found)) else (min(found), max(found))
+
+
+def total(ranges: Ranges) -> Range:
+    """x + y."""
+    (a, b), (c, d) = ranges
+    return _hull((a + c, b + d))
+
+
+def difference(ranges: Ranges) -> Range:
+    """x - y."""
+    (a, b), (c, d) = ranges
+    return _hull((a - d, b - c))
+
+
+def times(ranges: Ranges) -> Range:
+    """x * y."""
+    first, second = ranges
+    return _hull(x * y for x, y in product(first, second))
+
+
+def quotient(ranges: Ranges) -> Range:
+    """x / y; nothing is known where y may be 0, however near."""
+    first, (c, d) = ranges
+    if c <= 0.0 <= d or not all(map(math.isfinite, first)):
+        return EVERYTHING
+    return _hull(x / y for x, y in product(first, (c, d)))
+
+
+def whole_quotient(ranges: Ranges) -> Range:
+    """x // y, which is the whole number at or below x / y."""
+    return rounded_down([quotient(ranges)])
+
+
+def remainder(ranges: Ranges) -> Range:
+    """x % y, between 0 and y; it may be y itself where a tiny negative x is rounded to it."""
+    _, (c, d) = ranges
+    return min(c, 0.0), max(d, 0.0)
+
+
+def negative(ranges: Ranges) -> Range:
+    """-x."""
+    ((a, b),) = ranges
+    return _hull((-b, -a))
+
+
+def size(ranges: Ranges) -> Range:
+    """abs(x)."""
+    ((a, b),) = ranges
+    return (0.0 if a <= 0.0 <= b else min(abs(a), abs(b))), max(abs(a), abs(b))
+
+
+def _on_both(rounding: Callable[[float], int]) -> Callable[[Ranges], Range]:
+    """A rounding, which keeps order; what is infinite stays so."""
+
+    def rounded(ranges: Ranges) -> Range:
+        low, high = (float(rounding(each)) if math.isfinite(each) else each for each in ranges[0])
+        return low, high
+
+    return rounded
+
+
+def _nearest(value: float) -> int:
+    low = math.floor(abs(value))
+    size = low + (abs(value) - low >= 0.5)
+    return size if value > 0.0 else -size
+
+
+rounded_down, rounded_up, rounded = _on_both(math.floor), _on_both(math.ceil), _on_both(_nearest)
+"""The ranges of floor(x), ceil(x), and round(x), a half away from zero."""
+
+
+def least(ranges: Ranges) -> Range:
+    """min(x, ...)."""
+    return min(a for a, _ in ranges), min(b for _, b in ranges)
+
+
+def largest(ranges: Ranges) -> Range:
+    """max(x, ...)."""
+    return max(a for a, _ in ranges), max(b for _, b in ranges)
+
+
+def clipped(ranges: Ranges) -> Range:
+    """clip(x, lower, upper)."""
+    x, lower, upper = ranges
+    return least([largest([x, lower]), upper])
+
+
+def union(ranges: Ranges) -> Range:
+    """One of several values."""
+    return min(a for a, _ in ranges), max(b for _, b in ranges)
+
+
+def chosen(ranges: Ranges) -> Range:
+    """case(condition, value, ..., default): one of the values."""
+    values = ranges[1::2] if len(ranges) % 2 == 0 else (*ranges[1::2], ranges[-1])
+    return union(values)
+
+
+def binned(ranges: Ranges) -> Range:
+    """bin(x, width): a multiple of the width; or bin(x, edge, edge, ...): one of the edges but the last."""
+    if len(ranges) > 2:
+        return ranges[1][0], ranges[-2][1]
+    return times([whole_quotient(ranges), ranges[1]])
+
+
+def days_later(ranges: Ranges) -> Range:
+    """A date and a number of days, within the calendar: what is beyond is missing.
+
+    >>> days_later([(0.0, 10.0), (1e308, 1e308)])
+    (2932896.0, 2932896.0)
+    """
+    return _within_calendar(total([ranges[0], rounded_down([ranges[1]])]))
+
+
+def days_before(ranges: Ranges) -> Range:
+    """A date less a number of days, within the calendar."""
+    return _within_calendar(difference([ranges[0], rounded_down([ranges[1]])]))
+
+
+def _within_calendar(found: Range) -> Range:
+    """Where all days are beyond the calendar every value is missing, and its nearest day serves as the range."""
+    low, high = (min(max(each, CALENDAR[0]), CALENDAR[1]) for each in found)
+    return low, high
+
 
 _N, _T, _B, _D, _C = ValueType.NUMBER, ValueType.TEXT, ValueType.TRUTH, ValueType.DATE, ValueType.COLUMN
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
@@ -57,7 +195,7 @@ class Function:
     written: str
     means: str
     signatures: Signatures
-    range: Callable[[ranges.Ranges], Range]
+    range: Callable[[Ranges], Range]
     whole: Callable[[Sequence[Part]], bool] = lambda _: False
     constants: bool = False
     ask: bool = False
@@ -89,19 +227,19 @@ def _alike(*types: ValueType, count: int, gives: ValueType | None = None, repeat
     return tuple(Signature(takes=(each,) * count, gives=gives or each, repeated=repeated) for each in types)
 
 
-def _between(lower: float, upper: float) -> Callable[[ranges.Ranges], Range]:
+def _between(lower: float, upper: float) -> Callable[[Ranges], Range]:
     return lambda _: (lower, upper)
 
 
-def _itself(found: ranges.Ranges) -> Range:
+def _itself(found: Ranges) -> Range:
     return found[0]
 
 
-def _dates(found: ranges.Ranges) -> Range:
+def _dates(found: Ranges) -> Range:
     return _D.everything if found[0] == _N.everything else found[0]
 
 
-def _years(found: ranges.Ranges) -> Range:
+def _years(found: Ranges) -> Range:
     low, high = (float(datetime.date.fromordinal(int(each) + _EPOCH).year) for each in found[0])
     return low, high
 
@@ -127,23 +265,21 @@ FUNCTIONS: Mapping[str, Function] = {
         "x + y",
         "the sum; a date plus a number of days, rounded down, is a date",
         (*_TWO, *_LATER, *_takes(_N, _D, gives=_D)),
-        ranges.total,
+        total,
         _if_parts,
     ),
     "-": Function(
         "x - y",
         "the difference; of two dates the number of days, of a date and a number of days a date",
         (*_TWO, *_takes(_D, _D, gives=_N), *_LATER),
-        ranges.difference,
+        difference,
         _if_parts,
     ),
-    "*": Function("x * y", "the product", _TWO, ranges.times, _if_parts),
-    "/": Function("x / y", "the quotient; missing where y is 0", _TWO, ranges.quotient),
-    "//": Function("x // y", "floor(x / y); missing where y is 0", _TWO, ranges.whole_quotient, _always),
-    "%": Function(
-        "x % y", "the remainder, which has the sign of y; missing where y is 0", _TWO, ranges.remainder, _if_parts
-    ),
-    "-x": Function("-x", "the negative", _ONE, ranges.negative, _if_parts),
+    "*": Function("x * y", "the product", _TWO, times, _if_parts),
+    "/": Function("x / y", "the quotient; missing where y is 0", _TWO, quotient),
+    "//": Function("x // y", "floor(x / y); missing where y is 0", _TWO, whole_quotient, _always),
+    "%": Function("x % y", "the remainder, which has the sign of y; missing where y is 0", _TWO, remainder, _if_parts),
+    "-x": Function("-x", "the negative", _ONE, negative, _if_parts),
     "==": _comparison("==", "whether both are the same; texts byte by byte", *_ALL),
     "!=": _comparison("!=", "whether they differ", *_ALL),
     "<": _comparison("<", "whether x is below y, of numbers or dates", _N, _D),
@@ -162,7 +298,7 @@ FUNCTIONS: Mapping[str, Function] = {
         "x where a holds, else y where b does, ..., else z; missing where none holds and there is no z. "
         "`x if a else z` is case(a, x, z)",
         tuple(Cases(takes=(_B, each), gives=each) for each in _ALL),
-        ranges.chosen,
+        chosen,
         _if_parts,
         ask=True,
     ),
@@ -170,7 +306,7 @@ FUNCTIONS: Mapping[str, Function] = {
         "coalesce(x, y, ...)",
         "the first that is not missing",
         _alike(*_ALL, count=2, repeated=True),
-        ranges.union,
+        union,
         _if_parts,
         ask=True,
     ),
@@ -205,29 +341,29 @@ FUNCTIONS: Mapping[str, Function] = {
     "hour": Function(
         "hour(c)", "the hour of a column of timestamps, 0 to 23", _takes(_C, gives=_N), _between(0.0, 23.0), _always
     ),
-    "floor": Function("floor(x)", "the whole number at or below x", _ONE, ranges.rounded_down, _always),
-    "ceil": Function("ceil(x)", "the whole number at or above x", _ONE, ranges.rounded_up, _always),
-    "round": Function("round(x)", "the nearest whole number, a half away from zero", _ONE, ranges.rounded, _always),
-    "abs": Function("abs(x)", "the size of x", _ONE, ranges.size, _if_parts),
+    "floor": Function("floor(x)", "the whole number at or below x", _ONE, rounded_down, _always),
+    "ceil": Function("ceil(x)", "the whole number at or above x", _ONE, rounded_up, _always),
+    "round": Function("round(x)", "the nearest whole number, a half away from zero", _ONE, rounded, _always),
+    "abs": Function("abs(x)", "the size of x", _ONE, size, _if_parts),
     "min": Function(
         "min(x, y, ...)",
         "the least, of numbers or dates; missing where an argument is",
         _alike(_N, _D, count=2, repeated=True),
-        ranges.least,
+        least,
         _if_parts,
     ),
     "max": Function(
         "max(x, y, ...)",
         "the largest, of numbers or dates; missing where an argument is",
         _alike(_N, _D, count=2, repeated=True),
-        ranges.largest,
+        largest,
         _if_parts,
     ),
     "clip": Function(
         "clip(x, lower, upper)",
         "x, or the end that it is beyond: min(max(x, lower), upper)",
         _alike(_N, _D, count=3),
-        ranges.clipped,
+        clipped,
         _if_parts,
     ),
     "bin": Function(
@@ -235,7 +371,7 @@ FUNCTIONS: Mapping[str, Function] = {
         "the lower end of the bin that x lies in: floor(x / width) * width, or one of rising edges; each bin "
         "holds its lower edge, the last one its upper edge too, and beyond the edges the value is missing",
         _takes(_N, _N, gives=_N, repeated=True),
-        ranges.binned,
+        binned,
         _if_others,
         constants=True,
     ),
@@ -245,10 +381,10 @@ FUNCTIONS: Mapping[str, Function] = {
 }
 """Every function and operator by its name."""
 
-DATED: Mapping[tuple[str, tuple[ValueType, ...]], Callable[[ranges.Ranges], Range]] = {
-    ("+", (_D, _N)): ranges.days_later,
-    ("+", (_N, _D)): lambda found: ranges.days_later((found[1], found[0])),
-    ("-", (_D, _N)): ranges.days_before,
+DATED: Mapping[tuple[str, tuple[ValueType, ...]], Callable[[Ranges], Range]] = {
+    ("+", (_D, _N)): days_later,
+    ("+", (_N, _D)): lambda found: days_later((found[1], found[0])),
+    ("-", (_D, _N)): days_before,
 }
 """Where dates come out of arithmetic, which end with the calendar."""
 

@@ -5,13 +5,38 @@ from __future__ import annotations
 import datetime
 import json
 import keyword
+import math
 import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 
-from rangebound.release.plan.expressions.value_type import ValueType
+Range = tuple[float, float]
+"""The least and the largest that a number can be; a date counts days since 1970-01-01, a truth value is 0 or 1."""
+
+EVERYTHING: Range = (-math.inf, math.inf)
+"""The range of a number of which nothing is known."""
+TRUTHS: Range = (0.0, 1.0)
+CALENDAR: Range = (-719162.0, 2932896.0)
+"""The days from 0001-01-01 to 9999-12-31, the ones that every engine can count."""
+
+
+class ValueType(Enum):
+    """What a value is, in words; a missing one is of any type."""
+
+    NUMBER = "a number"
+    TEXT = "a text"
+    TRUTH = "true or false"
+    DATE = "a date"
+    COLUMN = "a column of the table as it stands"
+
+    @property
+    def everything(self) -> Range:
+        """The range of a value of which only the type is known."""
+        return {ValueType.TRUTH: TRUTHS, ValueType.DATE: CALENDAR}.get(self, EVERYTHING)
+
 
 LONGEST = 10_000
 """Characters of an expression, and so the constants, names and calls in it, at most."""

@@ -8,8 +8,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from rangebound.release.plan.expressions.functions import DATED, FUNCTIONS, Signature
-from rangebound.release.plan.expressions.nodes import COMPARISONS, Call, Constant, Expression, Named
-from rangebound.release.plan.expressions.value_type import EVERYTHING, Range, ValueType
+from rangebound.release.plan.expressions.nodes import (
+    COMPARISONS,
+    EVERYTHING,
+    Call,
+    Constant,
+    Expression,
+    Named,
+    Range,
+    ValueType,
+)
 from rangebound.release.plan.fields import number
 
 _NUMBER, _TEXT, _DATE, _COLUMN = ValueType.NUMBER, ValueType.TEXT, ValueType.DATE, ValueType.COLUMN

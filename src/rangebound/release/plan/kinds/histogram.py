@@ -9,14 +9,23 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, TypeAdapter, ValidationError, WithJsonSchema, model_validator
 
-from rangebound.release.plan.fields import HALF_LINE, LINE, MOST_BINS, UNKNOWN, Bound, Edges, Name, Names, Range, number
+from rangebound.release.plan.fields import (
+    HALF_LINE,
+    LINE,
+    MOST_BINS,
+    UNKNOWN,
+    Bound,
+    Edges,
+    Name,
+    Names,
+    Range,
+    end,
+    number,
+)
 from rangebound.release.plan.kinds.facts import Agreement, FormName
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import ONE, Found, Measures, Places
-from rangebound.release.plan.numbers import Coordinates
-from rangebound.release.plan.sensitivity import Sensitivity, of_parts
+from rangebound.release.plan.statistic import ONE, Coordinates, Found, Measures, Places, Sensitivity, of_parts
 from rangebound.release.plan.unit import Unit
-from rangebound.release.plan.words import end
 from rangebound.values.support import Interval
 
 _COUNT: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=2, le=MOST_BINS, strict=True)])

@@ -16,26 +16,53 @@ from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from rangebound.release.plan.condition import Condition, Conditions
-from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Names, Part, Positive, Spans, inside, number, written
+from rangebound.release.plan.condition import Condition, Conditions, conditions
+from rangebound.release.plan.fields import (
+    UNKNOWN,
+    Ends,
+    Name,
+    Names,
+    Part,
+    Positive,
+    Spans,
+    bounds,
+    end,
+    inside,
+    number,
+    span,
+    written,
+)
 from rangebound.release.plan.fields import support as as_support
 from rangebound.release.plan.kinds.facts import (
     Agreement,
     Clipping,
     FormName,
     OneCoordinate,
+    RangedColumn,
     Truncation,
     Weight,
     owner_scope,
     truncation_scope,
     without_clamping,
 )
-from rangebound.release.plan.measure import Counted, Found, Measure, Measures, Product, Rows, Value, Values
-from rangebound.release.plan.numbers import Columns, Coordinates, Draw, Key, Label, Summed
-from rangebound.release.plan.ranged_column import RangedColumn
-from rangebound.release.plan.sensitivity import Sensitivity
+from rangebound.release.plan.statistic import (
+    Columns,
+    Coordinates,
+    Counted,
+    Draw,
+    Found,
+    Key,
+    Label,
+    Measure,
+    Measures,
+    Product,
+    Rows,
+    Sensitivity,
+    Summed,
+    Value,
+    Values,
+)
 from rangebound.release.plan.unit import MostGroups, MostRows, Period, Unit
-from rangebound.release.plan.words import bounds, conditions, end, span
 from rangebound.values.support import Interval, Union
 
 KINDS: dict[str, type[Kind]] = {}

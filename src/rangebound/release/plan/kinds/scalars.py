@@ -12,9 +12,21 @@ from pydantic import Field
 from rangebound.release.plan.fields import HALF_LINE, LINE, UNKNOWN, Bound, Name, Range, measurable
 from rangebound.release.plan.kinds.facts import OPTIMAL, Agreement, FormName, Mechanism, OneCoordinate, Weight
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import ONE, DistinctValues, Found, GroupSums, Measures, Owned, Value
-from rangebound.release.plan.numbers import Coordinates
-from rangebound.release.plan.sensitivity import NOTHING, Sensitivity, of_counts, scaled, touched
+from rangebound.release.plan.statistic import (
+    NOTHING,
+    ONE,
+    Coordinates,
+    DistinctValues,
+    Found,
+    GroupSums,
+    Measures,
+    Owned,
+    Sensitivity,
+    Value,
+    of_counts,
+    scaled,
+    touched,
+)
 from rangebound.release.plan.unit import Unit
 from rangebound.values.numeric import rounded_up
 from rangebound.values.support import Interval, Union

@@ -13,16 +13,30 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from rangebound.release.plan.fields import Ends, Name, Range, number
+from rangebound.release.plan.fields import Ends, Name, Range, bounds, number, span
 from rangebound.release.plan.kinds.facts import Clipping, FormName
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import KINDS, Kind
 from rangebound.release.plan.kinds.scalars import ScalarKind
-from rangebound.release.plan.measure import ONE, Counted, Found, GroupSums, KeyCounts, Measures, Owned, Places, Values
-from rangebound.release.plan.numbers import Coordinates, Draw, Key, Summed
-from rangebound.release.plan.sensitivity import Sensitivity, of_counts, of_parts
+from rangebound.release.plan.statistic import (
+    ONE,
+    Coordinates,
+    Counted,
+    Draw,
+    Found,
+    GroupSums,
+    Key,
+    KeyCounts,
+    Measures,
+    Owned,
+    Places,
+    Sensitivity,
+    Summed,
+    Values,
+    of_counts,
+    of_parts,
+)
 from rangebound.release.plan.unit import Unit
-from rangebound.release.plan.words import bounds, span
 from rangebound.values.arguments import counted
 from rangebound.values.support import Interval
 

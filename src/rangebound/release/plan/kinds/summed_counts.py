@@ -17,9 +17,18 @@ from rangebound.release.plan.fields import HALF_LINE, Name, Part, as_tuple, cano
 from rangebound.release.plan.fields import Key as PlanKey
 from rangebound.release.plan.kinds.facts import FormName
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import Counted, Found, GroupSums, Measures
-from rangebound.release.plan.numbers import Columns, Coordinates, Key, Label
-from rangebound.release.plan.sensitivity import Sensitivity, of_counts
+from rangebound.release.plan.statistic import (
+    Columns,
+    Coordinates,
+    Counted,
+    Found,
+    GroupSums,
+    Key,
+    Label,
+    Measures,
+    Sensitivity,
+    of_counts,
+)
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 

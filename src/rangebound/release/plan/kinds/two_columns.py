@@ -9,15 +9,25 @@ from typing import Literal
 
 from pydantic import field_validator, model_validator
 
-from rangebound.release.plan.fields import LINE, UNKNOWN, Span, number
-from rangebound.release.plan.kinds.facts import FormName
+from rangebound.release.plan.fields import LINE, UNKNOWN, Span, number, span
+from rangebound.release.plan.kinds.facts import FormName, RangedColumn
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import ONE, Counted, Found, GroupSums, Measure, Measures, Product, Square, Value
-from rangebound.release.plan.numbers import Coordinates
-from rangebound.release.plan.ranged_column import RangedColumn
-from rangebound.release.plan.sensitivity import Sensitivity, of_counts, touched
+from rangebound.release.plan.statistic import (
+    ONE,
+    Coordinates,
+    Counted,
+    Found,
+    GroupSums,
+    Measure,
+    Measures,
+    Product,
+    Sensitivity,
+    Square,
+    Value,
+    of_counts,
+    touched,
+)
 from rangebound.release.plan.unit import Unit
-from rangebound.release.plan.words import span
 from rangebound.values.support import Interval
 
 ALPHA, BETA, GAMMA = Fraction(3, 20), Fraction(7, 20), Fraction(1, 2)

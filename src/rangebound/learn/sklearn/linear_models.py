@@ -1,0 +1,237 @@
+"""Linear regression from noisy second moments, and logistic regression by noisy gradient descent over all rows.
+
+Predictions of the former stay in the range of the target.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import exp2
+from sklearn.base import ClassifierMixin, RegressorMixin
+
+from rangebound.errors import ArgumentError
+from rangebound.learn.sklearn import row_sums, statistics
+from rangebound.learn.sklearn.private_estimator import RowSumEstimator, labelled, target_ends, targets
+from rangebound.values import arguments
+from rangebound.values.array_types import Floats
+
+_COUNT = Fraction(1, 25)  # of the squares of mu: the number of rows is needed to a factor of two only
+_STEPS = 10**6
+_LARGEST = 1e50  # learning rate and penalty
+_FARTHEST = 1e100  # weight: scores and their differences are ordinary doubles
+
+
+@arguments.guided
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearRegression(RegressorMixin, RowSumEstimator):  # type: ignore[misc]
+    """Least squares with an intercept from one noisy matrix, and predictions inside the range of the target.
+
+    Features and target are scaled to [-1, 1] by their bounds. A row z = (1, features, target) longer than `clip` times
+    the largest length, R = clip sqrt(features + 2), is scaled down to R, which gives it less weight. Released is the
+    sum of z z^T with Gaussian noise, once; all else is post-processing: eigenvalues below zero become zero, and the
+    slopes are shrunk by a ridge of sigma sqrt(features), where sigma is the noise, which vanishes with it.
+
+    Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them. Proof: the
+    squares of z and sqrt(2) times the products of its pairs are a vector of length |z|^2 <= R^2, which is what one row
+    moves the sum by, in whole numbers; noise of scale R^2/mu on each coordinate is mu-GDP [dong2022].
+    Assumes: `bounds`, `target_bounds` and `clip` are public.
+    Edge cases: values outside the bounds are clipped when fitting. A missing feature counts as the middle of its range,
+    and a row with a missing target is left out; both silently. There may be no rows at all.
+
+    >>> import numpy as np
+    >>> X = np.linspace(0.0, 10.0, 1000)[:, None]
+    >>> fitted = LinearRegression(epsilon=50.0, bounds=(0, 10), target_bounds=(0, 20), clip=1.0).fit(X, 2.0 * X[:, 0])
+    >>> bool(abs(fitted.coef_[0] - 2.0) < 0.5)
+    True
+    """
+
+    target_bounds: object = None
+    clip: float = 0.5
+
+    def fit(self, X: object, y: object) -> Self:
+        """Release the second moments, and find the slopes and the intercept from them."""
+        x = self._rows(X, y)
+        goal = targets(y, len(x))
+        lower, upper = statistics.ranges(self.bounds, x.shape[1])
+        low, high = target_ends(self.target_bounds)
+        clip = row_sums.fraction("clip", self.clip)
+        size = x.shape[1] + 2
+        norm = clip * math.sqrt(size)
+        rows = moment_rows(x, goal, (lower, upper), (low, high))
+        found, mu = self._released(
+            "linear regression: second moments",
+            lambda mu: {"moments": row_sums.noisy(row_sums.moments(rows, norm), norm**2, mu)},
+            lower, upper, low, high, clip,
+        )  # fmt: skip
+        slopes, offset = solved(row_sums.symmetric(found["moments"], size), norm**2 / mu)
+        middle, half = (high + low) / 2.0, (high - low) / 2.0
+        self.coef_: Floats = slopes * half / ((upper - lower) / 2.0)
+        self.intercept_ = float(middle + half * offset - self.coef_ @ ((upper + lower) / 2.0))
+        self._target = low, high
+        return self
+
+    def predict(self, X: object) -> Floats:
+        """The prediction for each row, clamped to the range of the target."""
+        result: Floats = np.clip(self._filled(X) @ self.coef_ + self.intercept_, *self._target)
+        return result
+
+
+def moment_rows(x: Floats, goal: Floats, bounds: tuple[Floats, Floats], ends: tuple[float, float]) -> Floats:
+    """The rows (1, features, target), scaled to [-1, 1]; those without a target are left out."""
+    there = ~np.isnan(goal)
+    scaled = row_sums.centred(goal[there], np.asarray(ends[0]), np.asarray(ends[1]))
+    return np.column_stack([np.ones(int(there.sum())), row_sums.centred(x[there], *bounds), scaled])
+
+
+def solved(matrix: Floats, scale: float) -> tuple[Floats, float]:
+    """Slopes and intercept from a noisy matrix of second moments whose diagonal has noise of this scale."""
+    values, vectors = np.linalg.eigh(matrix)
+    matrix = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    count, sums, total = max(float(matrix[0, 0]), scale), matrix[0, 1:-1], float(matrix[0, -1])
+    spread, joint = matrix[1:-1, 1:-1] - np.outer(sums, sums) / count, matrix[1:-1, -1] - sums * total / count
+    values, vectors = np.linalg.eigh(spread)
+    ridge = scale * math.sqrt(len(values))
+    slopes: Floats = vectors @ ((vectors.T @ joint) / (np.maximum(values, 0.0) + ridge))
+    return slopes, (total - float(sums @ slopes)) / count
+
+
+class ScoredClassifier(ClassifierMixin, ABC):  # type: ignore[misc]
+    """A classifier by scores: logs of probabilities, up to a number for each row."""
+
+    classes_: npt.NDArray[np.generic]
+
+    @abstractmethod
+    def _scores(self, X: object) -> Floats:
+        """The score of each class, for each row."""
+
+    def predict(self, X: object) -> npt.NDArray[np.generic]:
+        """The most likely class of each row."""
+        scores = self._scores(X)
+        found: npt.NDArray[np.generic] = self.classes_[np.argmax(scores, axis=1)]
+        return found
+
+    def predict_log_proba(self, X: object) -> Floats:
+        """The log of each class's probability, for each row."""
+        scores = self._scores(X)
+        top = scores.max(axis=1, keepdims=True)
+        result: Floats = scores - top - np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
+        return result
+
+    def predict_proba(self, X: object) -> Floats:
+        """Each class's probability, for each row."""
+        result: Floats = np.exp(self.predict_log_proba(X))
+        return result
+
+
+@arguments.guided
+@dataclass(kw_only=True, eq=False, repr=False)
+class LogisticRegression(ScoredClassifier, RowSumEstimator):
+    """Multinomial logistic regression by `steps` steps of gradient descent over all rows, each with Gaussian noise.
+
+    Features are scaled to [-1, 1] by their bounds, and a row is (1, features)/sqrt(features + 1), of length 1 at most.
+    First the number of rows is released, which the sum of the gradients is divided by, then in each step the sum of the
+    rows' gradients, each clipped in Euclidean length to `clip` times the largest possible one, sqrt(2). The weights are
+    the mean over the later half of the steps; `penalty` times half their squared length is added to the mean loss.
+
+    On iris, wine, breast cancer and digits a trial of this was more accurate than one of objective perturbation by 6 to
+    23 points for epsilon 0.5 and 1, and by -1 to 11 points for epsilon 3. The default settings were chosen on these.
+
+    Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them. Proof: given what
+    was released before, one row moves the number of rows by 1 and the sum of a step by sqrt(2) clip at most, in whole
+    numbers. With noise of scale 1/m_0 and sqrt(2) clip/m these are m_0-GDP and m-GDP, and m_0^2 + steps m^2 <= mu^2
+    [dong2022, smith2022].
+    Assumes: the bounds, the set of classes (`classes`, else the labels that occur) and all other settings are public.
+    Edge cases: values outside the bounds are clipped when fitting. A missing feature counts as the middle of its range,
+    and a row whose label is not in `classes` is left out; both silently. Without `classes` the labels are public, and
+    an invalid label is an error.
+
+    >>> import numpy as np
+    >>> X = np.concatenate([np.linspace(0.0, 4.0, 500), np.linspace(6.0, 10.0, 500)])[:, None]
+    >>> y = np.repeat(["low", "high"], 500)
+    >>> fitted = LogisticRegression(epsilon=20.0, bounds=(0, 10)).fit(X, y)
+    >>> fitted.predict([[1.5], [8.5]]).tolist()
+    ['low', 'high']
+    """
+
+    classes: object = None
+    clip: float = 0.25
+    steps: int = 20
+    learning_rate: float = 32.0
+    penalty: float = 0.0
+
+    def fit(self, X: object, y: object) -> Self:
+        """Release the number of rows and the sum of the gradients of each step."""
+        x = self._rows(X, y)
+        self.classes_, codes = labelled(y, self.classes, len(x))
+        lower, upper = statistics.ranges(self.bounds, x.shape[1])
+        norm = row_sums.fraction("clip", self.clip) * math.sqrt(2.0)
+        steps = row_sums.whole("steps", self.steps, _STEPS)
+        rate = _moderate("learning_rate", arguments.positive("learning_rate", self.learning_rate))
+        penalty = _moderate("penalty", arguments.nonnegative("penalty", self.penalty))
+        rows = gradient_rows(x, codes, lower, upper)
+        found, _ = self._released(
+            "logistic regression: gradient descent",
+            lambda mu: {"weights": _descended(rows, len(self.classes_), norm, steps, rate, penalty, mu)},
+            lower, upper, norm, steps, rate, penalty, self.classes_.tolist(),
+        )  # fmt: skip
+        weights = found["weights"] / math.sqrt(x.shape[1] + 1)
+        self.coef_: Floats = (weights[1:] / ((upper - lower) / 2.0)[:, None]).T
+        self.intercept_: Floats = weights[0] - self.coef_ @ ((upper + lower) / 2.0)
+        return self
+
+    def _scores(self, X: object) -> Floats:
+        return self._filled(X) @ self.coef_.T + self.intercept_
+
+
+def gradient_rows(x: Floats, codes: npt.NDArray[np.int64], lower: Floats, upper: Floats) -> Floats:
+    """The rows (1, features)/sqrt(features + 1) and the code of the class; those of no class are left out."""
+    there = codes >= 0
+    inside = row_sums.centred(x[there], lower, upper)
+    ones = np.ones(len(inside))
+    return np.column_stack([np.column_stack([ones, inside]) / math.sqrt(x.shape[1] + 1), codes[there]])
+
+
+def gradients(rows: Floats, weights: Floats) -> Floats:
+    """The gradient of each row's loss: its features times the probability of each class, less 1 for its own.
+
+    Each step is one operation of the standard on each number, or a function that takes one number at a time: numpy's
+    own exponential may round a number differently in another place.
+    """
+    features, codes = rows[:, :-1], rows[:, -1:]
+    scores = row_sums.scores(features, weights)
+    powers = exp2((scores - scores.max(axis=1, keepdims=True)) * math.log2(math.e))
+    total = np.zeros(len(rows))
+    for column in powers.T:
+        total += column
+    errors = powers / total[:, None] - (codes == np.arange(weights.shape[1]))
+    found: Floats = (features[:, :, None] * errors[:, None, :]).reshape(len(rows), weights.size)
+    return found
+
+
+def _moderate(name: str, number: float) -> float:
+    if number > _LARGEST:
+        raise ArgumentError(f"{name}={number}: must be at most {_LARGEST:g}")
+    return number
+
+
+def _descended(rows: Floats, classes: int, norm: float, steps: int, rate: float, penalty: float, mu: float) -> Floats:
+    """The mean of the weights over the later half of the steps."""
+    first, each = row_sums.part(mu, _COUNT), row_sums.part(mu, (1 - _COUNT) / steps)
+    counted = row_sums.noisy(row_sums.total(rows, lambda block: np.ones((len(block), 1)), 1.0), 1.0, first)
+    count = max(float(counted[0]), 2.0 / first)
+    weights: Floats = np.zeros((rows.shape[1] - 1, classes))
+    mean: Floats = np.zeros_like(weights)
+    for step in range(steps):
+        sums = row_sums.total(rows, lambda block, at=weights: gradients(block, at), norm)  # type: ignore[misc]
+        released = row_sums.noisy(sums, norm, each).reshape(weights.shape)
+        weights = np.clip((weights - rate * released / count) / (1.0 + rate * penalty), -_FARTHEST, _FARTHEST)
+        if step >= steps // 2:
+            mean = mean + weights / (steps - steps // 2)
+    return mean

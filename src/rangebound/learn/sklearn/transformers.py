@@ -1,0 +1,292 @@
+"""Other features made of the features: principal components, distances to the centres of clusters, and ranks.
+
+Variances of components are never negative, centres stay in the range of the features, and ranks are monotone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
+from sklearn.isotonic import isotonic_regression
+from sklearn.utils.validation import check_is_fitted
+
+from rangebound.errors import ArgumentError
+from rangebound.learn.sklearn import row_sums, statistics
+from rangebound.learn.sklearn.private_estimator import RowSumEstimator
+from rangebound.learn.sklearn.row_sums import normals, spread
+from rangebound.values import arguments
+from rangebound.values.array_types import Floats, Integers
+
+_START = Fraction(1, 5)  # of the squares of mu: mean and variance of each feature, where the centres begin
+_SPREAD = 0.5  # standard deviations that the first centres are away from the mean, in each feature
+_MOST, _STEPS = 10**5, 10**6
+_FINEST = 1024
+
+
+@arguments.guided
+@dataclass(kw_only=True, eq=False, repr=False)
+class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator):  # type: ignore[misc]
+    """Principal components from one noisy matrix of second moments.
+
+    Features are scaled to [-1, 1] by their bounds. A row z = (1, features) longer than R = clip sqrt(features + 1) is
+    scaled down to R, which gives it less weight. Released is the sum of z z^T with Gaussian noise, once; all else is
+    post-processing: the mean, and the eigenvectors of the covariance, in units of the features.
+
+    Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them. Proof: the
+    squares of z and sqrt(2) times the products of its pairs are a vector of length |z|^2 <= R^2, which is what one row
+    moves the sum by, in whole numbers; noise of scale R^2/mu on each coordinate is mu-GDP [dong2022]. `mean_` lies
+    within the bounds, and `explained_variance_` between zero and a quarter of the summed squared widths.
+    Assumes: `bounds`, `clip` and `components` are public.
+    Edge cases: values outside the bounds are clipped when fitting; a missing value counts as the middle of its range,
+    then and in `transform`. There may be no rows at all.
+
+    >>> import numpy as np
+    >>> X = np.linspace(0.0, 10.0, 1000)[:, None] * [1.0, 0.5]
+    >>> fitted = PCA(epsilon=50.0, bounds=([0, 0], [10, 5]), components=1, clip=1.0).fit(X)
+    >>> np.abs(fitted.components_).round(1).tolist()
+    [[0.9, 0.4]]
+    """
+
+    components: int = 2
+    clip: float = 0.5
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Release the second moments, and find mean and components from them."""
+        x = self._rows(X)
+        features = x.shape[1]
+        lower, upper = statistics.ranges(self.bounds, features)
+        clip, kept = row_sums.fraction("clip", self.clip), row_sums.whole("components", self.components, features)
+        norm = clip * math.sqrt(features + 1)
+        rows = np.column_stack([np.ones(len(x)), row_sums.centred(x, lower, upper)])
+        found, mu = self._released(
+            "principal components: second moments",
+            lambda mu: {"moments": row_sums.noisy(row_sums.moments(rows, norm), norm**2, mu)},
+            lower, upper, clip,
+        )  # fmt: skip
+        matrix = row_sums.symmetric(found["moments"], features + 1)
+        mean, covariance = centre_and_spread(matrix, norm**2 / mu)
+        half = (upper - lower) / 2.0
+        values, vectors = np.linalg.eigh(covariance * np.outer(half, half))
+        largest = np.argsort(values)[::-1][:kept]
+        limit = float((half**2).sum())
+        self.mean_: Floats = np.clip(self._middle + half * mean, lower, upper)
+        rows = vectors.T[largest]  # each with its largest number positive, as in scikit-learn
+        tops = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
+        self.components_: Floats = rows * np.where(tops < 0.0, -1.0, 1.0)
+        self.explained_variance_: Floats = np.clip(values[largest], 0.0, limit)
+        return self
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def transform(self, X: object) -> Floats:
+        """The components of each row: (X - mean_) components_^T."""
+        return (self._filled(X) - self.mean_) @ self.components_.T
+
+    def inverse_transform(self, X: object) -> Floats:
+        """X components_ + mean_."""
+        check_is_fitted(self)
+        x = np.asarray(X, dtype=np.float64)
+        if x.ndim != 2 or x.shape[1] != len(self.components_):
+            raise ArgumentError(f"X: must have {arguments.counted(len(self.components_), 'column')}")
+        result: Floats = x @ self.components_ + self.mean_
+        return result
+
+
+def centre_and_spread(matrix: Floats, scale: float) -> tuple[Floats, Floats]:
+    """Mean and covariance from a noisy matrix of second moments whose diagonal has noise of this scale."""
+    count = max(float(matrix[0, 0]), scale)
+    mean: Floats = np.clip(matrix[0, 1:] / count, -1.0, 1.0)
+    covariance: Floats = matrix[1:, 1:] / count - np.outer(mean, mean)
+    return mean, covariance
+
+
+@arguments.guided
+@dataclass(kw_only=True, eq=False, repr=False)
+class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator):  # type: ignore[misc]
+    """Cluster centres by `steps` noisy steps of Lloyd's algorithm.
+
+    Features are scaled to [-1, 1] by their bounds. First the number of rows and the sums of the features and of their
+    squares are released; the first centres are drawn around the mean, half a standard deviation away. In each step a
+    row belongs to the nearest centre, and released is, for each centre, the sum of (1, row - centre) over its rows; the
+    centre moves by the mean of these, and stays within the bounds. A vector longer than `clip` times the largest
+    length inside the bounds around their middle, sqrt(2 features + 1) or sqrt(features + 1), is scaled down to that.
+
+    Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them. Proof: given what
+    was released before, one row adds one vector of at most that length, in whole numbers, to one centre's numbers.
+    Noise of scale length/m makes a release m-GDP, and the squares of all m add up to mu^2 at most
+    [dong2022, smith2022].
+    Assumes: `bounds`, `clusters`, `steps` and `clip` are public.
+    Edge cases: values outside the bounds are clipped when fitting; a missing value counts as the middle of its range,
+    then and when predicting. There may be no rows at all. There are no `labels_` and no `inertia_`, which would be
+    about the rows of the fit; `predict` gives labels to anyone who has rows.
+
+    >>> import numpy as np
+    >>> X = np.repeat([[1.0, 1.0], [9.0, 9.0]], 2000, axis=0)
+    >>> fitted = KMeans(epsilon=50.0, bounds=(0, 10), clusters=2, clip=1.0).fit(X)
+    >>> bool(((fitted.cluster_centers_ >= 0.0) & (fitted.cluster_centers_ <= 10.0)).all())
+    True
+    """
+
+    clusters: int = 8
+    steps: int = 5
+    clip: float = 0.35
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "clusterer"
+        return tags
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Release where the centres begin, and the sums of each step."""
+        x = self._rows(X)
+        lower, upper = statistics.ranges(self.bounds, x.shape[1])
+        clusters = row_sums.whole("clusters", self.clusters, _MOST)
+        steps = row_sums.whole("steps", self.steps, _STEPS)
+        clip = row_sums.fraction("clip", self.clip)
+        rows = row_sums.centred(x, lower, upper)
+        found, _ = self._released(
+            "k-means: centres", lambda mu: {"centres": _moved(rows, clusters, steps, clip, mu)},
+            lower, upper, clusters, steps, clip,
+        )  # fmt: skip
+        self._half = (upper - lower) / 2.0
+        self.cluster_centers_: Floats = np.clip(self._middle + self._half * found["centres"], lower, upper)
+        return self
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.cluster_centers_)
+
+    def _distances(self, X: object) -> Floats:
+        """The squared distance of each row to each centre, in units of the bounds."""
+        inside = (self._filled(X) - self._middle) / self._half
+        return squared_distances(inside, (self.cluster_centers_ - self._middle) / self._half)
+
+    def predict(self, X: object) -> npt.NDArray[np.int32]:
+        """The index of the nearest centre, for each row; distances are in units of the bounds."""
+        found: npt.NDArray[np.int32] = np.argmin(self._distances(X), axis=1).astype(np.int32)
+        return found
+
+    def transform(self, X: object) -> Floats:
+        """The distance of each row to each centre, in units of half the width of the bounds."""
+        found: Floats = np.sqrt(self._distances(X))
+        return found
+
+
+def squared_distances(rows: Floats, centres: Floats) -> Floats:
+    """The squared distance of each row to each centre, column by column, so that no row depends on another."""
+    found: Floats = np.zeros((len(rows), len(centres)))
+    for column, places in zip(rows.T, centres.T, strict=True):
+        found += (column[:, None] - places) ** 2
+    return found
+
+
+def cluster_vectors(rows: Floats, centres: Floats) -> Floats:
+    """Of each row, (1, row - centre) among the numbers of its nearest centre, and zeros elsewhere."""
+    nearest = squared_distances(rows, centres).argmin(axis=1)
+    found: Floats = np.zeros((len(rows), len(centres), rows.shape[1] + 1))
+    found[np.arange(len(rows)), nearest, 0] = 1.0
+    found[np.arange(len(rows)), nearest, 1:] = rows - centres[nearest]
+    return found.reshape(len(rows), centres.size + len(centres))
+
+
+def _moved(rows: Floats, clusters: int, steps: int, clip: float, mu: float) -> Floats:
+    """The centres after all steps; the first are around the noisy mean, in normal directions, drawn like the noise."""
+    mean, deviation = spread(rows, clip, row_sums.part(mu, _START))
+    centres: Floats = np.clip(mean + _SPREAD * deviation * normals((clusters, rows.shape[1])), -1.0, 1.0)
+    norm = clip * math.sqrt(rows.shape[1] + 1)
+    each = row_sums.part(mu, (1 - _START) / steps)
+    for _ in range(steps):
+        sums = row_sums.total(rows, lambda block, at=centres: cluster_vectors(block, at), norm)  # type: ignore[misc]
+        found = row_sums.noisy(sums, norm, each).reshape(clusters, -1)
+        counts = np.maximum(found[:, :1], 2.0 * norm / each)  # where noise hides the rows, a centre moves little
+        centres = np.clip(centres + found[:, 1:] / counts, -1.0, 1.0)
+    return centres
+
+
+@arguments.guided
+@dataclass(kw_only=True, eq=False, repr=False)
+class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, RowSumEstimator):  # type: ignore[misc]
+    """Each feature becomes its rank among the rows, between 0 and 1, by a noisy cumulative distribution.
+
+    The range of a feature has `bins` equally wide bins. Released are the counts of all bins of all features, once; all
+    else is post-processing: cumulative counts are made monotone, drawn a little to those of equally likely bins, more
+    so where there are few rows, and interpolated. `edges_` are the edges of the bins and `ranks_` the ranks there.
+
+    Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them. Proof: a row adds
+    1 to one bin of each feature, or to none, a vector of length sqrt(features) at most, in whole numbers; noise of
+    scale sqrt(features)/mu on each count is mu-GDP [dong2022]. Ranks rise strictly from 0 to 1.
+    Assumes: `bounds` and `bins` are public.
+    Edge cases: values outside the bounds count at the nearer end, and have the rank 0 or 1. A missing value is left out
+    of its feature, and stays missing in `transform`. There may be no rows at all.
+
+    >>> import numpy as np
+    >>> X = np.linspace(0.0, 1.0, 4000)[:, None] ** 2
+    >>> fitted = QuantileTransformer(epsilon=20.0, bounds=(0, 1)).fit(X)
+    >>> fitted.transform([[0.0], [0.25], [1.0]]).round(1).tolist()
+    [[0.0], [0.5], [1.0]]
+    """
+
+    bins: int = 32
+
+    def fit(self, X: object, y: object = None) -> Self:
+        """Release the counts of all bins, and find the ranks from them."""
+        x = self._rows(X)
+        features = x.shape[1]
+        lower, upper = statistics.ranges(self.bounds, features)
+        bins = row_sums.whole("bins", self.bins, _FINEST)
+        norm = math.sqrt(features)
+        found, mu = self._released(
+            "quantiles: counts of bins",
+            lambda mu: {"counts": row_sums.noisy(bin_counts(x, lower, upper, bins), norm, mu)},
+            lower, upper, bins,
+        )  # fmt: skip
+        self.edges_: Floats = np.linspace(lower, upper, bins + 1, axis=1)
+        self.ranks_: Floats = np.stack([ranks(each, norm / mu) for each in found["counts"]])
+        return self
+
+    def _interpolated(self, X: object, places: Floats, values: Floats) -> Floats:
+        x = self._asked(X)
+        columns = [np.interp(column, *pair) for column, *pair in zip(x.T, places, values, strict=True)]
+        found: Floats = np.where(np.isnan(x), math.nan, np.column_stack(columns))
+        return found
+
+    def transform(self, X: object) -> Floats:
+        """The rank of each value, from 0 to 1."""
+        check_is_fitted(self)
+        return self._interpolated(X, self.edges_, self.ranks_)
+
+    def inverse_transform(self, X: object) -> Floats:
+        """The value of each rank, inside the bounds: 0.5 has the median."""
+        check_is_fitted(self)
+        return self._interpolated(X, self.ranks_, self.edges_)
+
+
+def bin_counts(x: Floats, lower: Floats, upper: Floats, bins: int) -> Integers:
+    """How many values of each feature are in each bin, in quanta of sqrt(features); missing ones are in none."""
+    features = x.shape[1]
+    found: Integers = np.zeros((features, bins), dtype=np.int64)
+    one = int(row_sums.clipped(np.ones((1, 1)), math.sqrt(features), features)[0, 0])
+    places = np.minimum(np.floor((row_sums.centred(x, lower, upper) + 1.0) / 2.0 * bins), bins - 1).astype(np.int64)
+    for feature in range(features):
+        there = places[~np.isnan(x[:, feature]), feature]
+        found[feature] = one * np.bincount(there, minlength=bins)
+    return found
+
+
+def ranks(counts: Floats, scale: float) -> Floats:
+    """Strictly rising ranks at the edges of bins, from 0 to 1, for counts with noise of this scale."""
+    bins = len(counts)
+    rising = isotonic_regression(np.concatenate([[0.0], np.cumsum(counts)]), y_min=0.0)
+    few = scale * math.sqrt(bins)
+    even = np.linspace(0.0, 1.0, bins + 1)
+    mixed = rising - rising[0] + few * even
+    found: Floats = mixed / mixed[-1]
+    return found
