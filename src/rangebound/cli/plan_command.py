@@ -12,8 +12,7 @@ import typer
 from rangebound.cli import printing
 from rangebound.cli.options import Json, KeyFile, LedgerFile, NewFile, PlanFile, group, option
 from rangebound.cli.output_files import write_new
-from rangebound.cli.paying_ledger import account_in, consulted, ledger_place
-from rangebound.cli.release_command import check_table, stopping
+from rangebound.cli.release_command import account_in, check_table, consulted, ledger_place, stopping
 from rangebound.errors import ArgumentError
 
 # The rooms below are loaded by the commands that need them, so that help is immediate.

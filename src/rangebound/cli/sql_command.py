@@ -14,8 +14,17 @@ import typer
 from rangebound.cli import printing
 from rangebound.cli.options import DryRun, Json, option, taking
 from rangebound.cli.output_files import write_new
-from rangebound.cli.paying_ledger import account_in, ask_first, consulted, is_closed, ledger_place, paying
-from rangebound.cli.release_command import Publishing, check_table, publish
+from rangebound.cli.release_command import (
+    Publishing,
+    account_in,
+    ask_first,
+    check_table,
+    consulted,
+    is_closed,
+    ledger_place,
+    paying,
+    publish,
+)
 from rangebound.errors import ArgumentError, plain
 
 if TYPE_CHECKING:

@@ -295,7 +295,7 @@ class PlanParts:
         """A Gaussian account in which the workloads that are `merged` have one share each.
 
         Keys are selected by the noisy count of their rows or units, where that names more. A partition selection takes
-        a part of the account, and names a group of so many units with probability 1/2; a threshold takes none, and
+        a part of the account, and names a group of that many units with probability 1/2; a threshold takes none, and
         names one whose count is at the threshold with that probability.
         """
         weights, together = self.weights(_gaussian_weight, merged), tuple(each.questions for each in merged)

@@ -32,7 +32,7 @@ _Table = dict[_Key, int]
 
 _MOST = 64  # sets of columns that are fixed at most, those that only two tables share included: as many as six have
 _HALVINGS = 64
-_CIRCLED = 4000  # cells of a table with three margins or more: whole numbers take 3 s for so many, 15 s for 9,000
+_CIRCLED = 4000  # cells of a table with three margins or more: whole numbers take 3 s for that many, 15 s for 9,000
 
 
 def consistent(plan: Plan, cells: Sequence[Cell]) -> list[Cell]:
@@ -41,7 +41,7 @@ def consistent(plan: Plan, cells: Sequence[Cell]) -> list[Cell]:
     Counts and histograms of the same rows by public keys, asked in several ways, are fitted to each other: each total
     is the same in all of them, and stays as it was drawn if the plan asks for it. Shares are fitted if they name the
     same `partition`. What cannot be fitted, by the plan, is in `obstacles`. A total that nobody asked for is the sum of
-    numbers that were drawn without clamping, where they were: clamped ones are biased, and their sum is so many times.
+    numbers that were drawn without clamping, where they were: each clamped one is biased, and their sum by all of it.
 
     Guarantee: made of published numbers alone, so it costs nothing. Every number stays in its support and on its step;
     a set of numbers that could not is left as it was drawn, and `notes` says so. An interval is widened to hold its
@@ -237,7 +237,8 @@ def _different(plan: Plan, members: Sequence[Kind]) -> str:
     if len(bounds) > 1:
         return "they have different bounds on the rows and groups of an owner"
     if period is not None:
-        return "an owner counts with so many rows at most in each period of a group, and in the total"
+        most = f"at most {arguments.counted(rows, 'row')} per period"
+        return f"an owner counts with {most}, in each group and again in the total"
     apart = "one group alone" if groups == 1 else f"each of {arguments.counted(groups, 'group')}"
     return f"an owner counts with {arguments.counted(rows, 'row')} at most in the total, but with {rows} in {apart}"
 
