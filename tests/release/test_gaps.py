@@ -22,7 +22,7 @@ from rangebound.release.noise.quantile_interval import margin, shifted_scores
 from rangebound.release.plan import statistic
 from rangebound.release.plan.condition import Condition
 from rangebound.release.sql.aggregate import aggregate
-from rangebound.release.sql.owners import owners_by_size, owners_by_value
+from rangebound.release.sql.contribution_bound import owners_by_size, owners_by_value
 from tests.release.output.asked import asked
 from tests.release.plans import SALT
 from tests.release.sources import SOURCES, place_of

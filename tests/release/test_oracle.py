@@ -681,7 +681,7 @@ def _by_fixed_point(places, x, number, dialect):
 def test_control_bins_by_rounded_values_are_caught(monkeypatch, tmp_path):
     hours = pa.table({"hour": [hour for hour in range(24) for _ in range(10)]})
     assert counted_in_bins(hours, HOURS) == [10] * 24
-    monkeypatch.setattr("rangebound.release.sql.statements.place", _by_fixed_point)
+    monkeypatch.setattr("rangebound.release.sql.aggregate.place", _by_fixed_point)
     wrong = counted_in_bins(hours, HOURS)
     assert sum(each != 10 for each in wrong) == 16
     assert wrong[8] == 0

@@ -27,6 +27,7 @@ from rangebound.laws.families import FAMILIES as NOISES
 from rangebound.mechanisms.calibration import calibrate
 from rangebound.optimum.choice import _boundings
 from rangebound.release.budget_split import PlanParts, allocations
+from rangebound.release.engine.dialect import choice, integer, text
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise import publishers
 from rangebound.release.noise.exponential_mechanism import rate
@@ -46,10 +47,10 @@ from rangebound.release.plan.statistic import Counted
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import prepared
 from rangebound.release.sql.aggregate import aggregated, compiled
-from rangebound.release.sql.expression import choice, column, integer, local, text
-from rangebound.release.sql.group_key import key_text
+from rangebound.release.sql.expression import column, local
 from rangebound.release.sql.local_time import local_time
 from rangebound.release.sql.made_column import made_columns
+from rangebound.release.sql.measured import key_text
 from tests.release.pair_loss import (
     CLOSE,
     PairLaw,

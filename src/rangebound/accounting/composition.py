@@ -24,7 +24,7 @@ from rangebound.accounting.event import (
     repetitions,
     steps,
 )
-from rangebound.accounting.per_instance import PerInstance
+from rangebound.accounting.fisher_information import PerInstance
 from rangebound.accounting.pld import accountant
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace

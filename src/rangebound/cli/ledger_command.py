@@ -62,8 +62,7 @@ def init(
     """
     from rangebound.ledger.book import Ledger
     from rangebound.ledger.key import key_path, user_folder
-    from rangebound.ledger.postgres_place import postgres_place
-    from rangebound.ledger.postgres_schema import ROLES
+    from rangebound.ledger.postgres_schema import ROLES, postgres_place
 
     schema = postgres_place(postgres).schema
     with Ledger.create(postgres, key=key, note=note, roles=True) as book:
@@ -139,7 +138,7 @@ def requests(
     every: Annotated[bool, typer.Option("--all", help="Show those that were decided too.")] = False,
 ) -> None:
     """Show the requests that wait for approval."""
-    from rangebound.ledger.approval import RequestStatus
+    from rangebound.ledger.replay import RequestStatus
 
     with at.opened() as book:
         found = book.requests(account)

@@ -13,9 +13,9 @@ from rangebound.errors import plain
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
     from rangebound.ledger.export import ExportReport
+    from rangebound.ledger.guarded_chain import Report
     from rangebound.ledger.record import Account, ApprovalRequest, Record
     from rangebound.ledger.rule import AnyCost, Rule
-    from rangebound.ledger.verification import Report
     from rangebound.release.asked_in_sql import Answer
     from rangebound.release.output.forecast import Solution
     from rangebound.release.output.ledger_entry import ChargeFinding

@@ -69,7 +69,7 @@ class Publishing:
 
     def opened(self, source: Source, folder: Path) -> AbstractContextManager[DuckDB | Postgres | Spark]:
         """The table; its path is relative to a folder."""
-        from rangebound.release.engine.open_engine import opened
+        from rangebound.release.engine import opened
 
         limits: dict[str, Any] = {"threads": self.threads, "memory": self.memory, "timeout": self.timeout}
         return opened(source, folder=folder, spark=self.spark, postgres=self.postgres, **limits)

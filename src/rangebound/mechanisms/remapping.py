@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, overload
+from typing import Self, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +23,10 @@ from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.finite import TOTAL, Table
 from rangebound.mechanisms.finite.weights import from_text, rounded, to_text, whole_weights
 from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.mechanisms.private_mechanism import PrivateMechanism, largest, mean
 from rangebound.mechanisms.staircase import Staircase
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.proof import Proof
-from rangebound.privacy.risk import MechanismRisk
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers, Many, One
@@ -53,7 +53,7 @@ _FIRST_ROWS, _MORE_ROWS = 48, 24
 
 @arguments.guided
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Remapped(MechanismRisk):
+class Remapped(PrivateMechanism):
     """A mechanism whose published number y is replaced by a value, drawn from the row of `weights` of its bin.
 
     Bin i has the numbers from edges[i - 1] to below edges[i]; its row of whole numbers, which sum to 2^62, says how
@@ -154,15 +154,8 @@ class Remapped(MechanismRisk):
             upper=needs,
         )
 
-    @overload
-    def rdp(self, alpha: float) -> float: ...
-
-    @overload
-    def rdp(self, alpha: Sequence[float] | Floats) -> Floats: ...
-
-    def rdp(self, alpha: float | Sequence[float] | Floats) -> float | Floats:
-        """The Renyi curve of the base, which bounds that of every function of what it publishes."""
-        return self.base.rdp(alpha)
+    def _renyi(self, order: float) -> float:
+        return float(self.base.rdp(order))
 
     @overload
     def fisher(self, answer: One) -> float: ...
@@ -191,39 +184,16 @@ class Remapped(MechanismRisk):
     def _table(self) -> Floats:
         return self.weights / TOTAL
 
-    @overload
-    def error(self, answer: One) -> Error[float]: ...
+    def _errors_at(self, true: Floats) -> Error[Floats]:
+        return _errors(self.law(true).chances, np.asarray(self.values), true)
 
-    @overload
-    def error(self, answer: Many) -> Error[Floats]: ...
-
-    def error(self, answer: npt.ArrayLike) -> Error[float] | Error[Floats]:
-        """Bias, mean absolute and mean squared error of the published number at a true answer (one or an array)."""
-        true = self.query.clip(answer)
-        found = _errors(self.law(true).chances, np.asarray(self.values), true)
-        if true.ndim == 0:
-            return Error(bias=float(found.bias), mae=float(found.mae), mse=float(found.mse))
-        return found
-
-    def worst_error(self) -> Error[float]:
-        """The largest bias, mean absolute and mean squared error over the query's range, each on its own.
-
-        Guarantee: of a base that rounds answers to cells, the supremum over all real answers, which is at an end of a
-        cell; of any other, the largest at 2001 answers.
-        """
+    def _worst_error(self) -> Error[float]:
         places, ends = _places(self.base)
         chances = _bin_masses(self.base, places, np.asarray(self.edges)) @ self._table
-        found = [_errors(chances, np.asarray(self.values), end) for end in ends]
-        return Error(
-            bias=max(float(np.abs(each.bias).max()) for each in found),
-            mae=max(float(each.mae.max()) for each in found),
-            mse=max(float(each.mse.max()) for each in found),
-        )
+        return largest(*(_errors(chances, np.asarray(self.values), end) for end in ends))
 
-    def average_error(self) -> Error[float]:
-        """The errors averaged over a true answer that is uniform on the query's range, by the midpoint rule."""
-        found = self.error(_uniform_places(self.base))
-        return Error(bias=float(np.abs(found.bias).mean()), mae=float(found.mae.mean()), mse=float(found.mse.mean()))
+    def _average_error(self) -> Error[float]:
+        return mean(self.error(_uniform_places(self.base)))
 
     def release(self, answer: npt.ArrayLike) -> float | Floats:
         """Publish: the base releases, and the value of its number's bin is drawn, from random bits of its own.
@@ -272,7 +242,7 @@ class Remapped(MechanismRisk):
         return (lower[place], upper[place]) if numbers.ndim else (lower[place].item(), upper[place].item())
 
     def to_dict(self) -> dict[str, object]:
-        """The mechanism as plain data, for JSON.
+        """The mechanism as plain data, for JSON; a claim is that of the base.
 
         >>> import rangebound as rb
         >>> count = rb.DiscreteLaplace(scale=1.0, support=rb.Interval(0, 3))
@@ -280,6 +250,9 @@ class Remapped(MechanismRisk):
         >>> Remapped.from_dict(m.to_dict()) == m
         True
         """
+        return self._plain()
+
+    def _plain(self) -> dict[str, object]:
         plain = {
             "base": self.base.to_dict(),
             "edges": list(self.edges),
@@ -289,8 +262,7 @@ class Remapped(MechanismRisk):
         return {"remapped": plain}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, object]) -> Remapped:
-        """The mechanism that `to_dict` wrote; a missing, unknown or invalid field is refused."""
+    def _from_plain(cls, data: Mapping[str, object]) -> Self | None:
         match data:
             case {
                 "remapped": {
@@ -304,11 +276,9 @@ class Remapped(MechanismRisk):
             } if not (more or rest):
                 reader = next((_READERS[each] for each in base if each in _READERS), None)
                 if reader is not None:
-                    shape = len(edges) + 1, len(values)
-                    return cls(
-                        base=reader(base), edges=tuple(edges), values=tuple(values), weights=from_text(weights, shape)
-                    )
-        raise ArgumentError(f"data={arguments.shown(data)}: must be what Remapped.to_dict writes")
+                    whole = from_text(weights, (len(edges) + 1, len(values)))
+                    return cls(base=reader(base), edges=tuple(edges), values=tuple(values), weights=whole)
+        return None
 
 
 @arguments.guided

@@ -32,10 +32,9 @@ from rangebound.release.plan.table_schema import TO_FILL_IN, Family, Schema, che
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.plan.toml_text import quoted
 from rangebound.release.run import charged, check_payer, engine_of, paying
-from rangebound.release.sql.gate import not_too_deep, try_statements
-from rangebound.release.sql.group_order import Salt
-from rangebound.release.sql.owners import Conditions, owners_by_size, owners_by_value
-from rangebound.release.sql.view import view
+from rangebound.release.sql.contribution_bound import Conditions, owners_by_size, owners_by_value
+from rangebound.release.sql.relation import Salt
+from rangebound.release.sql.view import not_too_deep, try_statements, view
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values import arguments
 

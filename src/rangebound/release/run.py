@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rangebound.errors import ArgumentError, ArgumentTypeError, BudgetExceeded, EngineError, PlanError
-from rangebound.ledger.approval import RequestStatus
 from rangebound.ledger.book import Ledger
+from rangebound.ledger.replay import RequestStatus
 from rangebound.ledger.requests import approval_needed
 from rangebound.ledger.rule import AnyCost
 from rangebound.release.engine import Engine
@@ -33,7 +33,7 @@ from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.prepare import answers, prepare, prepared, rehearse
 from rangebound.release.sql.aggregate import aggregated, compiled, rehearse_statements
-from rangebound.release.sql.group_order import Salt
+from rangebound.release.sql.relation import Salt
 from rangebound.release.sql.view import view
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values import arguments

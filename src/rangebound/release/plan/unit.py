@@ -145,7 +145,7 @@ def _not_tiny(delta: float) -> float:
 
 def _without_password(ledger: str) -> str:
     if is_address(ledger):
-        from rangebound.ledger.postgres_place import postgres_place  # reading a plan stays light
+        from rangebound.ledger.postgres_schema import postgres_place  # reading a plan stays light
 
         postgres_place(ledger)
     return ledger

@@ -18,7 +18,7 @@ from rangebound.release.plan.expressions.nodes import Call, columns_of
 from rangebound.release.plan.expressions.reading import read
 from rangebound.release.plan.kinds import written_kinds
 from rangebound.release.plan.table_schema import Family
-from rangebound.release.sql.statements import statements
+from rangebound.release.sql.aggregate import statements
 from tests.release.plan.asking.test_translation import BASE, CONDITIONS, MADE, QUESTIONS, REFUSED
 from tests.release.plans import SALT
 

