@@ -16,15 +16,18 @@ from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.mechanisms.finite import Table
 from rangebound.release.budget_split import PlanParts, allocations
 from rangebound.release.noise.allocation import Allocation, BudgetShare
-from rangebound.release.noise.draw import Bits, Cell, Coordinates, Draw, Key, Reading
-from rangebound.release.noise.estimate import Estimate
+from rangebound.release.noise.draw import Bits, Cell, Coordinates, Draw, Estimate, Key, Reading
+from rangebound.release.noise.form import Publisher
 from rangebound.release.noise.forms import Form, form_of
-from rangebound.release.noise.forms.rank_form import RankForm
 from rangebound.release.noise.joint_loss import JointLoss, added_up
-from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
-from rangebound.release.noise.publishers import Publisher
+from rangebound.release.noise.partition_selection import (
+    PartitionSelection,
+    ThresholdSelection,
+    partition_selection,
+    threshold_selection,
+)
+from rangebound.release.noise.quantiles import RankForm
 from rangebound.release.noise.table_publisher import TablePublisher
-from rangebound.release.noise.threshold_selection import ThresholdSelection, threshold_selection
 from rangebound.release.plan.groupings import Block, Workload, blocks, hidden_blocks, hidden_groupings, workload_of
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan

@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rangebound.release.noise.draw import Cell, Summed
-from rangebound.release.noise.estimate import nearest
+from rangebound.release.noise.draw import Cell, Summed, nearest
 from rangebound.release.noise.forms import form_of
-from rangebound.release.noise.projection import LARGEST, Identities, project
+from rangebound.release.noise.projection import LARGEST, agree
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.kinds.facts import Agreement
 from rangebound.release.plan.kinds.kind import Kind
@@ -391,20 +390,15 @@ def _with_margins(table: _Table, columns: _Columns, fixed: Mapping[_Columns, _Ta
         return {key: spread[key] for key in table}
     places = {key: at for at, key in enumerate(table)}
     known: list[int] = []
-    identities: list[tuple[int, list[int]]] = []
+    parts: list[list[int]] = []
     for each, sums in fixed.items():
         for short, keys in _groups(table, columns, each).items():
-            identities.append((len(places) + len(known), [places[key] for key in keys]))
+            parts.append([places[key] for key in keys])
             known.append(sums[short])
     if max(map(abs, (*known, *table.values())), default=0) > LARGEST:
         return None
-    cells, sides = np.array([*table.values()], dtype=np.float64), np.array(known, dtype=np.float64)
-    found = project(
-        np.concatenate([cells, sides]),
-        Identities.of(identities),
-        np.concatenate([np.zeros(len(cells)), sides]),
-        np.concatenate([np.full(len(cells), np.inf), sides]),
-    )
+    cells = np.array([*table.values()], dtype=np.float64)
+    found = agree(cells, parts, np.array(known, dtype=np.float64))
     if found is None or not found.near:
         return None
     return dict(zip(table, found.numbers[: len(cells)].tolist(), strict=True))

@@ -13,8 +13,8 @@ from fractions import Fraction
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.budget_split import LARGEST, least_epsilon
 from rangebound.release.noise.allocation import Allocation, BudgetShare
-from rangebound.release.noise.forms.fraction_form import FractionForm
-from rangebound.release.noise.quantile_publisher import QuantilePublisher
+from rangebound.release.noise.forms import FractionForm
+from rangebound.release.noise.quantiles import QuantilePublisher
 from rangebound.release.output.facts import PlanFacts, plan_facts
 from rangebound.release.output.plan_limits import percent
 from rangebound.release.output.plan_risk import Conversions

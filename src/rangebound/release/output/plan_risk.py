@@ -29,8 +29,8 @@ from rangebound.privacy.gdp import rho_of_mu
 from rangebound.privacy.risk import ProfileRisk, guaranteed, odds
 from rangebound.privacy.risk.tradeoff_curve import Profile
 from rangebound.release.noise.allocation import Allocation
+from rangebound.release.noise.form import Publisher
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
-from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.kinds.scalars import Count, CountOfUnits, Sum
 from rangebound.release.plan.model import Plan
