@@ -11,7 +11,6 @@ import random
 import duckdb
 import pandas as pd
 import pytest
-from rangebound.release.noise.strategies.ranges import periods
 
 from rangebound.release.budget_split import allocations
 from rangebound.release.noise.partition_selection import WHOLE, PartitionSelection, ThresholdSelection
