@@ -31,12 +31,12 @@ from rangebound.release.engine.dialect import choice, integer, text
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise import publishers
 from rangebound.release.noise.exponential_mechanism import rate
-from rangebound.release.noise.form import one_coordinate
 from rangebound.release.noise.joint_loss import Contributions
 from rangebound.release.noise.joint_selection import rate as selection_rate
 from rangebound.release.noise.marginal_publisher import marginal_publishers
 from rangebound.release.noise.noisy_coordinates import gaussian_length
 from rangebound.release.noise.partition_selection import PartitionSelection, threshold_selection
+from rangebound.release.noise.publishers import one_coordinate
 from rangebound.release.noise.strategies.marginal_strategy import rescaled
 from rangebound.release.noise.table_publisher import best_table
 from rangebound.release.plan.groupings import hidden_blocks, public_keys

@@ -14,9 +14,9 @@ from rangebound.release.budget_split import allocations
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import publishers
 from rangebound.release.noise.allocation import BudgetShare, LossForm
-from rangebound.release.noise.form import PublicConstant
 from rangebound.release.noise.noisy_coordinates import MechanismPublisher
 from rangebound.release.noise.partition_selection import WHOLE, PartitionSelection, partition_selection
+from rangebound.release.noise.publishers import PublicConstant
 from rangebound.release.output import table_certificate
 from rangebound.release.output.table_certificate import write_certificate
 from rangebound.release.plan.statistic import Sensitivity
