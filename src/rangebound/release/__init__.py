@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors; a
     from rangebound.release.output.plan_risk import Conversions, plan_risk
     from rangebound.release.output.table import Release
     from rangebound.release.output.table_certificate import Checked, check_certificate, check_entry
-    from rangebound.release.plan.asking import Translated, translate
+    from rangebound.release.plan.asking.translation import Translated, translate
     from rangebound.release.plan.condition import Condition
     from rangebound.release.plan.draft import draft
     from rangebound.release.plan.field_table import field_table
@@ -114,7 +114,7 @@ _NAMES = {
     "output.plan_risk": ("Conversions", "plan_risk"),
     "output.table": ("Release",),
     "output.table_certificate": ("Checked", "check_certificate", "check_entry"),
-    "plan.asking": ("Translated", "translate"),
+    "plan.asking.translation": ("Translated", "translate"),
     "plan.draft": ("draft",),
     "plan.field_table": ("field_table",),
     "plan.model": ("plan_schema",),

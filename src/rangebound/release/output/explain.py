@@ -10,7 +10,7 @@ from rangebound.release.noise.partition_selection import ThresholdSelection
 from rangebound.release.output.agreement import obstacles
 from rangebound.release.output.facts import PlanFacts, hazards, plan_facts
 from rangebound.release.output.forecast import outlooks, part_of
-from rangebound.release.plan.column_declaration import described
+from rangebound.release.plan.columns import described
 from rangebound.release.plan.fields import date, first_names
 from rangebound.release.plan.kinds.cuts import WIDE
 from rangebound.release.plan.model import Plan
