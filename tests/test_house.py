@@ -19,7 +19,7 @@ ROOMS = {
     "release": 1_120,
     "release/dummy": 560,
     "release/engine": 2_630,
-    "release/noise": 7_240,
+    "release/noise": 7_160,
     "release/output": 4_690,
     "release/plan": 11_290,
     "release/prepare": 1_020,
