@@ -1,4 +1,4 @@
-"""Spans, pairs of answers and the mass between them: the linear-time bookkeeping behind `unions`.
+"""Spans, pairs of answers and the mass between them: the linear-time bookkeeping behind `laplace_union`.
 
 Lengths are in the unit of the data until a scale is given, and in scales from then on.
 """
@@ -6,21 +6,23 @@ Lengths are in the unit of the data until a scale is given, and in scales from t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.values import arguments
-from rangebound.values.array_types import Floats, Indices
+from rangebound.values.array_types import Bools, Floats, Indices
 
 _LARGEST = float(np.finfo(np.float64).max)
 
 
-@dataclass(frozen=True, eq=False)
-class Spans:
-    """The allowed spans with finite ends; an infinite end is cut off and its mass counted as lying just beyond."""
+class Spans(NamedTuple):
+    """The allowed spans with finite ends; an infinite end is cut off and its mass counted as lying just beyond.
+
+    Pivots are spans such that the first pivot p above span i is at most j, and j at most the pivot after p, whenever
+    an answer in i and one in j may be neighbours. Then what lies between is a run that ends at p and a run that starts
+    at p, and the runs to and from all pivots follow from one recurrence each, in linear time and without subtracting (a
+    sliding window as a queue made of two stacks).
+    """
 
     lowers: Floats
     uppers: Floats
@@ -29,22 +31,20 @@ class Spans:
     mass_below: float
     mass_above: float
     sensitivity: float
+    nearest: Indices  # for each span, the last one that starts within a sensitivity of its lower end
+    first_pivot: Indices  # for each span, the first pivot above it (the last span where there is none)
+    last_pivot: Indices  # for each span, the last pivot at or below it
+    goes_on: Floats  # for each gap, 1 where a run goes on across it and 0 where the span above it is a pivot
 
 
-def parse_spans(lowers: npt.ArrayLike, uppers: npt.ArrayLike, sensitivity: float) -> Spans:
-    """Check the ends and cut off infinite ones.
+def spans_of(lowers: Floats, uppers: Floats, sensitivity: float) -> Spans:
+    """The spans, in order, of which the first and the last may have an infinite end.
 
     On an infinite span `left` is 1 everywhere, which is what a full mass of 1 at its cut end also gives; the privacy
     loss there is largest next to the gap. So two sensitivities of it are all that has to be looked at.
     """
-    lower, upper = _ends("lowers", lowers), _ends("uppers", uppers)
-    if lower.shape != upper.shape or lower.size == 0:
-        raise ArgumentError(f"lowers, uppers: need equally many ends, at least one; got {lower.size}, {upper.size}")
+    lower, upper = np.array(lowers, dtype=np.float64), np.array(uppers, dtype=np.float64)
     below, above = bool(np.isneginf(lower[0])), bool(np.isposinf(upper[-1]))
-    if np.isinf(lower[1:]).any() or np.isinf(upper[:-1]).any() or np.isposinf(lower[0]) or np.isneginf(upper[-1]):
-        raise ArgumentError("lowers, uppers: only the first lower and the last upper end may be infinite")
-    if not ((lower < upper).all() and (upper[:-1] < lower[1:]).all()):
-        raise ArgumentError("lowers, uppers: spans must be in order, not empty, and must not touch or overlap")
     with np.errstate(over="ignore"):
         if below:
             start = 0.0 if above and lower.size == 1 else upper[0]
@@ -54,21 +54,17 @@ def parse_spans(lowers: npt.ArrayLike, uppers: npt.ArrayLike, sensitivity: float
             start = upper[0] if below and lower.size == 1 else lower[-1]
             upper[-1] = min(max(start + 2.0 * sensitivity, math.nextafter(start, math.inf)), _LARGEST)
         widths, gaps = upper - lower, lower[1:] - upper[:-1]
-    return Spans(lower, upper, widths, gaps, float(below), float(above), sensitivity)
+    nearest, count = _last_within(lower, lower, sensitivity), lower.size
+    jump, pivots = np.maximum(nearest, np.arange(1, count + 1)).tolist(), [0]
+    while pivots[-1] < count:
+        pivots.append(jump[pivots[-1]])
+    order = np.searchsorted(pivots, np.arange(count), side="right")
+    first, last = np.minimum(np.asarray(pivots)[order], count - 1), np.asarray(pivots)[order - 1]
+    goes_on = (last[1:] == last[:-1]).astype(np.float64)
+    return Spans(lower, upper, widths, gaps, float(below), float(above), sensitivity, nearest, first, last, goes_on)
 
 
-def _ends(name: str, ends: npt.ArrayLike) -> Floats:
-    array = np.asarray(ends)
-    if array.dtype.kind not in "iuf" or array.ndim != 1:
-        raise ArgumentTypeError(f"{name}={arguments.shown(ends)}: must be a sequence of real numbers")
-    numbers = array.astype(np.float64)
-    if np.isnan(numbers).any():
-        raise ArgumentError(f"{name}: must not contain NaN")
-    return numbers
-
-
-@dataclass(frozen=True, eq=False)
-class Masses:
+class Masses(NamedTuple):
     """Kept mass around each span at one scale: `before` left of its lower end, `after` right of its upper end."""
 
     before: Floats
@@ -98,16 +94,13 @@ def _scan(factors: Floats, terms: Floats, start: float) -> Floats:
     return solution
 
 
-@dataclass(frozen=True, eq=False)
-class Pairs:
+class Pairs(NamedTuple):
     """All pairs of neighbouring answers that may be worst, O(n) of them.
 
     In pair k the lower answer lies in span `first[k]`, the upper in span `second[k]`, `distance[k]` apart, each at its
     place between the lower end of its span (`above_...`) and the upper end (`below_...`).
     """
 
-    spans: Spans
-    windows: _Windows
     first: Indices
     second: Indices
     distance: Floats
@@ -117,21 +110,16 @@ class Pairs:
     above_second: Floats
     below_second: Floats
 
-    def places(self, k: int) -> tuple[float, float]:
-        """The two answers of pair k, each from the nearer end of its span."""
-        spans, (i, j) = self.spans, (self.first[k], self.second[k])
-        ends = (
-            (spans.lowers[i], self.above_first[k], spans.uppers[i], self.below_first[k]),
-            (spans.lowers[j], self.above_second[k], spans.uppers[j], self.below_second[k]),
-        )
-        first, second = (float(low + up if up <= down else high - down) for low, up, high, down in ends)
-        return first, second
 
-    def where(self, chosen: Indices) -> Pairs:
-        """Some of the pairs."""
-        kept = {field.name: getattr(self, field.name) for field in fields(self)}
-        some = {name: each[chosen] for name, each in kept.items() if isinstance(each, np.ndarray)}
-        return Pairs(**{**kept, **some})
+def places(spans: Spans, pairs: Pairs, k: int) -> tuple[float, float]:
+    """The two answers of pair k, each from the nearer end of its span."""
+    i, j = pairs.first[k], pairs.second[k]
+    ends = (
+        (spans.lowers[i], pairs.above_first[k], spans.uppers[i], pairs.below_first[k]),
+        (spans.lowers[j], pairs.above_second[k], spans.uppers[j], pairs.below_second[k]),
+    )
+    first, second = (float(low + up if up <= down else high - down) for low, up, high, down in ends)
+    return first, second
 
 
 def worst_pairs(spans: Spans) -> Pairs:
@@ -147,7 +135,7 @@ def worst_pairs(spans: Spans) -> Pairs:
     All decisions use differences of ends, whose rounding is relative to the distance and not to the coordinates.
     """
     lowers, uppers, limit = spans.lowers, spans.uppers, spans.sensitivity
-    nearest, farthest = _last_within(lowers, lowers, limit), _last_within(lowers, uppers, limit)
+    nearest, farthest = spans.nearest, _last_within(lowers, uppers, limit)
     counts = farthest - nearest + 1
     first = np.repeat(np.arange(counts.size), counts)
     second = nearest[first] + np.arange(first.size) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -163,18 +151,15 @@ def worst_pairs(spans: Spans) -> Pairs:
     # At the lowest place one answer is at a lower end, at the highest one is at an upper end.
     above_first, above_second = np.maximum(above, 0.0), np.where(fixed, width_second, np.maximum(-above, 0.0))
     below_first, below_second = np.where(fixed, width_first, np.maximum(-below, 0.0)), np.maximum(below, 0.0)
-    return Pairs(
-        spans,
-        _windows(nearest),
-        first=np.tile(first, 2),
-        second=np.tile(second, 2),
-        distance=np.tile(distance, 2),
-        between=np.tile(between, 2),
-        above_first=np.concatenate((above_first, above_first + slide)),
-        below_first=np.concatenate((below_first + slide, below_first)),
-        above_second=np.concatenate((above_second, above_second + slide)),
-        below_second=np.concatenate((below_second + slide, below_second)),
-    ).where(np.flatnonzero(np.concatenate((slide >= 0.0, slide > 0.0))))
+    every = (
+        *(np.tile(each, 2) for each in (first, second, distance, between)),
+        np.concatenate((above_first, above_first + slide)),
+        np.concatenate((below_first + slide, below_first)),
+        np.concatenate((above_second, above_second + slide)),
+        np.concatenate((below_second + slide, below_second)),
+    )
+    kept = np.flatnonzero(np.concatenate((slide >= 0.0, slide > 0.0)))
+    return Pairs._make(each[kept] for each in every)
 
 
 def _less(upper: Floats, lower: Floats, limit: float) -> Floats:
@@ -199,8 +184,7 @@ def _last_within(lowers: Floats, starts: Floats, limit: float) -> Indices:
     return last
 
 
-@dataclass(frozen=True, eq=False)
-class Stretch:
+class Stretch(NamedTuple):
     """A stretch of the line with its kept mass, as seen from its lower and from its upper end.
 
     `skew` is the difference of the two masses. It is carried along because for a stretch much shorter than the scale
@@ -223,18 +207,10 @@ class Stretch:
             skew=self.skew + above.skew + self.faded * above.from_below - above.faded * self.from_above,
         )
 
-    def where(self, chosen: Indices) -> Stretch:
-        return Stretch(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
-
-    def otherwise_empty(self, present: npt.NDArray[np.bool_]) -> Stretch:
-        """The stretch where `present`, one of no length elsewhere."""
-        return Stretch(
-            passed=np.where(present, self.passed, 1.0),
-            faded=np.where(present, self.faded, 0.0),
-            from_below=np.where(present, self.from_below, 0.0),
-            from_above=np.where(present, self.from_above, 0.0),
-            skew=np.where(present, self.skew, 0.0),
-        )
+    def where(self, chosen: Indices, present: Bools) -> Stretch:
+        """Some of them, of no length where they are not `present`."""
+        none = (1.0, 0.0, 0.0, 0.0, 0.0)
+        return Stretch._make(np.where(present, each[chosen], x) for each, x in zip(self, none, strict=True))
 
 
 def allowed(length: Floats) -> Stretch:
@@ -248,47 +224,22 @@ def _forbidden(length: Floats) -> Stretch:
     return Stretch(np.exp(-length), -np.expm1(-length), *np.zeros((3, *length.shape)))
 
 
-@dataclass(frozen=True, eq=False)
-class _Windows:
-    """How to join the spans strictly between spans i and j for every pair in linear time, without subtracting.
-
-    Pivots are spans such that the first pivot p above i is at most j, and j at most the pivot after p. Then what lies
-    between is a run that ends at p and a run that starts at p, and the runs to and from all pivots follow from one
-    recurrence each (a sliding window as a queue made of two stacks).
-    """
-
-    first_pivot: Indices  # for each span, the first pivot above it (the last span where there is none)
-    last_pivot: Indices  # for each span, the last pivot at or below it
-    goes_on: Floats  # for each gap, 1 where a run goes on across it and 0 where the span above it is a pivot
-
-
-def _windows(nearest: Indices) -> _Windows:
-    count = nearest.size
-    jump = np.maximum(nearest, np.arange(1, count + 1)).tolist()
-    pivots = [0]
-    while pivots[-1] < count:
-        pivots.append(jump[pivots[-1]])
-    order = np.searchsorted(pivots, np.arange(count), side="right")
-    first, last = np.minimum(np.asarray(pivots)[order], count - 1), np.asarray(pivots)[order - 1]
-    return _Windows(first, last, (last[1:] == last[:-1]).astype(np.float64))
-
-
-def between_spans(pairs: Pairs, masses: Masses, scale: float) -> Stretch:
+def between_spans(spans: Spans, pairs: Pairs, masses: Masses, scale: float) -> Stretch:
     """What lies between the facing ends of the two spans of each pair."""
     with np.errstate(over="ignore"):
         result = _forbidden(pairs.between / scale)
-        gaps = pairs.spans.gaps / scale
+        gaps = _forbidden(spans.gaps / scale)
     wide = np.flatnonzero(pairs.second - pairs.first >= 2)
     if wide.size == 0:
         return result
     i, j = pairs.first[wide], pairs.second[wide]
-    pivot = pairs.windows.first_pivot[i]
+    pivot, always = spans.first_pivot[i], np.full(wide.size, True)
     ending, starting = i + 1 < pivot, pivot < j
     joined = (
-        _forbidden(gaps[i])
-        .then(_runs_to_pivot(pairs, masses, scale).where(i + 1).otherwise_empty(ending))
-        .then(_runs_from_pivot(pairs, masses, scale).where(j - 1).otherwise_empty(starting))
-        .then(_forbidden(gaps[j - 1]).otherwise_empty(starting))
+        gaps.where(i, always)
+        .then(_runs_to_pivot(spans, masses, scale).where(i + 1, ending))
+        .then(_runs_from_pivot(spans, masses, scale).where(j - 1, starting))
+        .then(gaps.where(j - 1, starting))
     )
     result.from_below[wide] = joined.from_below
     result.from_above[wide] = joined.from_above
@@ -298,10 +249,9 @@ def between_spans(pairs: Pairs, masses: Masses, scale: float) -> Stretch:
     return result
 
 
-def _runs_from_pivot(pairs: Pairs, masses: Masses, scale: float) -> Stretch:
+def _runs_from_pivot(spans: Spans, masses: Masses, scale: float) -> Stretch:
     """For each span k: from the lower end of the last pivot at or below it to its own upper end."""
-    spans, own, across = pairs.spans, masses.own, masses.across
-    start, goes_on = pairs.windows.last_pivot, pairs.windows.goes_on
+    own, across, start, goes_on = masses.own, masses.across, spans.last_pivot, spans.goes_on
     with np.errstate(over="ignore"):
         length = (spans.uppers - spans.lowers[start]) / scale
         offset = (spans.lowers - spans.lowers[start]) / scale
@@ -312,10 +262,9 @@ def _runs_from_pivot(pairs: Pairs, masses: Masses, scale: float) -> Stretch:
     return Stretch(np.exp(-length), -np.expm1(-length), from_below, from_above, skew)
 
 
-def _runs_to_pivot(pairs: Pairs, masses: Masses, scale: float) -> Stretch:
+def _runs_to_pivot(spans: Spans, masses: Masses, scale: float) -> Stretch:
     """For each span k: from its own lower end to the lower end of the first pivot above it."""
-    spans, own, across = pairs.spans, masses.own, masses.across
-    stop, goes_on = pairs.windows.first_pivot, pairs.windows.goes_on
+    own, across, stop, goes_on = masses.own, masses.across, spans.first_pivot, spans.goes_on
     with np.errstate(over="ignore"):
         # above the last pivot there is no run, and a length below zero is cut off
         length = np.maximum(spans.lowers[stop] - spans.lowers, 0.0) / scale

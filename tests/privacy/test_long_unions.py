@@ -9,14 +9,12 @@ import pytest
 
 import rangebound as rb
 from rangebound.laws.shape import Shape
-from rangebound.privacy.counterexample import breaks
-from rangebound.privacy.pairs.exact import family
-from rangebound.privacy.pairs.integrals import Integrals
+from rangebound.privacy.counterexample import breaks, tasks
+from rangebound.privacy.pairs.divergences import family
 from rangebound.privacy.pairs.truncated_laplace import TruncatedLaplace
 from rangebound.privacy.search.branch_and_bound import enclose
-from rangebound.privacy.search.loss_objective import Loss
+from rangebound.privacy.search.objectives import Loss
 from rangebound.privacy.setting import neighbours
-from rangebound.privacy.supremum import tasks
 from rangebound.privacy.worst import worst_delta, worst_epsilon, worst_loss, worst_renyi
 from rangebound.values.ball import ball, precision, taylor, value_of
 from tests.crosscheck.oracle import oracle
@@ -198,10 +196,10 @@ def test_sums_over_the_first_spans_are_those_of_each_span_alone():
     with precision(128):
         for p in (ball(3.1), taylor(ball(3.1), 4)):
             kind = family(rb.Gaussian(scale=2.0), Shape(spans, normalised=True))
-            here = Integrals(kind._plain, p)
+            here = kind.integrals(p)
             events = [kind.spans, kind.spans[:5], [*kind.spans[:5], (kind.spans[5][0], ball(4.9))], kind.spans[:9]]
             for event in (*events, *events[::-1]):
-                alone = [value_of(Integrals(kind._plain, p).mass([span])) for span in event]
+                alone = [value_of(kind.integrals(p).mass([span])) for span in event]
                 found = value_of(here.mass(event))
                 assert found.overlaps(sum(alone, ball(0.0)))
                 assert found.rad() < 1e-20

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.laws.finite_law import FiniteLaw
+from rangebound.laws.atomic_law import FiniteLaw
 
 POINTS = np.array([-1.0, 0.0, 2.5])
 WEIGHTS = np.array([[1, 2, 5], [0, 8, 0]])

@@ -16,22 +16,21 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
 from rangebound.laws.family import Noise
 from rangebound.privacy.claim import Claim
-from rangebound.privacy.pairs.laplace_pair import top_loss, top_stick
-from rangebound.privacy.unions.span_masses import (
+from rangebound.privacy.pairs.truncated_laplace import top_loss, top_stick
+from rangebound.privacy.span_masses import (
     Pairs,
     Spans,
     allowed,
     between_spans,
     masses_at,
-    parse_spans,
+    places,
+    spans_of,
     worst_pairs,
 )
-from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Indices
 from rangebound.values.ball import PRECISIONS, ball, precision
 from rangebound.values.roots import boundary, falling_root, first_above
@@ -45,7 +44,7 @@ _CROWD = 1000
 _STRIDE = 2.0 ** (1 / 32)
 
 
-def metric_epsilon(lowers: npt.ArrayLike, uppers: npt.ArrayLike, scale: float, sensitivity: float) -> float:
+def metric_epsilon(lowers: Floats, uppers: Floats, scale: float, sensitivity: float) -> float:
     """Smallest epsilon for which any two answers at distance i * sensitivity differ by at most e^{i epsilon}.
 
     epsilon = (D/s) * max over the ends q of the spans of 2 max(left, right)/(left + right).
@@ -57,99 +56,105 @@ def metric_epsilon(lowers: npt.ArrayLike, uppers: npt.ArrayLike, scale: float, s
     An infinite end carries no condition of its own. The conditions of croft2022's Lemma 9 are redundant: ln Z is
     concave on a span, convex on a gap and smooth between, so it is steepest at an end of a span.
 
-    >>> round(metric_epsilon([-math.inf, 1.0], [0.0, math.inf], scale=1.353482, sensitivity=1.0), 6)
+    >>> lowers, uppers = np.array([[-math.inf, 0.0], [1.0, math.inf]]).T
+    >>> round(metric_epsilon(lowers, uppers, scale=1.353482, sensitivity=1.0), 6)
     1.0
 
     Source: [croft2022, Thm 2].
     """
-    spans = parse_spans(lowers, uppers, arguments.positive("sensitivity", sensitivity))
-    return _metric_loss(spans, arguments.positive("scale", scale))
+    return _metric_loss(spans_of(lowers, uppers, sensitivity), scale)
 
 
-def dp_epsilon(lowers: npt.ArrayLike, uppers: npt.ArrayLike, scale: float, sensitivity: float) -> float:
+def dp_pair(lowers: Floats, uppers: Floats, scale: float, sensitivity: float) -> tuple[float, tuple[float, float]]:
     """Smallest epsilon for which any two answers at distance at most the sensitivity differ by at most e^epsilon.
 
-    epsilon = max over q < q' in the spans, q' - q <= D, of (q' - q)/s + |ln Z(q) - ln Z(q')|.
+    epsilon = max over q < q' in the spans, q' - q <= D, of (q' - q)/s + |ln Z(q) - ln Z(q')|; and the pair of answers
+    that attains it, the lower one first.
 
-    Guarantee: rounded up by a bound on the rounding errors (`_margin`), so never understated.
+    Guarantee: rounded up by a bound on the rounding errors (`_margin`), so never understated. Both answers are in the
+    spans, to the rounding of a double. Their loss is epsilon but for the margin and that rounding: evaluate it before
+    you rely on it.
     Assumes: true answers lie in the spans, and the noise is truncated to the same spans.
     Edge cases: when the spans fit into one sensitivity the worst pair is the first and the last allowed number;
     when gaps forbid every pair at distance D, the pairs at the largest possible distance count.
 
-    >>> round(dp_epsilon([-math.inf, 1.0], [0.0, math.inf], scale=1.238391, sensitivity=1.0), 6)
-    1.0
+    >>> epsilon, pair = dp_pair(np.array([0.0, 1.6]), np.array([1.0, 3.0]), scale=1.3, sensitivity=1.0)
+    >>> round(epsilon, 3), pair
+    (1.074, (2.0, 3.0))
 
     Source: [croft2022, Sec. 4.2], with the ordinary notion of privacy in place of its own.
     """
-    spans = parse_spans(lowers, uppers, arguments.positive("sensitivity", sensitivity))
-    return _dp_loss(worst_pairs(spans), arguments.positive("scale", scale))
+    spans = spans_of(lowers, uppers, sensitivity)
+    pairs = worst_pairs(spans)
+    losses = _losses(spans, pairs, scale)
+    return _rounded_up(float(losses.max()), len(spans.widths)), places(spans, pairs, int(losses.argmax()))
 
 
-def dp_pair(
-    lowers: npt.ArrayLike, uppers: npt.ArrayLike, scale: float, sensitivity: float
-) -> tuple[float, tuple[float, float]]:
-    """`dp_epsilon` and the pair of answers that attains it, the lower one first.
-
-    Guarantee: both answers are in the spans, to the rounding of a double. Their loss is `dp_epsilon` but for the
-    margin and that rounding: evaluate it before you rely on it.
-    Assumes, edge cases: as `dp_epsilon`.
-
-    >>> dp_pair([0.0, 1.6], [1.0, 3.0], scale=1.3, sensitivity=1.0)[1]
-    (2.0, 3.0)
-    """
-    pairs = worst_pairs(parse_spans(lowers, uppers, arguments.positive("sensitivity", sensitivity)))
-    losses = _losses(pairs, arguments.positive("scale", scale))
-    return _rounded_up(float(losses.max()), len(pairs.spans.widths)), pairs.places(int(losses.argmax()))
-
-
-def metric_scale(lowers: npt.ArrayLike, uppers: npt.ArrayLike, epsilon: float, sensitivity: float) -> float:
+def metric_scale(lowers: Floats, uppers: Floats, epsilon: float, sensitivity: float) -> float:
     """Smallest scale whose `metric_epsilon` is at most `epsilon`: between D/epsilon and 2D/epsilon.
 
     Guarantee: `metric_epsilon` at the returned scale is at most `epsilon`; a scale smaller by 1e-9 is too small.
     Assumes: as `metric_epsilon`; at most a million gaps, beyond which the margin for rounding passes 1e-9.
     Edge cases: 2D/epsilon without a search when the support is bounded on either side.
 
-    >>> round(metric_scale([-math.inf, 10.0], [0.0, math.inf], epsilon=1.0, sensitivity=1.0), 6)
+    The loss falls strictly as the scale grows, at least as fast as scale^(-1/2), so the root is the only one: write the
+    loss at the worst end as 2kD * left/(left + right), k = 1/scale. Its logarithmic derivative in k is
+    1 - k(E - F) right/(left + right), E and F the mean distances of the mass on the left and on the right. That no
+    other q has a larger left/right gives, by Gronwall's inequality, tails e^{-2 right x/(left + right)} or thinner for
+    the mass on the left, so k E right/(left + right) <= 1/2.
+
+    >>> lowers, uppers = np.array([[-math.inf, 0.0], [10.0, math.inf]]).T
+    >>> round(metric_scale(lowers, uppers, epsilon=1.0, sensitivity=1.0), 6)
     1.987041
 
     Source: [croft2022, Thm 2 and Thm 3].
     """
-    epsilon = arguments.positive("epsilon", epsilon)
-    spans = parse_spans(lowers, uppers, arguments.positive("sensitivity", sensitivity))
-    lowest, highest = _bracket(epsilon, spans.sensitivity, len(spans.widths))
+    spans = spans_of(lowers, uppers, sensitivity)
+    lowest, highest = _bracket(epsilon, sensitivity, len(spans.widths))
     if not (spans.mass_below and spans.mass_above):
         return highest
-    # The loss falls strictly as the scale grows, at least as fast as scale^(-1/2), so the root is the only one:
-    # write the loss at the worst end as 2kD * left/(left + right), k = 1/scale. Its logarithmic derivative in k is
-    # 1 - k(E - F) right/(left + right), E and F the mean distances of the mass on the left and on the right. That
-    # no other q has a larger left/right gives, by Gronwall's inequality, tails e^{-2 right x/(left + right)} or
-    # thinner for the mass on the left, so k E right/(left + right) <= 1/2.
-    return _crossing(lambda scale: _metric_loss(spans, scale), epsilon, lowest, highest)
+    return _crossing(partial(_metric_loss, spans), epsilon, lowest, highest)
 
 
-def dp_scale(lowers: npt.ArrayLike, uppers: npt.ArrayLike, epsilon: float, sensitivity: float) -> float:
-    """Smallest scale whose `dp_epsilon` is at most `epsilon`: between d/epsilon and 2d/epsilon.
+def dp_scale(lowers: Floats, uppers: Floats, epsilon: float, sensitivity: float) -> float:
+    """Smallest scale at which `dp_pair` loses at most `epsilon`: between d/epsilon and 2d/epsilon.
 
     d is the largest distance between two allowed answers that does not exceed the sensitivity; gaps may keep it
     below the sensitivity, and with it the scale below D/epsilon.
 
-    Guarantee: `dp_epsilon` at the returned scale is at most `epsilon`; a scale smaller by 1e-9 is too small.
-    Assumes: as `dp_epsilon`; at most a million gaps, beyond which the margin for rounding passes 1e-9.
+    Guarantee: the loss at the returned scale is at most `epsilon`; a scale smaller by 1e-9 is too small.
+    Assumes: as `dp_pair`; at most a million gaps, beyond which the margin for rounding passes 1e-9.
     Edge cases: between narrow spans far from the rest a LARGER scale may leak more, since it brings the far mass
     into play. So evaluate a larger scale again before using it. The search walks upwards in steps of 2 % and looks
     into every dip it sees: private scales below the returned one can only exist in a dip narrower than a step.
+    At each stop the worst pairs join the active ones, and the next stop is where the active ones first become private:
+    no scale before that can be. It ends when the worst pair is private too, at the latest when it is an active one.
 
-    >>> [round(dp_epsilon([0, 1, 100], [1e-4, 1.0001, 101], scale=s, sensitivity=1.5), 3) for s in (8.0, 10.0, 12.0)]
+    >>> lowers, uppers = np.array([[0.0, 1e-4], [1.0, 1.0001], [100.0, 101.0]]).T
+    >>> [round(dp_pair(lowers, uppers, scale, 1.5)[0], 3) for scale in (8.0, 10.0, 12.0)]
     [0.127, 0.119, 0.13]
-
-    >>> round(dp_scale([0.0, 1.6], [1.0, 2.6], epsilon=1.0, sensitivity=1.0), 6)
+    >>> round(dp_scale(np.array([0.0, 1.6]), np.array([1.0, 2.6]), epsilon=1.0, sensitivity=1.0), 6)
     1.302636
 
     Source: [croft2022, Sec. 4.2], with the ordinary notion of privacy in place of its own.
     """
-    epsilon = arguments.positive("epsilon", epsilon)
-    pairs = worst_pairs(parse_spans(lowers, uppers, arguments.positive("sensitivity", sensitivity)))
-    return _first_private(pairs, epsilon)
+    spans = spans_of(lowers, uppers, sensitivity)
+    pairs, count = worst_pairs(spans), len(spans.widths)
+    scale, highest = _bracket(epsilon, float(pairs.distance.max()), count)
+    active: Indices = np.empty(0, dtype=np.intp)
+    while scale < highest:
+        losses = _losses(spans, pairs, scale)
+        if _rounded_up(float(losses.max()), count) <= epsilon:
+            break
+        crowd = min(_CROWD, losses.size)
+        active = np.union1d(active, np.argpartition(losses, -crowd)[-crowd:])
+        some = Pairs._make(each[active] for each in pairs)
+
+        def loss(scale: float, some: Pairs = some) -> float:
+            return _rounded_up(float(_losses(spans, some, scale).max()), count)
+
+        scale = _next_private(loss, epsilon, scale, highest)
+    return scale
 
 
 def _metric_loss(spans: Spans, scale: float) -> float:
@@ -165,9 +170,9 @@ def _metric_loss(spans: Spans, scale: float) -> float:
     return _rounded_up(2.0 * float(share.max()) * (spans.sensitivity / scale), len(spans.widths))
 
 
-def _losses(pairs: Pairs, scale: float) -> Floats:
+def _losses(spans: Spans, pairs: Pairs, scale: float) -> Floats:
     """distance + |ln Z(q) - ln Z(q')| of each pair, without cancellation."""
-    masses = masses_at(pairs.spans, scale)
+    masses = masses_at(spans, scale)
     with np.errstate(over="ignore"):
         distance = pairs.distance / scale
         below_first, above_second = allowed(pairs.below_first / scale), allowed(pairs.above_second / scale)
@@ -178,7 +183,7 @@ def _losses(pairs: Pairs, scale: float) -> Floats:
     right_there = below_second + (1.0 - below_second) * masses.after[pairs.second]
     # The mass at the lower answer is left + right, at the upper left_there + right_there, and each is the other's
     # but for the stretch from q to q': right = stretch.from_below + e^{-distance} right_there, and its mirror image.
-    stretch = below_first.then(between_spans(pairs, masses, scale)).then(above_second)
+    stretch = below_first.then(between_spans(spans, pairs, masses, scale)).then(above_second)
     skew = np.where(pairs.first == pairs.second, 0.0, stretch.skew)
     change = np.abs(-np.expm1(-distance) * (right_there - left) + skew)
     least = np.minimum(left + right, left_there + right_there)
@@ -187,10 +192,6 @@ def _losses(pairs: Pairs, scale: float) -> Floats:
     change_of_log = np.where(tiny, distance, np.log1p(change / np.where(tiny, 1.0, least)))
     losses: Floats = distance + np.minimum(change_of_log, distance)
     return losses
-
-
-def _dp_loss(pairs: Pairs, scale: float) -> float:
-    return _rounded_up(float(_losses(pairs, scale).max()), len(pairs.spans.widths))
 
 
 def _rounded_up(loss: float, count: int) -> float:
@@ -206,26 +207,6 @@ def _margin(count: int) -> float:
     the distance, and no difference in it is larger than the distance. 64 covers the few dozen operations left.
     """
     return (64.0 + 4.0 * count) * 2.0**-53
-
-
-def _first_private(pairs: Pairs, epsilon: float) -> float:
-    """The least scale at which no pair loses more than `epsilon`.
-
-    The loss may rise with the scale (a larger one may bring far mass into play), so this walks upwards. At each
-    stop the worst pairs join the active ones, and the next stop is where the active ones first become private: no scale
-    before that can be. It ends when the worst pair is private too, at the latest when it is an active one.
-    """
-    lowest, highest = _bracket(epsilon, float(pairs.distance.max()), len(pairs.spans.widths))
-    active: Indices = np.empty(0, dtype=np.intp)
-    scale = lowest
-    while scale < highest:
-        losses = _losses(pairs, scale)
-        if _rounded_up(float(losses.max()), len(pairs.spans.widths)) <= epsilon:
-            break
-        crowd = min(_CROWD, losses.size)
-        active = np.union1d(active, np.argpartition(losses, -crowd)[-crowd:])
-        scale = _next_private(partial(_dp_loss, pairs.where(active)), epsilon, scale, highest)
-    return scale
 
 
 def _next_private(loss: Callable[[float], float], epsilon: float, scale: float, highest: float) -> float:
@@ -274,9 +255,6 @@ def _crossing(loss: Callable[[float], float], epsilon: float, lowest: float, hig
     return scale
 
 
-_LARGEST = 10**308
-
-
 def interval_scale(answers: Interval, epsilon: float, sensitivity: float) -> float:
     """On [l, u] = the query's range: the fixed point of [holohan2018, Thm 3.5], on the safe side.
 
@@ -293,7 +271,7 @@ def interval_scale(answers: Interval, epsilon: float, sensitivity: float) -> flo
     rest, width = math.inf, answers.width
     if answers.bounded:  # exactly: the width of two doubles need not be one
         exact = Fraction(answers.upper) - Fraction(answers.lower) - Fraction(sensitivity)
-        rest = float(exact) if exact < _LARGEST else math.inf
+        rest = float(exact) if exact < 10**308 else math.inf
     x = epsilon / sensitivity if rest <= 0.0 else 0.5 * epsilon / sensitivity
     for _ in range(60):
         near, far = -math.expm1(-sensitivity * x), -math.expm1(-rest * x)
