@@ -19,7 +19,7 @@ ROOMS = {
     "release": 1_830,
     "release/dummy": 510,
     "release/engine": 2_630,
-    "release/noise": 7_240,
+    "release/noise": 7_160,
     "release/output": 4_250,
     "release/plan": 10_520,
     "release/sql": 2_790,

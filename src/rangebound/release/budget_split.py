@@ -263,7 +263,7 @@ class PlanParts:
         """The budget split by weight; of questions that are measured `together`, each has the share of all of them."""
         plan, requests = self.plan, self.requests(weights, gaussian=gaussian, thresholds=thresholds)
         budget = plan.budget.epsilon, plan.budget.delta
-        mu, shares = split_gaussian(*budget, requests) if gaussian else (0.0, split(*budget, requests))
+        mu, shares = split_gaussian(*budget, tuple(requests)) if gaussian else (0.0, split(*budget, requests))
         questions = dict(enumerate(shares[: len(plan.query)]))
         questions |= {index: questions[each[0]] for each in together for index in each}
         selections = dict(zip((each.by for each in self.private), shares[len(plan.query) :], strict=True))
