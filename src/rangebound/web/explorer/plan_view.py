@@ -9,15 +9,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from rangebound import DiscreteLaplace, Laplace, Law, Mechanism, Query, Table, calibrate
 from rangebound.errors import ArgumentError, RangeboundError
 from rangebound.laws.boundings import Bounding
-from rangebound.laws.distribution import Law
-from rangebound.laws.laplace import Laplace
 from rangebound.ledger.record import Account
-from rangebound.mechanisms.calibration import calibrate
-from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
-from rangebound.mechanisms.finite import Table
-from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.risk import ProfileRisk, guaranteed
 from rangebound.release.noise.allocation import Allocation, BudgetShare
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
@@ -32,7 +27,6 @@ from rangebound.release.plan.table_schema import TO_FILL_IN
 from rangebound.release.prepare import Prepared, allocations, prepare
 from rangebound.values.arguments import downwards, upwards
 from rangebound.values.numeric import rounded_up
-from rangebound.values.query import Query
 from rangebound.values.support import is_line
 
 _POINTS, _BARS = 161, 81

@@ -16,14 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from rangebound.errors import ArgumentError, PlanError, RangeboundError
-from rangebound.release.output.deployment_record import record, record_text
-from rangebound.release.output.explain import explain
+from rangebound.release import MarginMet, Plan, Release, Solution, explain, record, record_text, solve
 from rangebound.release.output.facts import Row
 from rangebound.release.output.forecast import ExpectedWidth, expected_widths
-from rangebound.release.output.solution import MarginMet, Solution, solve
-from rangebound.release.output.table import Release
 from rangebound.release.plan.fields import date
-from rangebound.release.plan.model import Plan
 from rangebound.values.arguments import counted, upwards
 from rangebound.web.explorer.edited_plan import adjusted, adjusted_text, kept, with_question, with_values, without_query
 from rangebound.web.explorer.forms import BOUNDS, Asked
