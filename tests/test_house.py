@@ -26,7 +26,7 @@ ROOMS = {
     "release/sql": 2_790,
     "sampling": 1_540,
     "values": 1_670,
-    "web": 3_780,
+    "web": 3_730,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
 FILES = 503

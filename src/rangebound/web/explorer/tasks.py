@@ -118,10 +118,6 @@ def _added(asked: Asked, folder: Path) -> Shown:
     return _edited(asked, folder, after, done)
 
 
-def _removed(asked: Asked, folder: Path) -> Shown:
-    return _edited(asked, folder, without_query(asked.plan, asked.given("query")), "Removed")
-
-
 def _bounds(asked: Asked, folder: Path) -> Shown:
     """The plan with other contribution bounds of one question; without any, it has those of the unit."""
     data, name, bounds = tomllib.loads(asked.plan), asked.query, asked.given("bounds")
@@ -191,7 +187,7 @@ TASKS: Mapping[str, Callable[[Asked, Path], Shown]] = {
     "account": lambda asked, folder: account_words(plan_of(asked, folder), folder),
     "number": lambda asked, _: {"plan": asked.given("number").plan().to_toml()},
     "add": _added,
-    "remove": _removed,
+    "remove": lambda asked, folder: _edited(asked, folder, without_query(asked.plan, asked.given("query")), "Removed"),
     "unit": _unit,
     "bounds": _bounds,
     "columns": lambda asked, folder: {"columns": list(column_names(plan_of(asked, folder), folder))},
