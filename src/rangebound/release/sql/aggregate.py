@@ -19,8 +19,7 @@ from rangebound.release.engine.interface import Record
 from rangebound.release.noise.draw import Coordinates, Key
 from rangebound.release.plan.groupings import Block, block_of, blocks
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.model import Plan
-from rangebound.release.plan.statistic import (
+from rangebound.release.plan.measure import (
     ONE,
     Counted,
     DistinctValues,
@@ -40,6 +39,7 @@ from rangebound.release.plan.statistic import (
     Value,
     Values,
 )
+from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.plan.unit import Unit
 from rangebound.release.sql.contribution_bound import Scan, Sheet
