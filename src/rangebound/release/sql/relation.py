@@ -2,7 +2,8 @@
 
 Which groups of a unit count is a random choice that is the same in every engine, thread and order of rows. Every unit
 puts the groups it has rows in into an order of its own and keeps the first few. The order depends on the unit, the keys
-and the release's salt, on nothing else; so what one unit does never moves another one's choice."""
+and the release's salt, on nothing else; so what one unit does never moves another one's choice.
+"""
 
 from __future__ import annotations
 
