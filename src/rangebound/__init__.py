@@ -44,8 +44,7 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
     from rangebound.laws.boundings import QUANTIZE, RECTIFY, TRUNCATE, UNBOUNDED
     from rangebound.laws.distribution import Law
     from rangebound.laws.gaussian import Gaussian
-    from rangebound.laws.laplace import Laplace
-    from rangebound.laws.truncated_laplacian import TruncatedLaplacian
+    from rangebound.laws.laplace import Laplace, TruncatedLaplacian
     from rangebound.ledger import Cost, Ledger
     from rangebound.mechanisms.calibration import calibrate
     from rangebound.mechanisms.certificates import Certificate, certify, verify
@@ -155,8 +154,7 @@ _NAMES = {
     "laws.boundings": ("QUANTIZE", "RECTIFY", "TRUNCATE", "UNBOUNDED"),
     "laws.distribution": ("Law",),
     "laws.gaussian": ("Gaussian",),
-    "laws.laplace": ("Laplace",),
-    "laws.truncated_laplacian": ("TruncatedLaplacian",),
+    "laws.laplace": ("Laplace", "TruncatedLaplacian"),
     "ledger": ("Cost", "Ledger"),
     "mechanisms.calibration": ("calibrate",),
     "mechanisms.certificates": ("Certificate", "certify", "verify"),

@@ -17,8 +17,8 @@ from rangebound.ledger.book import Ledger
 from rangebound.release import make_plan, parse_plan, release, suggest
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.gaps import COUNTS, COVER, VALUES, left_out
-from rangebound.release.noise.exponential_mechanism import rate, weights
-from rangebound.release.noise.quantile_interval import margin, shifted_scores
+from rangebound.release.noise.exponential_mechanism import rate, scores, weights
+from rangebound.release.noise.quantiles import margin
 from rangebound.release.plan import statistic
 from rangebound.release.plan.condition import Condition
 from rangebound.release.sql.aggregate import aggregate
@@ -126,7 +126,7 @@ def test_one_owner_adds_at_most_one(name, asked):
 def chances(counts, epsilon, *, faster=1):
     speed = rate(float(COVER), Fraction(1), epsilon) * faster
     shift = margin(len(counts) + 1, speed, 0.95)
-    found = weights(shifted_scores([Fraction(0), *counts], Fraction(float(COVER)), shift), speed)
+    found = weights(scores([Fraction(0), *counts], float(COVER), shift, open_below=True), speed)
     return [each / sum(found) for each in found]
 
 

@@ -31,7 +31,7 @@ from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.remapping import Remapped
 from rangebound.mechanisms.staircase import Staircase
 from rangebound.privacy.risk import AttackRisk, PairProfile
-from rangebound.privacy.risk.smallest_mu import smallest_mu
+from rangebound.privacy.risk.tradeoff_curve import smallest_mu
 from rangebound.values import arguments
 from rangebound.values.ball import ball, precision, up
 from rangebound.values.enclosure import Enclosure

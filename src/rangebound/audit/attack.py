@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from rangebound.accounting.event import A_MECHANISM, PRIVATE, Private
 from rangebound.audit.bound import EmpiricalBound, lower_bound
-from rangebound.audit.distinguishing_events import best
-from rangebound.audit.features import FEATURES, Classifier, HistogramClassifier, classified, seen_only
+from rangebound.audit.features import FEATURES, Classifier, HistogramClassifier, best, classified, seen_only
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanisms.finite import Table
 from rangebound.mechanisms.mechanism import Mechanism

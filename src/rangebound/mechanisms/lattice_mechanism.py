@@ -12,8 +12,8 @@ import numpy.typing as npt
 from flint import arb
 
 from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInvalid, ClaimFalse, Undecided
+from rangebound.laws.atomic_law import LatticeLaw
 from rangebound.laws.error import Error
-from rangebound.laws.lattice_law import LatticeLaw
 from rangebound.laws.stair_sums import StairSums
 from rangebound.mechanisms.private_mechanism import PrivateMechanism, largest, nothing
 from rangebound.mechanisms.refutation import safe_digits

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import ArgumentError, ClaimFalse, Undecided, Unsatisfiable
+from rangebound.laws.atomic_law import LatticeLaw
 from rangebound.laws.error import Error
-from rangebound.laws.lattice_law import LatticeLaw
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.finite import TOTAL, Table
 from rangebound.mechanisms.finite.weights import from_text, rounded, to_text, whole_weights

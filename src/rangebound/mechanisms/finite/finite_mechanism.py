@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from rangebound import sampling
 from rangebound.errors import ArgumentError, ArgumentTypeError, ClaimFalse, Undecided
+from rangebound.laws.atomic_law import FiniteLaw
 from rangebound.laws.error import Error
-from rangebound.laws.finite_law import FiniteLaw
 from rangebound.mechanisms.finite import input_cells, pair_numbers, table_files, table_proof
 from rangebound.mechanisms.finite.weights import (
     MOST,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rangebound.errors import plain
 from rangebound.ledger.record import Account
-from rangebound.release.noise.threshold_selection import ThresholdSelection
+from rangebound.release.noise.partition_selection import ThresholdSelection
 from rangebound.release.output.consistency import obstacles
 from rangebound.release.output.facts import PlanFacts, QuestionFacts, plan_facts
 from rangebound.release.output.forecast import outlooks, part_of

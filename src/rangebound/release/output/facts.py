@@ -17,8 +17,8 @@ from rangebound.errors import plain
 from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Cell
+from rangebound.release.noise.form import Publisher
 from rangebound.release.noise.forms import Form, form_of
-from rangebound.release.noise.publishers import Publisher
 from rangebound.release.output.hazards import hazards
 from rangebound.release.output.plan_limits import LimitedMean, plan_limits
 from rangebound.release.output.plan_risk import Conversions, conversions, plan_odds
