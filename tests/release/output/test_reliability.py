@@ -17,9 +17,10 @@ from rangebound.laws.laplace import Laplace
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.release import check_certificate
 from rangebound.release.noise.allocation import BudgetShare
+from rangebound.release.noise.bias import _quadrature_overshoot
 from rangebound.release.noise.draw import Cell
 from rangebound.release.noise.forms import form_of
-from rangebound.release.noise.noisy_coordinates import _OVERSHOOTS, _quadrature_overshoot
+from rangebound.release.noise.noisy_coordinates import _OVERSHOOTS
 from rangebound.release.output.reliability import biases, is_unreliable
 from rangebound.release.output.report import report
 from rangebound.release.plan.statistic import Sensitivity
