@@ -19,7 +19,7 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.gaps import COUNTS, COVER, VALUES, left_out
 from rangebound.release.noise.exponential_mechanism import rate, scores, weights
 from rangebound.release.noise.quantiles import margin
-from rangebound.release.plan import statistic
+from rangebound.release.plan import measure
 from rangebound.release.plan.condition import Condition
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.contribution_bound import owners_by_size, owners_by_value
@@ -56,7 +56,7 @@ def plan_for(*, public=True, **unit):
 
 
 def counted(engine, tree):
-    return {int(place): Fraction(int(count), statistic.ONE) for place, count in engine.run(tree)}
+    return {int(place): Fraction(int(count), measure.ONE) for place, count in engine.run(tree)}
 
 
 def by_hand(plan, rows, *, groups=None, asked=everything):
@@ -76,7 +76,7 @@ def by_hand(plan, rows, *, groups=None, asked=everything):
             size = len(set(own)) if groups else max(map(own.count, own))
             own = [bisect_left(SIZES, size) + bisect_right(SIZES, size)]
         for place in set(own):
-            share = Fraction(own.count(place) * statistic.ONE // len(own), statistic.ONE)
+            share = Fraction(own.count(place) * measure.ONE // len(own), measure.ONE)
             found[place] = found.get(place, 0) + share
     return {place: count for place, count in found.items() if count}
 

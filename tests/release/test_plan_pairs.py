@@ -41,7 +41,7 @@ from rangebound.release.noise.table_publisher import best_table
 from rangebound.release.plan.groupings import hidden_blocks, public_keys
 from rangebound.release.plan.kinds.fractions import FractionKind
 from rangebound.release.plan.kinds.kind import KINDS as KNOWN
-from rangebound.release.plan.statistic import Counted
+from rangebound.release.plan.measure import Counted
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import allocations, noisy_count, prepared
 from rangebound.release.sql.aggregate import aggregated, compiled

@@ -73,7 +73,7 @@ def beyond(question, values, asked, rate, shift):
     hull = question.allowed.hull
     quantiles = [float(np.quantile(values, asked, method=each)) for each in DEFINITIONS]
     lowest, highest = (min(max(each(quantiles), hull.lower), hull.upper) for each in (min, max))
-    places = [min(int(np.floor(x / question.grid_step + 0.5)), question.steps) for x in values]
+    places = [min(int(np.floor(x / float(question.exact_step) + 0.5)), question.steps) for x in values]
     counts = [Fraction(places.count(at)) for at in range(question.steps + 1)]
     lower, upper = laws(question, counts, asked, rate, shift)
     return sum(p for x, p in lower if x > lowest + 1e-9), sum(p for x, p in upper if x < highest - 1e-9)

@@ -11,7 +11,7 @@ from rangebound.release.output.consistency import obstacles
 from rangebound.release.output.facts import PlanFacts, QuestionFacts, plan_facts
 from rangebound.release.output.forecast import outlooks, part_of
 from rangebound.release.output.hazards import hazards
-from rangebound.release.plan.column_declaration import described
+from rangebound.release.plan.columns import described
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.kinds.cuts import WIDE
 from rangebound.release.plan.model import Plan

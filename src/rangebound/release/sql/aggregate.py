@@ -18,7 +18,7 @@ from rangebound.release.engine import Engine
 from rangebound.release.engine.dialect import Dialect, Tree, choice, integer, term
 from rangebound.release.engine.interface import Record
 from rangebound.release.noise.draw import Coordinates, Key
-from rangebound.release.plan import statistic
+from rangebound.release.plan import measure
 from rangebound.release.plan.groupings import Block, block_of, blocks
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan
@@ -66,13 +66,13 @@ def statements(
 
     for block in (*blocks(plan), *also):
         own = [(index, asked[index]) for index in block.questions]
-        sums = {index: each for index, each in own if isinstance(each, statistic.GroupSums)}
+        sums = {index: each for index, each in own if isinstance(each, measure.GroupSums)}
         if sums or block.keys is None:
             found.append(compiler(block).summed(sums))
         for index, each in own:
-            if isinstance(each, statistic.Totals):
+            if isinstance(each, measure.Totals):
                 found += compiler(block_of(plan, each.over, (index,))).totals(index, each, block)
-            elif not isinstance(each, statistic.GroupSums):
+            elif not isinstance(each, measure.GroupSums):
                 found.append(_COUNTS[type(each)](compiler(block), index, each))
     return tuple(found)
 
@@ -83,7 +83,7 @@ class _Compiler:
     def __init__(self, scan: Scan) -> None:
         self.scan, self.dialect, self.plan = scan, scan.dialect, scan.plan
 
-    def summed(self, questions: Mapping[int, statistic.GroupSums]) -> Statement:
+    def summed(self, questions: Mapping[int, measure.GroupSums]) -> Statement:
         """The statement for sums; one for all questions of the block."""
         scan, counts, measures, finals = self.scan, Sheet("n"), Sheet("m"), Sheet("f")
         columns: dict[int, dict[str, str]] = {}
@@ -118,7 +118,7 @@ class _Compiler:
         whole = scan.with_keys(tree)
         return Statement(block=scan.block, tree=whole, key_width=len(scan.keys), columns=columns, **placed)
 
-    def placed(self, index: int, asked: statistic.Places) -> Statement:
+    def placed(self, index: int, asked: measure.Places) -> Statement:
         """The statement for counts by place, in units of 1 / ONE row."""
         scan = self.scan
         found = place(asked, self._value(asked.values), self._whole(asked.values, asked.borders), self.dialect)
@@ -128,14 +128,14 @@ class _Compiler:
         times = scan.times()
         return self._placed(index, scan.by_place({**measures, **times}, self._rows(index), times=list(times)))
 
-    def by_key(self, index: int, asked: statistic.KeyCounts) -> Statement:
+    def by_key(self, index: int, asked: measure.KeyCounts) -> Statement:
         """The statement for counts by the key of one column more, of those that the plan lists."""
         scan = self.scan
         (listed,) = scan.plan.columns((asked.column,))
         key = self._if_counted(asked.rows, scan.read_key(asked.column))
         return self._placed(index, scan.by_place({"j": key}, None, listed), listed)
 
-    def by_edge(self, index: int, asked: statistic.EdgeCounts) -> Statement:
+    def by_edge(self, index: int, asked: measure.EdgeCounts) -> Statement:
         """The statement for counts by place among edges, of each unit one in all."""
         scan = self.scan
         this = as_number(asked.column, scan.schema, dated=asked.dated)
@@ -146,14 +146,14 @@ class _Compiler:
         """A statement for counts by place, or by listed key."""
         return self._statement(tree, {index: {"count": len(self.scan.keys) + 1}}, placed=True, listed=listed)
 
-    def distinct(self, index: int, asked: statistic.DistinctValues) -> Statement:
+    def distinct(self, index: int, asked: measure.DistinctValues) -> Statement:
         """The statement for the number of distinct values."""
         scan = self.scan
         value = self._if_counted(asked.rows, local(scan.read.name(as_key(asked.column, scan.schema))))
         tree = scan.by_value(value, asked.most)
         return self._statement(tree, {index: {"n": len(scan.keys)}})
 
-    def totals(self, index: int, asked: statistic.Totals, block: Block) -> list[Statement]:
+    def totals(self, index: int, asked: measure.Totals, block: Block) -> list[Statement]:
         """The statements for sums of all groups together, as sums of the block that publishes them."""
         scan = self.scan
         measures = {name: self._measure(each, asked.rows) for name, each in asked.of.items()}
@@ -191,20 +191,20 @@ class _Compiler:
         }
         return self.scan.grouped(cells, ["u", *self.scan.keys], sums), {name: local(name) for name in finals}
 
-    def _existing(self, index: int, asked: statistic.Totals, name: str, block: Block) -> Statement:
+    def _existing(self, index: int, asked: measure.Totals, name: str, block: Block) -> Statement:
         """How many rows there are (or groups with rows, where a unit counts once), of each unit up to the limit."""
-        scan, rows = self.scan, self._measure(statistic.Counted(), asked.rows)
+        scan, rows = self.scan, self._measure(measure.Counted(), asked.rows)
         cells = scan.grouped(scan.indexed({"n": rows}), ["u", *scan.keys], {"n": counted("n", rows)})
-        once = any(isinstance(each, statistic.Owned) for each in asked.of.values())
+        once = any(isinstance(each, measure.Owned) for each in asked.of.values())
         one = exp.Least(this=local("n"), expressions=[integer(1)]) if once else local("n")
         units = scan.grouped(cells, ["u"], {"m": self.dialect.added(one)})
         most = exp.cast(exp.Least(this=local("m"), expressions=[integer(asked.limit)]), "BIGINT")
         tree = scan.with_keys(scan.grouped(units, [], {"m": self.dialect.added(most)}))
         return Statement(block=block, tree=tree, key_width=0, columns={index: {name: 0}})
 
-    def _sums(self, asked: statistic.GroupSums, rows: int, counts: Sheet, measures: Sheet) -> dict[str, Tree]:
+    def _sums(self, asked: measure.GroupSums, rows: int, counts: Sheet, measures: Sheet) -> dict[str, Tree]:
         """What a unit's sums in one group count for, after the truncation."""
-        n = local(counts.name(self._measure(statistic.Counted(), asked.rows)))
+        n = local(counts.name(self._measure(measure.Counted(), asked.rows)))
         columns = {
             name: local((counts if _counts(each) else measures).name(self._measure(each, asked.rows)))
             for name, each in asked.of.items()
@@ -217,58 +217,58 @@ class _Compiler:
         """How many rows of a unit count for a question in each group."""
         return self.plan.unit_of(self.plan.query[index]).rows
 
-    def _bounded(self, measure: statistic.Measure, amount: Tree, n: Tree, rows: int) -> Tree:
+    def _bounded(self, each: measure.Measure, amount: Tree, n: Tree, rows: int) -> Tree:
         """What the sum of a measure over a unit's n rows in a group counts for: all up to `rows` rows, else a part."""
-        match measure:
-            case statistic.Owned():
+        match each:
+            case measure.Owned():
                 return term("CASE WHEN :n > 0 THEN 1 ELSE 0 END", n=n)
-            case statistic.Counted():
+            case measure.Counted():
                 return term("CASE WHEN :n < :most THEN :n ELSE :most END", n=n, most=integer(rows))
         return at_most(amount, n, rows, self.dialect)
 
-    def _measure(self, measure: statistic.Measure, rows: statistic.Rows) -> Tree:
+    def _measure(self, each: measure.Measure, rows: measure.Rows) -> Tree:
         """What one row adds to a sum: 0 if it does not count, or NULL where rows are counted."""
-        tree = self._compiled(measure)
-        if _counts(measure) and not rows.where and rows.values is not None and not rows.also:
+        tree = self._compiled(each)
+        if _counts(each) and not rows.where and rows.values is not None and not rows.also:
             return tree if rows.values.filler is not None else self._value(rows.values)
-        met = self._counted(rows, _vanishing(measure))
+        met = self._counted(rows, _vanishing(each))
         if met is None:
             return tree
-        return choice((met, tree), otherwise=None if _counts(measure) else integer(0))
+        return choice((met, tree), otherwise=None if _counts(each) else integer(0))
 
-    def _compiled(self, measure: statistic.Measure) -> Tree:
+    def _compiled(self, each: measure.Measure) -> Tree:
         """What one row that counts adds to a sum."""
-        match measure:
-            case statistic.Counted() | statistic.Owned():
+        match each:
+            case measure.Counted() | measure.Owned():
                 return integer(1)
-            case statistic.Value(of=values):
+            case measure.Value(of=values):
                 return fixed_point(values, self._value(values), self.dialect)
-            case statistic.Square(of=values):
+            case measure.Square(of=values):
                 fixed = fixed_point(values, self._value(values), self.dialect)
                 return scaled_product(fixed, fixed.copy(), self.dialect)
-            case statistic.Product(of=(first, second)):
+            case measure.Product(of=(first, second)):
                 return scaled_product(self._compiled(first), self._compiled(second), self.dialect)
-            case statistic.Met(conditions=conditions):
+            case measure.Met(conditions=conditions):
                 test = local(self.scan.read.name(meets(conditions, self.scan.schema)))
-                return choice((test, integer(statistic.ONE)), otherwise=integer(0))
-            case statistic.Outside(of=values):
+                return choice((test, integer(measure.ONE)), otherwise=integer(0))
+            case measure.Outside(of=values):
                 whole = self._whole(values, (values.lower, values.upper))
                 return outside(values, self._value(values), whole)
-        assert_never(measure)
+        assert_never(each)
 
-    def _if_counted(self, rows: statistic.Rows, tree: Tree, otherwise: Tree | None = None) -> Tree:
+    def _if_counted(self, rows: measure.Rows, tree: Tree, otherwise: Tree | None = None) -> Tree:
         met = self._counted(rows)
         return tree if met is None else choice((met, tree), otherwise=otherwise)
 
-    def _value(self, values: statistic.Values) -> Tree:
+    def _value(self, values: measure.Values) -> Tree:
         return local(self.scan.read.name(value(values, self.scan.schema)))
 
-    def _whole(self, values: statistic.Values, compared: Iterable[float]) -> Tree | None:
+    def _whole(self, values: measure.Values, compared: Iterable[float]) -> Tree | None:
         """A column as whole numbers, where these and not doubles are compared with some values."""
         needed = beyond_doubles(values.column, compared, self.scan.schema)
         return local(self.scan.read.name(column(values.column))) if needed else None
 
-    def _counted(self, rows: statistic.Rows, besides: Collection[statistic.Values] = ()) -> Tree | None:
+    def _counted(self, rows: measure.Rows, besides: Collection[measure.Values] = ()) -> Tree | None:
         """Whether a row counts, None if all do: it meets `where`, and has a value or the plan's constant for one.
 
         Values `besides` need not be there.
@@ -286,29 +286,29 @@ class _Compiler:
 
 
 _COUNTS: dict[type, Callable[[_Compiler, int, Any], Statement]] = {
-    statistic.Places: _Compiler.placed,
-    statistic.DistinctValues: _Compiler.distinct,
-    statistic.KeyCounts: _Compiler.by_key,
-    statistic.EdgeCounts: _Compiler.by_edge,
+    measure.Places: _Compiler.placed,
+    measure.DistinctValues: _Compiler.distinct,
+    measure.KeyCounts: _Compiler.by_key,
+    measure.EdgeCounts: _Compiler.by_edge,
 }
 
 
-def _owned(measures: Mapping[str, statistic.Measure]) -> set[str]:
+def _owned(measures: Mapping[str, measure.Measure]) -> set[str]:
     """The names of the measures that a unit adds 1 to at most."""
-    return {name for name, each in measures.items() if isinstance(each, statistic.Owned)}
+    return {name for name, each in measures.items() if isinstance(each, measure.Owned)}
 
 
-def _counts(measure: statistic.Measure) -> bool:
+def _counts(each: measure.Measure) -> bool:
     """Whether a measure is 1 in every row that counts, so that its sum is the number of these."""
-    return isinstance(measure, statistic.Counted | statistic.Owned)
+    return isinstance(each, measure.Counted | measure.Owned)
 
 
-def _vanishing(measure: statistic.Measure) -> frozenset[statistic.Values]:
+def _vanishing(each: measure.Measure) -> frozenset[measure.Values]:
     """The values whose absence alone makes a measure 0: they are then at the lower end of the fixed point."""
-    match measure:
-        case statistic.Value(of=values) | statistic.Square(of=values):
+    match each:
+        case measure.Value(of=values) | measure.Square(of=values):
             return frozenset([values]) if values.filler is None and values.least is None else frozenset()
-        case statistic.Product(of=(first, second)):
+        case measure.Product(of=(first, second)):
             return _vanishing(first) | _vanishing(second)
     return frozenset()
 
@@ -334,7 +334,7 @@ class _Answers(Mapping[Key, Coordinates]):
     that are selected are ever made.
     """
 
-    def __init__(self, question: Kind, unit: Unit, keys: tuple[Key, ...], sums: Mapping[Key, statistic.Found]) -> None:
+    def __init__(self, question: Kind, unit: Unit, keys: tuple[Key, ...], sums: Mapping[Key, measure.Found]) -> None:
         self._question, self._unit, self._sums = question, unit, sums
         self._keys = dict.fromkeys(keys)
 

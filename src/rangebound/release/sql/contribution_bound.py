@@ -14,8 +14,8 @@ from rangebound.release.noise.draw import Key
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.fields import number
 from rangebound.release.plan.groupings import Block, public_keys
+from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.statistic import ONE
 from rangebound.release.plan.table_schema import TEXTS, Family, Schema
 from rangebound.release.sql import relation
 from rangebound.release.sql.expression import as_key, as_number, column, is_there, local, meets, place_in_time

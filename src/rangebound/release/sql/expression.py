@@ -16,7 +16,8 @@ from typing import TypeGuard
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Tree, choice, double, integer, matches, term, text
-from rangebound.release.plan.condition import HIDDEN, Comparison, Condition, Plain, hidden_text, kind_of, size
+from rangebound.release.plan.condition import HIDDEN, Comparison, Condition, Plain, hidden_text, size
+from rangebound.release.plan.expressions.nodes import ValueType, type_of
 from rangebound.release.plan.fields import HUGE, WHOLE, number
 from rangebound.release.plan.source import PLAIN, TextFormat, day_parts
 from rangebound.release.plan.table_schema import Family, Schema, form_of
@@ -339,13 +340,14 @@ def _literal(value: Plain) -> Tree:
 def _compared(condition: Condition, schema: Schema) -> tuple[Tree, bool]:
     """What a condition compares, and whether these are doubles."""
     name, family = condition.column, schema[condition.column]
-    kind = kind_of(condition.values[0]) if condition.values else None
-    numeric = family not in (Family.TEXT, Family.UNTYPED) if kind is None else kind not in (str, bool)
-    if kind is bool and family is not Family.BOOLEAN:  # a text that is no truth value is missing, and not unequal
+    kind = type_of(condition.values[0]) if condition.values else None
+    texts = (ValueType.TEXT, ValueType.TRUTH)
+    numeric = family not in (Family.TEXT, Family.UNTYPED) if kind is None else kind not in texts
+    if kind is ValueType.TRUTH and family is not Family.BOOLEAN:  # a text that is none is missing, and not unequal
         return read_truth(column(name), text("true"), text("false")), False
     if not numeric:
         return as_key(name, schema), False
-    return as_number(name, schema, dated=kind is datetime.date), True
+    return as_number(name, schema, dated=kind is ValueType.DATE), True
 
 
 def beyond_doubles(name: str, values: Iterable[Plain], schema: Schema) -> bool:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect, Tree, choice, double, term, text
-from rangebound.release.plan.column_declaration import MadeColumn
+from rangebound.release.plan.columns import MadeColumn
 from rangebound.release.plan.condition import Comparison, Condition
 from rangebound.release.plan.expressions.nodes import CALENDAR, Constant, Named, Range, ValueType
 from rangebound.release.plan.expressions.typed import Typed, whole

@@ -16,7 +16,7 @@ from sqlglot import exp
 from rangebound.release.engine.dialect import Dialect, Tree, choice, double, integer, term, text
 from rangebound.release.plan.fields import canonical, number, written
 from rangebound.release.plan.key_rule import KeyRule
-from rangebound.release.plan.statistic import ONE, Places, Values
+from rangebound.release.plan.measure import ONE, Places, Values
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.sql.expression import (
     as_day,

@@ -19,8 +19,8 @@ from functools import partial
 from sqlglot import exp
 
 from rangebound.release.engine.dialect import Dialect, Tree, choice, double, integer, term
+from rangebound.release.plan.columns import UnitColumn
 from rangebound.release.plan.fields import HUGE, WHOLE, date
-from rangebound.release.plan.per_unit import UnitColumn
 from rangebound.release.plan.table_schema import KEYS, Family, Schema, TypedSchema, form_of
 from rangebound.release.sql.expression import as_key, as_number, clipped, column, day, finite, is_there
 from rangebound.release.sql.relation import Relation, Salt, View, aliased, named, star, unused_name, where

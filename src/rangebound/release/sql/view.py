@@ -15,7 +15,7 @@ from rangebound.errors import EngineError, PlanError
 from rangebound.release.engine import Engine
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.engine.interface import Unrunnable
-from rangebound.release.plan.column_declaration import MadeColumn
+from rangebound.release.plan.columns import MadeColumn
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import UNIT_TABLE, Family, check_made, check_unit_columns, extended
 from rangebound.release.sql.joined import joined
