@@ -69,43 +69,6 @@ class LedgerBudget:
         raise ArgumentTypeError("budget: is an open ledger, which is not pickled; set_params(budget=None) first")
 
 
-def spend(
-    budget: LedgerBudget | None,
-    epsilon: float,
-    delta: float,
-    what: str,
-    settings: str,
-    draw: Callable[[], Released],
-    mu: float = math.inf,
-) -> Released:
-    """The numbers that `draw` releases, under (epsilon, delta): paid for and stored first if there is a ledger.
-
-    `settings` identifies what the numbers mean. Those of another fit would not be in the ranges of this one. Where all
-    noise is Gaussian, `mu` is what an account of Gaussian differential privacy is charged instead.
-    """
-    if budget is None:
-        return draw()
-    arguments.instance("budget", budget, LedgerBudget, "a LedgerBudget, or None if the caller keeps the account")
-
-    def compute(cost: object) -> bytes:
-        numbers = {name: each.tolist() for name, each in draw().items()}
-        return json.dumps({"settings": settings, "numbers": numbers}).encode()
-
-    costs: list[AnyCost] = [GaussianCost(mu=Fraction(mu))] if mu <= _LARGEST_MU else []
-    costs.append(Cost(epsilon=epsilon, delta=delta) if delta else Cost(epsilon=epsilon))
-    stored = json.loads(
-        budget.ledger.release(
-            account=budget.account, request=budget.request, what=what, cost=tuple(costs), compute=compute
-        )
-    )
-    if stored["settings"] != settings:
-        raise ArgumentError(
-            f"request={arguments.shown(budget.request)}: was used before with other settings, or other classes or "
-            "features; its numbers have other ranges"
-        )
-    return {name: np.asarray(each, dtype=np.float64) for name, each in stored["numbers"].items()}
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class Private(BaseEstimator):  # type: ignore[misc]
     """An estimator whose every fit is a fresh draw, and that cannot be fitted in parts."""
@@ -127,9 +90,44 @@ class Private(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = True  # a cell that is not a number is missing, too
         return tags
 
-    def _meaning(self, *facts: object) -> str:
-        """The settings that released numbers depend on, in words."""
-        return repr((type(self).__name__, *facts))
+    def _spend(
+        self,
+        epsilon: float,
+        delta: float,
+        what: str,
+        facts: tuple[object, ...],
+        draw: Callable[[], Released],
+        mu: float = math.inf,
+    ) -> Released:
+        """The numbers that `draw` releases, under (epsilon, delta): paid for and stored first if there is a ledger.
+
+        `facts` are the settings that the numbers depend on: those of another fit would not be in the ranges of this
+        one. Where all noise is Gaussian, `mu` is what an account of Gaussian differential privacy is charged instead.
+        """
+        if self.budget is None:
+            return draw()
+        budget = arguments.instance(
+            "budget", self.budget, LedgerBudget, "a LedgerBudget, or None if the caller keeps the account"
+        )
+        meaning = repr((type(self).__name__, *facts))
+
+        def compute(cost: object) -> bytes:
+            numbers = {name: each.tolist() for name, each in draw().items()}
+            return json.dumps({"settings": meaning, "numbers": numbers}).encode()
+
+        costs: list[AnyCost] = [GaussianCost(mu=Fraction(mu))] if mu <= _LARGEST_MU else []
+        costs.append(Cost(epsilon=epsilon, delta=delta) if delta else Cost(epsilon=epsilon))
+        stored = json.loads(
+            budget.ledger.release(
+                account=budget.account, request=budget.request, what=what, cost=tuple(costs), compute=compute
+            )
+        )
+        if stored["settings"] != meaning:
+            raise ArgumentError(
+                f"request={arguments.shown(budget.request)}: was used before with other settings, or other classes or "
+                "features; its numbers have other ranges"
+            )
+        return {name: np.asarray(each, dtype=np.float64) for name, each in stored["numbers"].items()}
 
     def _rows(self, X: object, y: object = "no_validation", *, reset: bool = True) -> Floats:
         """The rows as doubles, NaN where a cell is missing or not a number.
@@ -170,8 +168,7 @@ class RowSumEstimator(Private):
     def _filled(self, X: object) -> Floats:
         """Rows to predict, with the middle of its range for a missing value."""
         x = self._asked(X)
-        found: Floats = np.where(np.isnan(x), self._middle, x)
-        return found
+        return np.where(np.isnan(x), self._middle, x)
 
     def _released(
         self, what: str, draw: Callable[[float], Released], lower: Floats, upper: Floats, *facts: object
@@ -179,8 +176,8 @@ class RowSumEstimator(Private):
         """What `draw` releases for the largest mu that (epsilon, delta) has room for, and mu; facts are settings."""
         self._middle: Floats = (lower + upper) / 2.0
         epsilon, delta, mu = row_sums.budget_mu(self.epsilon, self.delta)
-        meaning = self._meaning(lower.tolist(), upper.tolist(), *facts)
-        return spend(self.budget, epsilon, delta, what, meaning, lambda: draw(mu), mu), mu
+        settings = lower.tolist(), upper.tolist(), *facts
+        return self._spend(epsilon, delta, what, settings, lambda: draw(mu), mu), mu
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -196,8 +193,8 @@ class StatisticsEstimator(Private):
     ) -> Released:
         """What `draw` releases, paid for first; the facts are settings besides those of all statistics."""
         kinds = self.noise.__name__, Bounding(self.bounding).value
-        meaning = self._meaning(lower.tolist(), upper.tolist(), int(self.smallest_count), *kinds, *facts)
-        return spend(self.budget, float(self.epsilon), float(self.delta), what, meaning, draw)
+        settings = lower.tolist(), upper.tolist(), int(self.smallest_count), *kinds, *facts
+        return self._spend(float(self.epsilon), float(self.delta), what, settings, draw)
 
     def _shares(self, epsilons: int, deltas: int) -> tuple[float, float]:
         """Epsilon and delta of one of so many releases."""
@@ -289,12 +286,24 @@ Labels = npt.NDArray[np.generic]
 
 def labelled(y: object, classes: object, rows: int) -> tuple[Labels, Integers]:
     """The classes in order, and the index of each row's class, or -1 for a label that is not among them."""
-    found, codes = _classes(y, classes)
+    if classes is None:
+        try:
+            labels = column_or_1d(y, warn=True)
+        except ValueError:
+            raise ArgumentError("y should be a 1d array, of one label for each row") from None
+        assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        found, codes = np.unique(labels, return_inverse=True)
+    else:
+        found = np.unique(np.asarray(classes))
+        numbers = {each: i for i, each in enumerate(found.tolist())}
+        labels = np.asarray(_column(y), dtype=object).reshape(-1)  # one odd label must not turn all of them into texts
+        codes = np.array([_code(each, numbers) for each in labels.tolist()], dtype=np.int64)
     if len(codes) != rows:
         raise ArgumentError("y: must have one label for each row of X")
     if not len(found):
         raise ArgumentError("classes: must be given where there are no labels, such as classes=[0, 1]")
-    return found, codes
+    return found, codes.astype(np.int64)
 
 
 def targets(y: object, rows: int) -> npt.NDArray[np.float64]:
@@ -321,23 +330,6 @@ def target_ends(bounds: object) -> tuple[float, float]:
     except (ArgumentError, TypeError) as error:
         raise type(error)(f"target_{error}") from None
     return float(lower[0]), float(upper[0])
-
-
-def _classes(y: object, classes: object) -> tuple[Labels, Integers]:
-    """The classes in order, and the index of each label's class, or -1 for a label that is not among them."""
-    if classes is None:
-        try:
-            labels = column_or_1d(y, warn=True)
-        except ValueError:
-            raise ArgumentError("y should be a 1d array, of one label for each row") from None
-        assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
-        known, codes = np.unique(labels, return_inverse=True)
-        return known, codes.astype(np.int64)
-    known = np.unique(np.asarray(classes))
-    numbers = {each: i for i, each in enumerate(known.tolist())}
-    labels = np.asarray(_column(y), dtype=object).reshape(-1)  # one odd label must not turn all of them into texts
-    return known, np.array([_code(each, numbers) for each in labels.tolist()], dtype=np.int64)
 
 
 def _column(y: object) -> object:
