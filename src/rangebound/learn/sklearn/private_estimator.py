@@ -33,6 +33,7 @@ from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers
 
 Released = dict[str, Floats]
+Labels = npt.NDArray[np.generic]
 
 _LARGEST_MU = 1000.0  # that a ledger can charge
 _REFUSED = (
@@ -188,18 +189,46 @@ class StatisticsEstimator(Private):
     noise: type[Noise] = Laplace
     bounding: Bounding | str = TRUNCATE.value
 
-    def _released(
-        self, what: str, draw: Callable[[], Released], lower: Floats, upper: Floats, *facts: object
+    def _moments(
+        self,
+        what: str,
+        x: Floats,
+        *,
+        floor: float | None = None,
+        codes: Integers | None = None,
+        classes: Labels | None = None,
     ) -> Released:
-        """What `draw` releases, paid for first; the facts are settings besides those of all statistics."""
-        kinds = self.noise.__name__, Bounding(self.bounding).value
-        settings = lower.tolist(), upper.tolist(), int(self.smallest_count), *kinds, *facts
-        return self._spend(float(self.epsilon), float(self.delta), what, settings, draw)
+        """The private mean of each feature, with a floor the variance too, and with classes those and a count of each.
 
-    def _shares(self, epsilons: int, deltas: int) -> tuple[float, float]:
-        """Epsilon and delta of one of so many releases."""
+        Each gets an equal part of the budget; one row is in one class. Paid for before anything is drawn.
+        """
+        features, kinds = x.shape[1], 1 if floor is None else 2
+        lower, upper = statistics.ranges(self.bounds, features)
+        least, width = statistics.smallest(self.smallest_count), upper - lower
         epsilon, delta = arguments.positive("epsilon", self.epsilon), arguments.probability("delta", self.delta)
-        return statistics.share(epsilon, epsilons), statistics.share(delta, deltas)
+        share = statistics.share(epsilon, kinds * features + (codes is not None))
+        given = least, self.noise, self.bounding, share, statistics.share(delta, kinds * features)
+        mean = statistics.mean_mechanism(*given)
+        variance = None if floor is None else statistics.variance_mechanism(*given, floor)
+        inside = statistics.scaled(x, lower, upper)
+        groups = [] if classes is None else [inside[codes == each] for each in range(len(classes))]
+        count = statistics.count_mechanism(share) if groups else None
+
+        def each(statistic: Callable[[Floats, int], Floats]) -> Floats:
+            return np.stack([statistic(some, least) for some in groups]) if groups else statistic(inside, least)
+
+        def draw() -> Released:
+            sizes = np.array([float(len(some)) for some in groups])
+            found = {} if count is None else {"count": count.release(sizes, step=1)}
+            found["mean"] = mean.release(each(statistics.means))
+            return found if variance is None else found | {"variance": variance.release(each(statistics.variances))}
+
+        settings = [lower.tolist(), upper.tolist(), int(self.smallest_count), self.noise.__name__]
+        settings += [Bounding(self.bounding).value, *([] if floor is None else [float(floor)])]
+        settings += [] if classes is None else [classes.tolist()]
+        found = self._spend(float(self.epsilon), float(self.delta), what, tuple(settings), draw)
+        found["mean"] = np.clip(lower + found["mean"] * width, lower, upper)
+        return found | ({} if floor is None else {"variance": found["variance"] * width**2})
 
 
 def cells(X: object) -> object:
@@ -279,9 +308,6 @@ def _number(cell: object) -> float:
         return math.inf if cell > 0 else -math.inf  # type: ignore[operator]
     except Exception:  # a cell whose conversion raises anything has no number
         return math.nan
-
-
-Labels = npt.NDArray[np.generic]
 
 
 def labelled(y: object, classes: object, rows: int) -> tuple[Labels, Integers]:
