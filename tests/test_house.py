@@ -10,7 +10,7 @@ ROOMS = {
     "audit": 650,
     "cli": 2_650,
     "laws": 2_040,
-    "learn": 8_510,
+    "learn": 7_640,
     "ledger": 4_860,
     "mechanisms": 6_080,
     "optimum": 3_090,
