@@ -20,7 +20,7 @@ from benchmarks.report import Row, parser, publish
 from rangebound.release import release
 from rangebound.release.engine.postgres import Postgres
 from rangebound.release.sql.aggregate import aggregate
-from rangebound.release.sql.group_order import Salt
+from rangebound.release.sql.relation import Salt
 from rangebound.sampling.entropy import secure_bits as bits
 
 TEXT = (

@@ -56,6 +56,8 @@ ROOMS = (
     "mechanisms/calibration.py",
     "mechanisms/certificates.py",
     "mechanisms/lattice_mechanism.py",
+    "mechanisms/private_mechanism.py",
+    "mechanisms/quick_profile.py",
     "mechanisms/refutation.py",
     "accounting",
     "ledger",

@@ -5,6 +5,7 @@ import decimal
 import fractions
 import inspect
 import math
+import re
 
 import numpy as np
 import pandas
@@ -150,7 +151,8 @@ def test_every_public_function_of_an_answer_is_tried():
             except (TypeError, ValueError):
                 continue
             if {"answer", "answers", "location"} & parameters.keys():
-                found.add(each.__qualname__.replace("LatticeMechanism", name))  # a public class has them from there
+                # A public class has some from that of all mechanisms, or of noise on a lattice.
+                found.add(re.sub("LatticeMechanism|PrivateMechanism", name, each.__qualname__))
     unchecked = ("log_mass", "reach")  # which check nothing
     found = {each for each in found if not each.split(".")[-1].startswith("_") and not each.endswith(unchecked)}
     assert found <= CALLS.keys()

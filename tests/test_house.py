@@ -6,27 +6,27 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "src" / "rangebound"
 ROOMS = {
     "": 380,
-    "accounting": 4_340,
-    "audit": 650,
+    "accounting": 3_890,
+    "audit": 640,
     "cli": 2_650,
-    "laws": 2_040,
+    "laws": 1_980,
     "learn": 7_640,
-    "ledger": 4_860,
-    "mechanisms": 6_080,
-    "optimum": 3_090,
-    "plot": 870,
-    "privacy": 9_290,
+    "ledger": 4_670,
+    "mechanisms": 5_930,
+    "optimum": 2_990,
+    "plot": 850,
+    "privacy": 8_010,
     "release": 1_120,
-    "release/dummy": 560,
-    "release/engine": 2_720,
-    "release/noise": 7_940,
+    "release/dummy": 510,
+    "release/engine": 2_630,
+    "release/noise": 7_240,
     "release/output": 4_690,
-    "release/plan": 11_290,
+    "release/plan": 10_520,
     "release/prepare": 1_020,
-    "release/sql": 2_930,
-    "sampling": 1_540,
+    "release/sql": 2_790,
+    "sampling": 1_530,
     "values": 1_670,
-    "web": 3_790,
+    "web": 3_780,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
 FILES = 503
@@ -39,7 +39,7 @@ def sources():
 def room_of(path):
     """The innermost listed room that a file is in.
 
-    >>> room_of(PACKAGE / "release" / "sql" / "gate.py"), room_of(PACKAGE / "__init__.py")
+    >>> room_of(PACKAGE / "release" / "sql" / "view.py"), room_of(PACKAGE / "__init__.py")
     ('release/sql', '')
     """
     folders = [str(each) for each in path.relative_to(PACKAGE).parents]

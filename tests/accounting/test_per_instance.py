@@ -11,7 +11,7 @@ import pytest
 
 import rangebound as rb
 from rangebound.accounting import ComposedEvent, MechanismEvent, SampledEvent, fisher_information
-from rangebound.accounting.per_instance import PerInstance
+from rangebound.accounting.fisher_information import PerInstance
 from rangebound.accounting.pld import accountant
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from tests.accounting.mechanisms import free, gaussian, short

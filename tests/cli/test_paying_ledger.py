@@ -29,7 +29,7 @@ def sealed_source(monkeypatch):
     def opened(*_: object, **__: object) -> None:
         raise AssertionError("the source was opened")
 
-    monkeypatch.setattr("rangebound.release.engine.open_engine.opened", opened)
+    monkeypatch.setattr("rangebound.release.engine.opened", opened)
     return monkeypatch
 
 

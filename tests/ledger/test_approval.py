@@ -2,8 +2,8 @@
 
 import pytest
 
-from rangebound.ledger.approval import Approval, FiledRequest, RequestStatus
 from rangebound.ledger.chain import LedgerEntry
+from rangebound.ledger.replay import Approval, FiledRequest, RequestStatus
 
 FILED = LedgerEntry(3, 0, "request", account="people", request="1", first=5, second=0, what="table")
 APPROVED = LedgerEntry(4, 0, "approve", account="people", request="1", ref=3)

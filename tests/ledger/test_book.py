@@ -23,7 +23,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.export import to_csv, to_json
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, RenyiCost, RenyiFilter
-from rangebound.ledger.sqlite import SQLiteTransaction
+from rangebound.ledger.sqlite import SQLiteStore
 from rangebound.ledger.store import NoRoom
 from tests.ledger.memory_store import memory_ledger
 from tests.ledger.processes import together
@@ -309,15 +309,15 @@ def test_of_two_draws_the_one_that_fits_is_kept(ledger, monkeypatch):
 @pytest.mark.parametrize("at_once", [False, True])
 def test_a_draw_that_finds_no_room_is_not_made_again(ledger, monkeypatch, at_once):
     """Whether there is room may depend on the size of a draw; where not even the note finds room, it is remembered."""
-    append = SQLiteTransaction.append
+    append = SQLiteStore.append
 
-    def full(self, entry, payload=None):
+    def full(self, transaction, entry, payload):
         if payload is not None or at_once:
             raise NoRoom("ledger: is on a full disk")
-        return append(self, entry, payload)
+        return append(self, transaction, entry, payload)
 
     reservation = ledger.reserve(account="people", request="1", cost=TENTH)
-    monkeypatch.setattr(SQLiteTransaction, "append", full)
+    monkeypatch.setattr(SQLiteStore, "append", full)
     with pytest.raises(LedgerUnavailable, match="full disk; the charge stands, and the request is not computed again"):
         ledger.publish(reservation, b"drawn")
     monkeypatch.undo()
@@ -340,7 +340,7 @@ def test_no_clock_blocks_an_account(ledger, path, monkeypatch, now):
             raise OverflowError("timestamp out of range for platform time_t")
         return now * 1000
 
-    monkeypatch.setattr("rangebound.ledger.guarded_chain.time.time_ns", clock)
+    monkeypatch.setattr("rangebound.ledger.chain.time.time_ns", clock)
     release(ledger, "1")
     ledger.open_account("others", epsilon=1)
     monkeypatch.undo()
@@ -378,7 +378,7 @@ def test_a_clock_set_back_changes_no_order_and_is_behind_until_it_passes_the_lat
     now = time.time_ns()
     reserve(ledger, "1")
     for request, hours in (("2", -48), ("3", -24), ("4", 24)):
-        monkeypatch.setattr("rangebound.ledger.guarded_chain.time.time_ns", lambda at=hours: now + at * 3600 * 10**9)
+        monkeypatch.setattr("rangebound.ledger.chain.time.time_ns", lambda at=hours: now + at * 3600 * 10**9)
         reserve(ledger, request)
     records = [record for record in ledger.history() if record.kind is EntryKind.SPEND]
     assert [record.request for record in records] == ["1", "2", "3", "4"]

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
-from rangebound.ledger.head import VARIABLE, Head, HeadFile, head_folder, head_path
+from rangebound.ledger.chain import Head
+from rangebound.ledger.head import VARIABLE, HeadFile, head_folder, head_path
 from rangebound.ledger.key import made_folder, user_folder
 from tests.ledger.processes import forked
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.ledger import names
-from rangebound.ledger.names import file_path, person, plain_name, prose
+from rangebound.ledger import chain
+from rangebound.ledger.chain import person, plain_name, prose
+from rangebound.ledger.key import file_path
 
 BAD = ["", "x" * 201, " a", "a ", "a\nb", "a\x00", "\u200b", "\u202ea", "\ud800", unicodedata.normalize("NFD", "é")]
 
@@ -40,13 +41,13 @@ def test_a_note_is_any_text_that_a_file_can_hold(text):
 def test_a_person_is_as_told_or_the_user_of_the_process(monkeypatch):
     assert person("Ada") == "Ada"
     assert person("") == ""
-    names._user.cache_clear()
+    chain._user.cache_clear()
     monkeypatch.setattr("getpass.getuser", lambda: "grace")
     assert person(None) == "grace"
-    names._user.cache_clear()
+    chain._user.cache_clear()
     monkeypatch.setattr("getpass.getuser", lambda: {}["no such user"])
     assert person(None) == ""
-    names._user.cache_clear()
+    chain._user.cache_clear()
 
 
 def test_a_path_is_a_string_or_a_path():

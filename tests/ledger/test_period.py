@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rangebound.errors import ArgumentError, ArgumentTypeError, BudgetExceeded, LedgerTampered
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import LedgerEntry
-from rangebound.ledger.period import BudgetPeriod, moment
+from rangebound.ledger.replay import BudgetPeriod, moment
 from rangebound.ledger.rule import Cost
 from tests.ledger.test_replay import EPSILON, account, spend, state
 
@@ -28,7 +28,7 @@ def clock(monkeypatch):
     """A way to set the clock of this machine."""
 
     def put(text: str) -> None:
-        monkeypatch.setattr("rangebound.ledger.guarded_chain.time.time_ns", lambda: at(text) * 1000)
+        monkeypatch.setattr("rangebound.ledger.chain.time.time_ns", lambda: at(text) * 1000)
 
     put("2026-11-16T21:00:00")
     return put
@@ -109,7 +109,7 @@ def test_a_clock_that_goes_back_gives_nothing_new(book, clock):
 
 
 def test_a_clock_beyond_the_calendar_is_in_its_last_period(book, monkeypatch):
-    monkeypatch.setattr("rangebound.ledger.guarded_chain.time.time_ns", lambda: 2**62 * 1000)
+    monkeypatch.setattr("rangebound.ledger.chain.time.time_ns", lambda: 2**62 * 1000)
     spent(book, "1", "2")
     with pytest.raises(BudgetExceeded, match="9999-Q4"):
         spent(book, "3")
@@ -119,7 +119,7 @@ def test_a_clock_that_goes_back_between_check_and_entry_breaks_nothing(book, mon
     """The period in which a charge is admitted is the one in which it is counted, whatever the clock does then."""
     spent(book, "1", "2")
     times = iter([at("2027-01-01")])
-    monkeypatch.setattr("rangebound.ledger.guarded_chain.time.time_ns", lambda: next(times, at("2026-12-31")) * 1000)
+    monkeypatch.setattr("rangebound.ledger.chain.time.time_ns", lambda: next(times, at("2026-12-31")) * 1000)
     book.reserve(account="people", request="3", cost=HALF)
     assert book.account("people").current == "2027-Q1"
     book.verify()

@@ -10,7 +10,7 @@ from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger import Ledger, ledger_files, verify
 from rangebound.ledger.head import VARIABLE
 from rangebound.ledger.key import make_key, user_folder
-from rangebound.ledger.postgres_place import PostgresPlace, postgres_place
+from rangebound.ledger.postgres_schema import PostgresPlace, postgres_place
 from rangebound.ledger.postgres_store import PostgresStore
 from rangebound.ledger.store import ConnectionLost
 from tests.ledger.postgres import schema_of

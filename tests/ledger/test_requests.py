@@ -20,10 +20,10 @@ from rangebound.errors import (
     RequestRejected,
 )
 from rangebound.ledger import verify
-from rangebound.ledger.approval import Approval, RequestStatus
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import LedgerEntry, sealed
 from rangebound.ledger.key import key_path, read_key
+from rangebound.ledger.replay import Approval, RequestStatus
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter
 from tests.ledger.memory_store import memory_ledger
 from tests.ledger.processes import forked
@@ -282,9 +282,9 @@ def die_at_commit(book: Ledger, point: str) -> None:
     kind = type(book._chain.store)
     original = kind.commit
 
-    def commit(store: object, connection: object) -> None:
+    def commit(*arguments: object) -> None:
         if point == "after":
-            original(store, connection)
+            original(*arguments)
         os.kill(os.getpid(), signal.SIGKILL)
 
     kind.commit = commit

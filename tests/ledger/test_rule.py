@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rangebound.accounting.per_instance import PerInstance
+from rangebound.accounting.fisher_information import PerInstance
 from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
 from rangebound.ledger.amount import LARGEST, SCALE, Amount, rounded_down
 from rangebound.ledger.rule import (

@@ -28,7 +28,7 @@ def test_a_ledger_is_a_file_a_key_and_a_head_of_its_owner(ledger, path):
         assert stat.S_IMODE(each.stat().st_mode) == 0o600
     assert re.fullmatch(r"[0-9a-f]{64}\n", key.read_text())
     with ledger._chain.store.reading() as transaction:
-        assert transaction._connection.execute("PRAGMA synchronous").fetchone()[0] == 3  # every commit: EXTRA
+        assert transaction.connection.execute("PRAGMA synchronous").fetchone()[0] == 3  # every commit: EXTRA
     ledger.close()
     assert sorted(os.listdir(path.parent)) == ["test.ledger", "test.ledger.head", "test.ledger.key"]
     assert bytes.fromhex(key.read_text()) not in path.read_bytes()

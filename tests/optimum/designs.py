@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import linprog
 
-from rangebound.optimum.design_problem import DesignProblem
+from rangebound.optimum.staircase_columns import DesignProblem
 
 check_limit = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "check_limit.py"))["check_limit"]
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}

@@ -7,9 +7,9 @@ import pytest
 
 from rangebound.optimum import column_generation
 from rangebound.optimum.column_generation import solve
-from rangebound.optimum.design_problem import DesignProblem
+from rangebound.optimum.staircase_columns import DesignProblem
 from tests.optimum.designs import lattice, least_error
-from tests.optimum.test_stair_pricing import windows
+from tests.optimum.test_staircase_columns import windows
 
 
 def case(seed):

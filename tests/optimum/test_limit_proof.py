@@ -14,10 +14,10 @@ import rangebound as rb
 from rangebound.errors import CertificateInvalid
 from rangebound.optimum import limit_proof
 from rangebound.optimum.limit_proof import Limit, cheapest
-from rangebound.optimum.stair_pricing import price
+from rangebound.optimum.staircase_columns import price
 from rangebound.values.ball import precision
 from tests.optimum.designs import check_limit
-from tests.optimum.test_stair_pricing import windows
+from tests.optimum.test_staircase_columns import windows
 
 QUERY = rb.Query(range=rb.Interval(0, 3), sensitivity=1.0)
 EIGHT = rb.Interval(0, 8)

@@ -12,8 +12,8 @@ import pyarrow as pa
 from rangebound.release.noise.allocation import Allocation, BudgetShare
 from rangebound.release.prepare import prepared
 from rangebound.release.sql import aggregate as aggregation
-from rangebound.release.sql.group_order import Salt
-from rangebound.release.sql.statements import Statement, statements
+from rangebound.release.sql.aggregate import Statement, statements
+from rangebound.release.sql.relation import Salt
 
 SALT = Salt(numbers=(123456789, 87654321, 555555555, 98765432), letters="a salt for tests")
 OTHER_SALT = Salt(numbers=(1000003, 5, 77777777, 1), letters="another")

@@ -15,14 +15,13 @@ import pytest
 from sqlglot import exp
 
 from rangebound.errors import PlanError
+from rangebound.release.engine.dialect import choice
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.plan.groupings import public_keys, workloads
 from rangebound.release.plan.table_schema import Family, check_schema
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.sql import group_key
-from rangebound.release.sql.aggregate import aggregate
-from rangebound.release.sql.expression import choice
-from rangebound.release.sql.statements import statements
+from rangebound.release.sql import measured
+from rangebound.release.sql.aggregate import aggregate, statements
 from tests.release.plans import SALT
 from tests.release.sources import SOURCES, in_arrow, place_of
 
@@ -200,7 +199,7 @@ def test_control_a_bin_that_has_its_upper_edge_is_caught(monkeypatch):
             found = choice((exp.GT(this=this.copy(), expression=border.copy()), result.copy()), otherwise=found)
         return found
 
-    monkeypatch.setattr(group_key, "among", below)
+    monkeypatch.setattr(measured, "among", below)
     with pytest.raises(AssertionError, match="bins"):
         check_rules(in_arrow(rows, TYPES), rows)
 

@@ -18,8 +18,7 @@ from rangebound.release.plan.groupings import hidden_blocks
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import allocations, prepare, prepared
 from rangebound.release.sql import joined, unit_rows
-from rangebound.release.sql.aggregate import _gather, aggregate
-from rangebound.release.sql.statements import statements
+from rangebound.release.sql.aggregate import _gather, aggregate, statements
 from rangebound.release.sql.view import view
 from tests.release.pair_loss import (
     CLOSE,

@@ -19,7 +19,7 @@ from rangebound.accounting.event import (
     MechanismEvent,
     SampledEvent,
 )
-from rangebound.accounting.per_instance import PerInstance
+from rangebound.accounting.fisher_information import PerInstance
 from rangebound.privacy.risk import AttackRisk, EnclosedRisk, ProfileRisk, guaranteed, odds
 from rangebound.values.enclosure import Enclosure
 

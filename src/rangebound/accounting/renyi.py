@@ -24,7 +24,7 @@ import bisect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache, singledispatch
+from functools import lru_cache
 
 import numpy as np
 
@@ -40,11 +40,7 @@ from rangebound.accounting.event import (
 )
 from rangebound.errors import ArgumentError
 from rangebound.laws.boundings import UNBOUNDED
-from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
-from rangebound.mechanisms.finite import Table
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.mechanisms.staircase import Staircase
-from rangebound.privacy.worst import worst_renyi
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats
 from rangebound.values.ball import Ball, ball, precision, up
@@ -252,44 +248,28 @@ def _of_step(step: SingleEvent, order: float) -> float:
         return min(plain, up((moment if mirrored else 2 * moment - 1).log() / (ball(order) - 1)))
 
 
-@singledispatch
 def _highest(mechanism: Private) -> float:
     """The highest order that is worth its time."""
-    return _HIGHEST
-
-
-@_highest.register
-def _(mechanism: Mechanism) -> float:
+    if not isinstance(mechanism, Mechanism):
+        return _HIGHEST
     if mechanism.noise.limited:
         return _EDGED  # its curve costs seconds at high orders
     # Beyond, the curve of a bounded mechanism is as good as the pure epsilon.
     return _HIGHEST if mechanism.shape.points or mechanism.shape.normalised else math.inf
 
 
-@singledispatch
 def _is_free(mechanism: Private) -> bool:
     """Whether noise is added and nothing else done, so that pairs are their own mirror images and curves are cheap."""
-    return False
+    return isinstance(mechanism, Mechanism) and mechanism.bounding is UNBOUNDED
 
 
-@_is_free.register
-def _(mechanism: Mechanism) -> bool:
-    return mechanism.bounding is UNBOUNDED
-
-
-@singledispatch
 def _unmapped(mechanism: Private) -> Private:
     """The unbounded mechanism of which a clamped or rounded one is post-processing; any other as it is.
 
     Its pairs are their own mirror images, and its curve costs next to nothing. Noise of limited reach is left as it is,
     because without its bounding its curve is infinite.
     """
-    return mechanism
-
-
-@_unmapped.register
-def _(mechanism: Mechanism) -> Private:
-    if mechanism.shape.normalised or mechanism.noise.limited:
+    if not isinstance(mechanism, Mechanism) or mechanism.shape.normalised or mechanism.noise.limited:
         return mechanism
     return Mechanism(noise=mechanism.noise, query=mechanism.query, bounding=UNBOUNDED)
 
@@ -322,25 +302,4 @@ def _log_moment(mechanism: Private, order: int) -> Ball:
 
 @lru_cache(maxsize=1 << 14)
 def _of_mechanism(mechanism: Private, order: float) -> float:
-    return _divergence(mechanism, order)
-
-
-@singledispatch
-def _divergence(mechanism: Private, order: float) -> float:
-    raise NotImplementedError(type(mechanism))
-
-
-@_divergence.register
-def _(mechanism: Mechanism, order: float) -> float:
-    return worst_renyi(mechanism.setting, order).upper  # valid where the search did not converge, too
-
-
-@_divergence.register
-def _(mechanism: Table, order: float) -> float:
-    return mechanism.rdp(order)
-
-
-@_divergence.register(DiscreteLaplace)
-@_divergence.register(Staircase)
-def _(mechanism: DiscreteLaplace | Staircase, order: float) -> float:
-    return mechanism.rdp(order)
+    return mechanism._divergence(order)

@@ -45,8 +45,7 @@ def init(
     from rangebound.cli import printing
     from rangebound.ledger.book import Ledger
     from rangebound.ledger.key import key_path, user_folder
-    from rangebound.ledger.postgres_place import postgres_place
-    from rangebound.ledger.postgres_schema import ROLES
+    from rangebound.ledger.postgres_schema import ROLES, postgres_place
 
     schema = postgres_place(postgres).schema
     with Ledger.create(postgres, key=key, note=note, roles=True) as book:
@@ -137,7 +136,7 @@ def requests(
 ) -> None:
     """Show the requests that wait for approval."""
     from rangebound.cli import printing
-    from rangebound.ledger.approval import RequestStatus
+    from rangebound.ledger.replay import RequestStatus
 
     with _opened(ledger, key) as book:
         found = book.requests(account)

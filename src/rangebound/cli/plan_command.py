@@ -38,7 +38,7 @@ def new(
 ) -> None:
     """Write a first plan for a table; read no data but a header."""
     from rangebound.release import draft, make_plan
-    from rangebound.release.engine.open_engine import opened
+    from rangebound.release.engine import opened
     from rangebound.release.engine.text_file import proposed_format
     from rangebound.release.plan.draft import drafted_bounds
     from rangebound.release.plan.source import TEXT_FILES
@@ -77,7 +77,7 @@ def check(plan: PlanFile, json: Json = False) -> None:
     from rangebound.cli import printing
     from rangebound.release import explain as words
     from rangebound.release import read_plan
-    from rangebound.release.engine.open_engine import opened
+    from rangebound.release.engine import opened
     from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
     from rangebound.release.sql.aggregate import check_statements
@@ -150,7 +150,7 @@ def suggest(
     from rangebound.cli import printing
     from rangebound.cli.release_command import stopping
     from rangebound.ledger.book import Ledger
-    from rangebound.release.engine.open_engine import opened
+    from rangebound.release.engine import opened
     from rangebound.release.gaps import draft_of, gaps_of, left_out
     from rangebound.release.gaps import suggest as estimate
     from rangebound.release.plan.toml import pointing

@@ -13,11 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from rangebound.errors import plain
-from rangebound.ledger.approval import Approval
 from rangebound.ledger.export import ExportReport
+from rangebound.ledger.guarded_chain import Report
 from rangebound.ledger.record import Account, ApprovalRequest, Record
+from rangebound.ledger.replay import Approval
 from rangebound.ledger.rule import AnyCost, Cost, PlainSum, Rule
-from rangebound.ledger.verification import Report
 from rangebound.values.arguments import counted, upwards
 
 if TYPE_CHECKING:

@@ -73,7 +73,7 @@ class Publishing:
 
     def opened(self, source: Source, folder: Path) -> AbstractContextManager[DuckDB | Postgres | Spark]:
         """The table; its path is relative to a folder."""
-        from rangebound.release.engine.open_engine import opened
+        from rangebound.release.engine import opened
 
         return opened(
             source,

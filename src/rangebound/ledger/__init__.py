@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from rangebound.ledger.amount import Amount, covering
-from rangebound.ledger.approval import Approval, RequestStatus
 from rangebound.ledger.book import PAYLOAD_LIMIT, Ledger
 from rangebound.ledger.export import ExportReport, to_csv, to_json, to_lines, verify_export
+from rangebound.ledger.guarded_chain import Report
 from rangebound.ledger.location import ledger_files, verify
-from rangebound.ledger.period import BudgetPeriod
 from rangebound.ledger.record import Account, ApprovalRequest, Record, Reservation
+from rangebound.ledger.replay import Approval, BudgetPeriod, RequestStatus
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, PlainSum, RenyiCost, RenyiFilter
-from rangebound.ledger.verification import Report
 
 __all__ = [
     "PAYLOAD_LIMIT",

@@ -12,34 +12,28 @@ from rangebound.errors import (
     LedgerUnavailable,
 )
 from rangebound.ledger.amount import Exact, rounded_down
-from rangebound.ledger.approval import Approval
-from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, sealed
-from rangebound.ledger.guarded_chain import GuardedChain, now
-from rangebound.ledger.head import head_of
+from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, now, parse_head, plain_name, prose, sealed
+from rangebound.ledger.guarded_chain import GuardedChain, Report, examine, missing, refuse
 from rangebound.ledger.key import make_key, read_key
 from rangebound.ledger.location import AnyStore, PathLike, head_file, located, vacant
-from rangebound.ledger.names import plain_name, prose
-from rangebound.ledger.period import BudgetPeriod
 from rangebound.ledger.postgres_store import PostgresStore
-from rangebound.ledger.record import Account, ApprovalRequest, Record, Reservation, account_of, record_of
-from rangebound.ledger.replay import terms
+from rangebound.ledger.record import Account, ApprovalRequest, Record, Reservation, account_of, record_of, request_of
+from rangebound.ledger.replay import Approval, BudgetPeriod, terms
 from rangebound.ledger.requests import (
+    asked_for,
     balance_of,
     complete,
     costs_of,
     decide,
     demand_approval,
     drafted,
-    dry_run_of,
     exceeded,
     file_request,
-    listed,
     repeated,
 )
 from rangebound.ledger.rule import AnyCost, C, GaussianFilter, PlainSum, RenyiFilter, Rule, charged
 from rangebound.ledger.sqlite import PATIENCE
 from rangebound.ledger.store import NoRoom, Store
-from rangebound.ledger.verification import Report, examine, missing, parse_head, refuse
 from rangebound.values import arguments
 
 Check = Callable[[list[Record]], None]
@@ -101,9 +95,9 @@ class Ledger:
         draft = LedgerEntry(1, 0, EntryKind.LEDGER.value, request=name, what=FORMAT, note=prose("note", note))
 
         def first() -> list[tuple[LedgerEntry, bytes | None]]:
-            found = read_key(place) if place.exists() else make_key(place)
+            found = make_key(place)
             entry = sealed(found, NO_SEAL, draft._replace(time=now()))
-            head_file(store, name, found, patience=patience).create(head_of(entry))
+            head_file(store, name, found, patience=patience).create(entry.head)
             return [(entry, None)]
 
         store.create(first, roles=roles)
@@ -142,7 +136,7 @@ class Ledger:
             refuse(missing(transaction, known))
         last = ledger._chain.state.last
         assert last is not None
-        head_file(store, ledger._chain.state.name, secret, patience=patience).create(head_of(last))
+        head_file(store, ledger._chain.state.name, secret, patience=patience).create(last.head)
         return _guarded(ledger, store, patience)
 
     @arguments.guided
@@ -354,11 +348,18 @@ class Ledger:
 
     def requests(self, account: str | None = None) -> list[ApprovalRequest]:
         """The requests of accounts that need approval, of one or of all, in the order in which they were filed."""
-        return listed(self._chain, account)
+        with self._chain.reading():
+            state = self._chain.state
+            if account is not None:
+                balance_of(state, account)
+            filed = [each for each in state.requests.values() if account in (None, each.filed.account)]
+            return [request_of(each, state.rules[each.filed.account or ""]) for each in filed]
 
     def dry_run(self, request: str) -> bytes:
         """The bytes that a request was filed with."""
-        return dry_run_of(self._chain, request)
+        with self._chain.reading() as transaction:
+            asked = asked_for(self._chain, transaction, request)
+            return self._chain.stored(transaction, asked.filed)
 
     def account(self, name: str, *, without: Collection[str] = ()) -> Account:
         """An account as it stands now, or as it would without the spends of some requests."""

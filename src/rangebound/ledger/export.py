@@ -18,12 +18,11 @@ from typing import TypeAlias, TypeVar
 
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.chain import FORMAT, LedgerEntry
-from rangebound.ledger.key import VARIABLE, key_path, read_key
-from rangebound.ledger.names import file_path
+from rangebound.ledger.chain import FORMAT, LedgerEntry, parse_head
+from rangebound.ledger.guarded_chain import Progress, check_entries, refuse
+from rangebound.ledger.key import VARIABLE, file_path, key_path, read_key
 from rangebound.ledger.record import Account, Record, account_of, record_of
 from rangebound.ledger.replay import Replay
-from rangebound.ledger.verification import Progress, check_entries, parse_head, refuse
 from rangebound.values import arguments
 from rangebound.values.serial import plain_text, spreadsheet_cell
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
-from rangebound.ledger.chain import LedgerEntry
+from rangebound.ledger.chain import Head
 from rangebound.ledger.key import made_folder, sync_folder
 from rangebound.values import arguments
 
@@ -42,21 +42,6 @@ _LINE = re.compile(rf"({_FORMAT} ([0-9a-f]{{32}}) (\d{{19}}) ([0-9a-f]{{64}})) (
 _LONG = 512  # bytes, more than a line has
 _PAUSE, _LONGEST_PAUSE = 0.0002, 0.01  # seconds between two looks at a file that another process holds
 _LOOKS = 5  # at a line that is being overwritten
-
-
-class Head(NamedTuple):
-    """The number and the seal of a ledger's last entry."""
-
-    seq: int
-    seal: bytes
-
-    def __str__(self) -> str:
-        return f"{self.seq}:{self.seal.hex()}"
-
-
-def head_of(entry: LedgerEntry) -> Head:
-    """The head of a ledger whose last entry this is."""
-    return Head(entry.seq, entry.seal)
 
 
 def head_folder() -> Path | None:
@@ -96,6 +81,7 @@ class HeadFile:
         self._name = name
         self._key = key
         self._patience = patience
+        self._shown = f"head={arguments.shown(str(path))}"
 
     def begin(self, head: Head) -> None:
         """Trust a head where a user knows none; a file without its head is refused."""
@@ -106,7 +92,8 @@ class HeadFile:
     def follow(self, head: Head) -> None:
         """Move a user's head to an entry that is durable; that of a file is moved by those who add an entry."""
         if self.of_user:
-            self._move(head)
+            with self._locked() as held:
+                held.advance(head)
 
     def create(self, head: Head) -> None:
         """Make the file, which must not be there; it is durable when this returns, unless it is a user's."""
@@ -145,14 +132,10 @@ class HeadFile:
     def held(self) -> Iterator[HeldHead]:
         """The head while no other process can move it; that of a user is taken from others only to be moved."""
         if self.of_user:
-            yield HeldHead(self.read(), self._move)
+            yield HeldHead(self.read(), self.follow)
             return
         with self._locked() as held:
             yield held
-
-    def _move(self, head: Head) -> None:
-        with self._locked() as held:
-            held.advance(head)
 
     @contextmanager
     def _locked(self) -> Iterator[HeldHead]:
@@ -170,7 +153,12 @@ class HeadFile:
 
         try:
             self._lock(handle)
-            self._in_place(handle)
+            try:
+                there = os.path.samestat(os.fstat(handle), os.stat(self.path))
+            except OSError as error:
+                raise self._unavailable(error) from None
+            if not there:
+                raise LedgerTampered(f"{self._shown}: was replaced while it was in use")
             found = self._parsed(os.read(handle, _LONG))
             yield HeldHead(found, advance)
         finally:
@@ -209,14 +197,6 @@ class HeadFile:
             time.sleep(pause)
             pause = min(1.5 * pause, _LONGEST_PAUSE)
 
-    def _in_place(self, handle: int) -> None:
-        try:
-            there = os.path.samestat(os.fstat(handle), os.stat(self.path))
-        except OSError as error:
-            raise self._unavailable(error) from None
-        if not there:
-            raise LedgerTampered(f"{self._shown}: was replaced while it was in use")
-
     def _unavailable(self, error: OSError) -> LedgerTampered | LedgerUnavailable:
         if isinstance(error, FileNotFoundError):
             return LedgerTampered(
@@ -224,7 +204,3 @@ class HeadFile:
                 "or give a head that you know to `rangebound ledger adopt`"
             )
         return LedgerUnavailable(f"{self._shown}: cannot be read or written ({error.strerror}); nothing was released")
-
-    @property
-    def _shown(self) -> str:
-        return f"head={arguments.shown(str(self.path))}"

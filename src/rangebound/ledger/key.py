@@ -8,8 +8,7 @@ import re
 import stat
 from pathlib import Path
 
-from rangebound.errors import ArgumentError, LedgerUnavailable
-from rangebound.ledger.names import file_path
+from rangebound.errors import ArgumentError, ArgumentTypeError, LedgerUnavailable
 from rangebound.values import arguments
 
 VARIABLE = "RANGEBOUND_LEDGER_KEY"
@@ -42,6 +41,14 @@ class Key(bytes):
         return self.__reduce__()
 
 
+def file_path(name: str, value: object) -> Path:
+    """`value` as a path."""
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise ArgumentTypeError(f"{name}={arguments.shown(value)}: must be the path of a file")
+    return Path(text)
+
+
 def key_path(ledger: Path, given: str | os.PathLike[str] | None) -> tuple[Path, bool]:
     """Where a ledger's key is, and whether that was specified: as given, else by the environment, else beside it."""
     chosen = os.environ.get(VARIABLE) or None if given is None else given
@@ -71,11 +78,19 @@ def read_key(path: Path) -> Key:
     return Key(bytes.fromhex(text.decode()))
 
 
-def make_key(path: Path) -> Key:
-    """A new key in a new file (mode 0600); if another process was first, its key. Durable when this returns."""
+def make_key(path: Path, key: bytes | None = None) -> Key:
+    """The key in a file, which is made (mode 0600, durable) if it is not there: with this `key`, else with a new one.
+    Another process may be first; then it is the key of that."""
+    if path.exists():
+        return read_key(path)
     draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
     try:
-        _write(draft, os.urandom(32))
+        handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            os.write(handle, (os.urandom(32) if key is None else key).hex().encode() + b"\n")
+            os.fsync(handle)
+        finally:
+            os.close(handle)
         # A link appears whole or not at all, and never replaces a key that is there.
         with contextlib.suppress(FileExistsError):
             os.link(draft, path)
@@ -84,28 +99,6 @@ def make_key(path: Path) -> Key:
     except OSError as error:
         raise LedgerUnavailable(f"key={arguments.shown(str(path))}: cannot be made ({error.strerror})") from None
     return read_key(path)
-
-
-def keep_key(path: Path, key: Key) -> None:
-    """Put a key into a file of its own, mode 0600, or find it there; durable when this returns."""
-    if path.exists():
-        if read_key(path) != key:
-            raise ArgumentError(f"key={arguments.shown(str(path))}: is the key of another ledger")
-        return
-    try:
-        _write(path, key)
-        sync_folder(path.parent)
-    except OSError as error:
-        raise LedgerUnavailable(f"key={arguments.shown(str(path))}: cannot be made ({error.strerror})") from None
-
-
-def _write(path: Path, key: bytes) -> None:
-    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    try:
-        os.write(handle, key.hex().encode() + b"\n")
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def sync_folder(folder: Path) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 from rangebound.errors import ArgumentError, LedgerUnavailable
-from rangebound.ledger.head import ENDING, Head, HeadFile, head_folder, head_path
-from rangebound.ledger.key import VARIABLE, Key, key_path, made_folder, read_key, user_folder
-from rangebound.ledger.names import file_path
-from rangebound.ledger.postgres_place import postgres_place
+from rangebound.ledger.chain import Head
+from rangebound.ledger.guarded_chain import Report, examine
+from rangebound.ledger.head import ENDING, HeadFile, head_folder, head_path
+from rangebound.ledger.key import VARIABLE, Key, file_path, key_path, made_folder, read_key, user_folder
+from rangebound.ledger.postgres_schema import postgres_place
 from rangebound.ledger.postgres_store import PostgresStore
 from rangebound.ledger.sqlite import FILES, PATIENCE, SQLiteStore, may_be_database
-from rangebound.ledger.verification import Report, examine
 from rangebound.values import arguments
 from rangebound.values.postgres_address import is_address
 

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from rangebound.errors import ArgumentError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind, LedgerEntry
-from rangebound.ledger.head import head_of
-from rangebound.ledger.key import VARIABLE, Key, keep_key, read_key
+from rangebound.ledger.key import VARIABLE, Key, make_key, read_key
 from rangebound.ledger.location import AnyStore, PathLike, head_file, located, vacant, verify
 from rangebound.ledger.postgres_store import PostgresStore
 from rangebound.ledger.requests import drafted
@@ -50,7 +49,8 @@ def move(
         new = vacant(target, key, _first(store).request or "", PATIENCE, known=True)[0]
         if isinstance(new, PostgresStore) and new.exists():
             raise new.taken()
-        _close(source, key, kind, place, who)
+        with Ledger.open(source, key=key) as ledger, ledger._chain.writing() as transaction:  # the last entry here
+            ledger._chain.append(transaction, drafted(EntryKind.MOVE, who=who, what=kind, note=place))
     elif (last.what, last.note) != (kind, place):
         raise ArgumentError(
             f"target={arguments.shown(place)}: the ledger moves to {arguments.shown(last.note)} already"
@@ -60,22 +60,17 @@ def move(
     return Ledger.open(target, key=key)
 
 
-def _close(source: PathLike, key: PathLike | None, kind: str, place: str, who: str | None) -> None:
-    """Write down where the ledger goes: the last entry here."""
-    with Ledger.open(source, key=key) as ledger:
-        draft = drafted(EntryKind.MOVE, who=who, what=kind, note=place)
-        with ledger._chain.writing() as transaction:
-            ledger._chain.append(transaction, draft)
-
-
 def _copy(store: AnyStore, target: PathLike, key: PathLike | None, secret: Key, *, roles: bool) -> None:
     name = _first(store).request or ""
     new, place = vacant(target, key, name, PATIENCE, known=True)
 
     def rows() -> Iterator[tuple[LedgerEntry, bytes | None]]:
-        if key is None and not os.environ.get(VARIABLE):
-            keep_key(place, secret)
-        _keep_head(new, name, read_key(place), _last(store))
+        if key is None and not os.environ.get(VARIABLE) and make_key(place, secret) != secret:
+            raise ArgumentError(f"key={arguments.shown(str(place))}: is the key of another ledger")
+        head, last = head_file(new, name, read_key(place), patience=PATIENCE), _last(store).head
+        if not head.of_user and not head.path.exists():
+            head.create(last)
+        head.begin(last)
         with store.reading() as transaction:
             seqs = [entry.seq for entry in transaction.entries(1)]
             for seq in seqs:
@@ -84,13 +79,6 @@ def _copy(store: AnyStore, target: PathLike, key: PathLike | None, secret: Key, 
                 yield entry, transaction.payload(seq) if entry.digest is not None else None
 
     new.create(rows, roles=roles)
-
-
-def _keep_head(new: AnyStore, name: str, key: Key, last: LedgerEntry) -> None:
-    head = head_file(new, name, key, patience=PATIENCE)
-    if not head.of_user and not head.path.exists():
-        head.create(head_of(last))
-    head.begin(head_of(last))
 
 
 def _first(store: AnyStore) -> LedgerEntry:

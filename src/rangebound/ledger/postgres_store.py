@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger import postgres_schema
 from rangebound.ledger.chain import EntryKind, LedgerEntry
-from rangebound.ledger.postgres_place import PostgresPlace
-from rangebound.ledger.store import COLUMNS, AnyFault, ConnectionLost, NoRoom, OneConnection, OneTransaction
+from rangebound.ledger.postgres_schema import PostgresPlace
+from rangebound.ledger.store import COLUMNS, AnyFault, ConnectionLost, NoRoom, Row, Store, Transaction
 from rangebound.values import arguments
 
 if TYPE_CHECKING:
@@ -82,72 +82,19 @@ _PAGE = 2000  # rows that cross the wire together where many are read
 Statement: TypeAlias = tuple[str, Sequence[object]]
 
 
-class Begun(NamedTuple):
-    """A transaction that has begun: the connection, the entries from number `start` on if they are not many, and those
-    of the request that it is about."""
-
-    connection: Any
-    start: int | None
-    entries: Sequence[tuple[Any, ...]]
-    version: object
-    about: Sequence[tuple[Any, ...]] = ()
-
-
-class PostgresTransaction(OneTransaction):
-    """One transaction on the tables of a ledger in PostgreSQL; what it adds is sent when it is committed."""
-
-    _mark = "%s"
-
-    def __init__(self, store: PostgresStore, *, write: bool, request: str | None = None) -> None:
-        self._store = store
-        self._schema = f"{store.schema}."
-        self._write = write
-        self._request = request
-        self._row: tuple[LedgerEntry, bytes | None] | None = None
-
-    def __enter__(self) -> PostgresTransaction:
-        self._begun = self._store.begin(write=self._write, request=self._request)
-        self._connection, self.version = self._begun.connection, self._begun.version
-        self._about = {row[2]: LedgerEntry._make(row) for row in self._begun.about}  # by kind
-        return self
-
-    def entries(self, start: int) -> Iterator[LedgerEntry]:
-        return map(LedgerEntry._make, self._begun.entries) if start == self._begun.start else super().entries(start)
-
-    def find(self, kind: str, request: str) -> LedgerEntry | None:
-        return self._about.get(kind) if request == self._request else super().find(kind, request)
-
-    def append(self, entry: LedgerEntry, payload: bytes | None = None) -> bool:
-        if entry.request is not None and self.find(entry.kind, entry.request) is not None:
-            return False
-        assert self._row is None, "a transaction adds one entry"
-        self._row = entry, payload
-        return True
-
-    def commit(self) -> None:
-        """Send what was added, and make it durable."""
-        assert self._row is not None
-        self.version = self._store.commit(*self._row)
-
-    def _run(self, words: str, *values: object) -> Any:
-        return self._connection.execute(words.encode(), values)
-
-    def _many(self, words: str, *values: object) -> Iterator[tuple[Any, ...]]:
-        with self._connection.cursor(name=f"rangebound {next(_NAMES)}") as cursor:
-            cursor.itersize = _PAGE
-            cursor.execute(words.encode(), values)
-            yield from cursor
-
-
-class PostgresStore(OneConnection):
+class PostgresStore(Store):
     """The entries of a ledger in a schema of a PostgreSQL database, which must exist (`create` makes them)."""
 
     kind = "postgres"
 
     def __init__(self, place: PostgresPlace, *, patience: float) -> None:
-        self.place = place
-        self.schema = place.schema
+        self.place, self.schema = place, place.schema
+        self._entries, self._payloads = f"{place.schema}.entries", f"{place.schema}.payloads"
+        self.words = {"entries": self._entries, "payloads": self._payloads, "value": "%s"}
         place.conninfo()  # which is refused now, if it is not one
+        import psycopg
+
+        self.foreign = (psycopg.Error,)
         super().__init__(str(place), patience)
         self._connection: psycopg.Connection[Any] | None = None
         self._login: str | None = None
@@ -182,11 +129,12 @@ class PostgresStore(OneConnection):
             raise LedgerTampered("entry 1: is missing")
         return first.request
 
-    def writing(self, request: str | None = None) -> PostgresTransaction:
-        return PostgresTransaction(self, write=True, request=request)
-
-    def reading(self) -> PostgresTransaction:
-        return PostgresTransaction(self, write=False)
+    def many(self, connection: Any, words: str, values: Sequence[object]) -> Iterator[tuple[Any, ...]]:
+        """Rows that cross the wire in pages."""
+        with connection.cursor(name=f"rangebound {next(_NAMES)}") as cursor:
+            cursor.itersize = _PAGE
+            cursor.execute(words, values)
+            yield from cursor
 
     def reread(self, seq: int) -> LedgerEntry | None:
         """The entry with a number, as `commit` read it back in a transaction that began after its own."""
@@ -196,7 +144,7 @@ class PostgresStore(OneConnection):
         """Nothing: a server keeps its files to itself, and finds damage when it reads."""
         return []
 
-    def create(self, rows: Callable[[], Iterable[tuple[LedgerEntry, bytes | None]]], *, roles: bool = False) -> None:
+    def create(self, rows: Callable[[], Iterable[Row]], *, roles: bool = False) -> None:
         """Make the tables with the first entries, asked for once they are ours alone, and a team's roles."""
         import psycopg
 
@@ -241,9 +189,8 @@ class PostgresStore(OneConnection):
             "opens a ledger, and ?schema= names another place for a new one"
         )
 
-    def begin(self, *, write: bool, request: str | None) -> Begun:
-        """The connection, ours alone and with a transaction begun as soon as the ledger is free, and the entries that
-        are new; `end` gives it back."""
+    def begin(self, transaction: Transaction) -> None:
+        """As stated; also the entries that are new and those of the request, which come in the same message."""
         import psycopg
 
         used = self._connection is not None
@@ -257,12 +204,12 @@ class PostgresStore(OneConnection):
             raise
         try:
             try:
-                return self._first(connection, write=write, request=request)
+                return self._first(connection, transaction)
             except psycopg.OperationalError:
                 if not used or not connection.closed:
                     raise
             self._close()  # the server ended it while nobody used it; nothing was asked of it yet
-            return self._first(self._open(), write=write, request=request)
+            return self._first(self._open(), transaction)
         except (LedgerUnavailable, LedgerTampered):  # of a new connection, in which nothing was read
             self._lock.release()
             raise
@@ -270,36 +217,48 @@ class PostgresStore(OneConnection):
             self.end(error)
             raise
 
-    def _first(self, connection: psycopg.Connection[Any], *, write: bool, request: str | None) -> Begun:
+    def _first(self, connection: psycopg.Connection[Any], transaction: Transaction) -> None:
         """Begin, take the lock, and read the entries that are new and those of a request, all in one go."""
         from psycopg.sql import quote
 
-        start = self._known
+        start, request = self._known, transaction.request
         chosen = "ORDER BY seq DESC LIMIT 1" if start is None else f"WHERE seq >= {start} ORDER BY seq LIMIT {AT_ONCE}"
-        words = _WRITING.format(lock=self._key) if write else _READING
-        words += f"SELECT {COLUMNS} FROM {self.schema}.entries {chosen}"
+        words = _WRITING.format(lock=self._key) if transaction.write else _READING
+        words += f"SELECT {COLUMNS} FROM {self._entries} {chosen}"
         if request is not None:
-            words += f"; SELECT {COLUMNS} FROM {self.schema}.entries WHERE request = {quote(request, connection)}"
-        cursor = connection.execute(words.encode())
-        results = [rows for _, rows in _results(cursor)]
-        about = results.pop() if request is not None else []
+            words += f"; SELECT {COLUMNS} FROM {self._entries} WHERE request = {quote(request, connection)}"
+        results = [rows for _, rows in _results(connection.execute(words.encode()))]
+        if request is not None:
+            transaction.about = {row[2]: LedgerEntry._make(row) for row in results.pop()}  # by kind
         rows = results[-1]
         self._hurried = start is not None and len(rows) - 1 > _MANY
         last = rows[-1] if rows else None
         if len(rows) == AT_ONCE:
-            words = f"SELECT {COLUMNS} FROM {self.schema}.entries ORDER BY seq DESC LIMIT 1"
-            start, last = None, connection.execute(words.encode()).fetchone()
+            words = f"SELECT {COLUMNS} FROM {self._entries} ORDER BY seq DESC LIMIT 1"
+            last = connection.execute(words.encode()).fetchone()
+        elif start is not None:
+            transaction.known = {start: rows}
         if last is not None:
             self._known = self._seen = last[0]
-        return Begun(connection, start, rows, None if last is None else (last[0], last[-1]), about)
+        transaction.connection = connection
+        transaction.version = None if last is None else (last[0], last[-1])
 
-    def commit(self, entry: LedgerEntry, payload: bytes | None) -> object:
+    def append(self, transaction: Transaction, entry: LedgerEntry, payload: bytes | None) -> bool:
+        if entry.request is not None and transaction.find(entry.kind, entry.request) is not None:
+            return False
+        assert transaction.added is None, "a transaction adds one entry"
+        transaction.added = entry, payload
+        return True
+
+    def commit(self, transaction: Transaction) -> None:
         """Add an entry with its bytes and commit, which frees the lock; then read it back, and have the server flush
         its log, unless the commit has. All of that is sent together."""
+        assert transaction.added is not None
+        entry, payload = transaction.added
         connection = self._connection
         assert connection is not None
         self._seen, self._reread = max(self._seen, entry.seq), None
-        words = f"SELECT {COLUMNS} FROM {self.schema}.entries WHERE seq = %s"
+        words = f"SELECT {COLUMNS} FROM {self._entries} WHERE seq = %s"
         statements: list[Statement] = [("SET LOCAL synchronous_commit = off", ())] if self._hurried else []
         statements += [*self._inserts([(entry, payload)]), ("COMMIT", ()), (words, (entry.seq,))]
         if self._hurried:
@@ -310,20 +269,25 @@ class PostgresStore(OneConnection):
         found = results[-2 if self._hurried else -1][1]
         self._reread = LedgerEntry._make(found[0]) if found else None
         self._known, self._durable = entry.seq, max(self._durable, entry.seq)
-        return entry.seq, entry.seal
+        transaction.version = entry.seq, entry.seal
 
-    def _inserts(self, rows: Iterable[tuple[LedgerEntry, bytes | None]]) -> Iterator[Statement]:
+    def _inserts(self, rows: Iterable[Row]) -> Iterator[Statement]:
         """Statements that add entries, many in one; bytes follow their entry, since the tables take no others."""
         run: list[LedgerEntry] = []
         for entry, payload in rows:
             run.append(entry)
             if payload is not None or len(run) == AT_ONCE:
-                yield _added(self.schema, run)
+                yield self._added(run)
                 run = []
             if payload is not None:
-                yield f"INSERT INTO {self.schema}.payloads VALUES (%s, %s)", (entry.seq, payload)
+                yield f"INSERT INTO {self._payloads} VALUES (%s, %s)", (entry.seq, payload)
         if run:
-            yield _added(self.schema, run)
+            yield self._added(run)
+
+    def _added(self, entries: Sequence[LedgerEntry]) -> Statement:
+        row = f"({', '.join(['%s'] * len(LedgerEntry._fields))})"
+        words = f"INSERT INTO {self._entries} ({COLUMNS}) VALUES {', '.join([row] * len(entries))}"
+        return words, [value for entry in entries for value in entry]
 
     def _sent(
         self, connection: psycopg.Connection[Any], statements: Sequence[Statement]
@@ -369,7 +333,7 @@ class PostgresStore(OneConnection):
         """What to do about a prepared transaction that holds the ledger, which no session does and no restart ends."""
         assert self._connection is not None
         row = self._connection.execute(
-            _HELD.encode(), (f"{self.schema}.entries", self._key >> 32, self._key & 0xFFFFFFFF)
+            _HELD.encode(), (self._entries, self._key >> 32, self._key & 0xFFFFFFFF)
         ).fetchone()
         if row is None:
             return ""
@@ -406,12 +370,7 @@ class PostgresStore(OneConnection):
             raise LedgerTampered(f"{self._name}: has other tables, indexes or triggers than a ledger has")
         return _MARK | row[0], row[1]
 
-    def _foreign(self) -> tuple[type[Exception], ...]:
-        import psycopg
-
-        return (psycopg.Error,)
-
-    def _ours(self, error: psycopg.Error, *, lost: bool = False) -> AnyFault:
+    def _ours(self, error: Any, *, lost: bool = False) -> AnyFault:
         """The error in our words; the server's own may hold what was written."""
         state = error.sqlstate or ""
         found = next((fault for prefix, fault in _FAULTS.items() if state.startswith(prefix)), None)
@@ -419,12 +378,6 @@ class PostgresStore(OneConnection):
             return ConnectionLost(f"{self._name}: {_LOST}{f' ({state})' if state else ''}")
         kind, what = found or (LedgerUnavailable, "PostgreSQL does not run a statement; its log says why")
         return kind(f"{self._name}: {what} ({state})")
-
-
-def _added(schema: str, entries: Sequence[LedgerEntry]) -> Statement:
-    row = f"({', '.join(['%s'] * len(LedgerEntry._fields))})"
-    words = f"INSERT INTO {schema}.entries ({COLUMNS}) VALUES {', '.join([row] * len(entries))}"
-    return words, [value for entry in entries for value in entry]
 
 
 def _alone(connection: psycopg.Connection[Any], words: str, values: Sequence[object]) -> psycopg.Cursor[Any]:
@@ -436,8 +389,8 @@ def _alone(connection: psycopg.Connection[Any], words: str, values: Sequence[obj
 
 def _results(cursor: psycopg.Cursor[Any]) -> list[tuple[str | None, list[Any]]]:
     """The status and the rows of every statement in one message."""
-    found = [(cursor.statusmessage, cursor.fetchall() if cursor.description else [])]
-    while cursor.nextset():
+    found: list[tuple[str | None, list[Any]]] = []
+    while not found or cursor.nextset():
         found.append((cursor.statusmessage, cursor.fetchall() if cursor.description else []))
     return found
 

@@ -7,10 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from rangebound.ledger.amount import Amount
-from rangebound.ledger.approval import Approval, FiledRequest, RequestStatus
 from rangebound.ledger.chain import EntryKind, LedgerEntry
-from rangebound.ledger.period import BudgetPeriod, moment
-from rangebound.ledger.replay import Balance
+from rangebound.ledger.replay import Approval, Balance, BudgetPeriod, FiledRequest, RequestStatus, moment
 from rangebound.ledger.rule import AnyCost, Rule
 
 

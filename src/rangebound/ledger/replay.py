@@ -1,18 +1,127 @@
-"""The state that the entries of a ledger add up to: a pass over the chain that trusts only what is under a seal."""
+"""The state that the entries of a ledger add up to: a pass over the chain that trusts only what is under a seal.
+
+An account has a balance, for good or for each period by the calendar in UTC. One that needs approval has requests: each
+is filed once, decided once by a person, and pays for one spend.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 
 from rangebound.errors import LedgerTampered, RangeboundError
 from rangebound.ledger.amount import Amount, rounded_down
-from rangebound.ledger.approval import Approval, FiledRequest
-from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, holds
-from rangebound.ledger.period import BudgetPeriod
+from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, holds, may_be_one
 from rangebound.ledger.rule import AnyCost, Rule, Units, rule_from_dict
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class BudgetPeriod(StrEnum):
+    """How long the total of an account lasts."""
+
+    MONTH = "month"
+    QUARTER = "quarter"
+    YEAR = "year"
+
+    def number(self, time: int) -> int:
+        """The period that a time is in, counted from year 0; `time` is in microseconds since 1970.
+
+        >>> BudgetPeriod.QUARTER.number(0) - BudgetPeriod.QUARTER.number(-1)
+        1
+        """
+        day = moment(time)
+        return (12 * day.year + day.month - 1) // _MONTHS[self]
+
+    def named(self, number: int) -> str:
+        """The name of a period.
+
+        >>> (
+        ...     BudgetPeriod.QUARTER.named(BudgetPeriod.QUARTER.number(0)),
+        ...     BudgetPeriod.MONTH.named(BudgetPeriod.MONTH.number(0)),
+        ... )
+        ('1970-Q1', '1970-01')
+        """
+        year, part = divmod(number, 12 // _MONTHS[self])
+        return {"month": f"{year}-{part + 1:02d}", "quarter": f"{year}-Q{part + 1}", "year": f"{year}"}[self.value]
+
+    def begins(self, number: int) -> str:
+        """The first day of a period.
+
+        >>> BudgetPeriod.YEAR.begins(2027)
+        '2027-01-01'
+        """
+        year, month = divmod(number * _MONTHS[self], 12)
+        return f"{year}-{month + 1:02d}-01"
+
+
+_MONTHS = {BudgetPeriod.MONTH: 1, BudgetPeriod.QUARTER: 3, BudgetPeriod.YEAR: 12}
+
+
+def moment(microseconds: int) -> datetime:
+    """The time for people; a clock beyond the years 1 to 9999 is shown as the first or last moment of them."""
+    try:
+        return _EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        return (datetime.max if microseconds > 0 else datetime.min).replace(tzinfo=UTC)
+
+
+class Approval(StrEnum):
+    """Who may approve the requests of an account: anybody but the one who asked, or anybody."""
+
+    OTHERS = "others"
+    ANYONE = "anyone"
+
+
+class RequestStatus(StrEnum):
+    """How far a request has come; what was decided stays decided."""
+
+    WAITING = "waiting"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+
+
+@dataclass(kw_only=True)
+class FiledRequest:
+    """A request as the chain has it: the entry that filed it, the one that decided it, and whether it was charged."""
+
+    filed: LedgerEntry
+    decided: LedgerEntry | None = None
+    charged: bool = False
+
+    @property
+    def status(self) -> RequestStatus:
+        """How far it has come."""
+        if self.decided is None:
+            return RequestStatus.WAITING
+        return RequestStatus.APPROVED if self.decided.kind == EntryKind.APPROVE else RequestStatus.REJECTED
+
+    def covers(self, spend: LedgerEntry) -> bool:
+        """Whether it asks for exactly this charge: the same account, cost and `what`."""
+        own = self.filed
+        return (own.account, own.what, own.first, own.second) == (spend.account, spend.what, spend.first, spend.second)
+
+    def may_decide(self, kind: str, who: str, approval: Approval | None) -> bool:
+        """Whether a person may decide so: who asked may withdraw a request, but not approve it where others must."""
+        return kind == EntryKind.REJECT or approval is Approval.ANYONE or not may_be_one(who, self.filed.who)
+
+    def decide(self, entry: LedgerEntry, approval: Approval | None) -> None:
+        """Add the decision; a `ValueError` where it breaks a rule."""
+        if self.decided is not None or (entry.ref, entry.account) != (self.filed.seq, self.filed.account):
+            raise ValueError("a request is decided once")
+        if not self.may_decide(entry.kind, entry.who, approval):
+            raise ValueError("who asks does not approve")
+        self.decided = entry
+
+    def spend(self, entry: LedgerEntry) -> None:
+        """Let it pay for a spend, once; a `ValueError` where it does not cover it."""
+        if self.status is not RequestStatus.APPROVED or self.charged or not self.covers(entry):
+            raise ValueError("a spend of this account needs an approved request of the same cost and `what`")
+        self.charged = True
 
 
 @dataclass(kw_only=True)
@@ -40,14 +149,13 @@ class Balance:
         return self.spent if begun else (0, 0)
 
     def admits(self, cost: Units, time: int = 0) -> bool:
-        """Whether so much is left."""
+        """Whether this much is left."""
         spent = self.spent_at(time)
         return spent[0] + cost[0] <= self.total[0] and spent[1] + cost[1] <= self.total[1]
 
     def may_admit(self, cost: Units) -> bool:
-        """Whether so much is left, or will be in another period."""
-        holds = cost[0] <= self.total[0] and cost[1] <= self.total[1]
-        return self.admits(cost) if self.period is None else holds
+        """Whether this much is left, or will be in another period."""
+        return self.admits(cost) if self.period is None else replace(self, spent=(0, 0), current=None).admits(cost)
 
     def charge(self, cost: Units, time: int = 0) -> None:
         """Spend it."""
@@ -128,6 +236,16 @@ class Replay:
         self.last = entry
 
 
+def in_same_place(moves: Sequence[int], entry: LedgerEntry) -> bool:
+    """Whether an entry was made in the kind of place where the ledger is now, after its `moves` between a file, where
+    names are as stated, and a database, where they begin with a login.
+
+    >>> [in_same_place([3, 5], LedgerEntry(seq, 0, "spend")) for seq in (2, 4, 6)]
+    [True, False, True]
+    """
+    return sum(each > entry.seq for each in moves) % 2 == 0
+
+
 def trial(state: Replay, entry: LedgerEntry) -> None:
     """Raise `LedgerTampered` if an entry breaks the rules of a ledger after the state, which stays as it is."""
     account, request = entry.account or "", entry.request or ""
@@ -162,9 +280,7 @@ def _open(replay: Replay, entry: LedgerEntry) -> None:
     if entry.account is None or entry.account in replay.accounts or entry.first is None or entry.second is None:
         raise ValueError("an account is opened once")
     rule, promise = rule_from_dict(data), (rounded_down("epsilon", epsilon), rounded_down("delta", delta))
-    if (
-        terms(rule, *promise, approval, period) != entry.what
-    ):  # such as a name given twice, or a number with more digits
+    if terms(rule, *promise, approval, period) != entry.what:  # such as a name twice, or a number with more digits
         raise ValueError("the terms of an account are written in one way")
     replay.accounts[entry.account] = Balance(
         opened=entry,
@@ -188,23 +304,14 @@ def _spend(replay: Replay, entry: LedgerEntry) -> None:
     replay.pending[entry.seq] = entry.request
 
 
-def _publish(replay: Replay, entry: LedgerEntry) -> None:
-    if entry.ref is None or entry.digest is None:
-        raise ValueError("bytes are published for a spend")
-    _complete(replay, entry.ref, entry)
-
-
-def _fail(replay: Replay, entry: LedgerEntry) -> None:
-    if entry.ref is None:
-        raise ValueError("what fails is a spend")
-    _complete(replay, entry.ref, entry)
-    replay.failed.add(entry.ref)
-
-
-def _complete(replay: Replay, spend: int, entry: LedgerEntry) -> None:
-    if replay.pending[spend] != entry.request:
+def _complete(replay: Replay, entry: LedgerEntry) -> None:
+    if entry.ref is None or (entry.kind == EntryKind.PUBLISH and entry.digest is None):
+        raise ValueError("bytes are published, or fail, for a spend")
+    if replay.pending[entry.ref] != entry.request:
         raise ValueError("a spend is completed under its own request")
-    del replay.pending[spend]
+    del replay.pending[entry.ref]
+    if entry.kind == EntryKind.FAIL:
+        replay.failed.add(entry.ref)
 
 
 def _ask(replay: Replay, entry: LedgerEntry) -> None:
@@ -221,21 +328,18 @@ def _answer(replay: Replay, entry: LedgerEntry) -> None:
 
 
 def _move(replay: Replay, entry: LedgerEntry) -> None:
-    if entry.what not in PLACES or entry.what == replay.place:
+    if entry.what not in ("file", "postgres") or entry.what == replay.place:
         raise ValueError("a ledger moves between a file and a database")
     replay.place, replay.address = entry.what, entry.note
     replay.moves += (entry.seq,)
 
 
-PLACES = ("file", "postgres")
-"""The kinds of stores that a ledger may move between."""
-
 _STEPS: dict[str, Callable[[Replay, LedgerEntry], None]] = {
     EntryKind.LEDGER: _begin,
     EntryKind.ACCOUNT: _open,
     EntryKind.SPEND: _spend,
-    EntryKind.PUBLISH: _publish,
-    EntryKind.FAIL: _fail,
+    EntryKind.PUBLISH: _complete,
+    EntryKind.FAIL: _complete,
     EntryKind.REQUEST: _ask,
     EntryKind.APPROVE: _answer,
     EntryKind.REJECT: _answer,

@@ -15,12 +15,10 @@ from rangebound.errors import (
     RequestFailed,
     RequestRejected,
 )
-from rangebound.ledger.approval import FiledRequest, RequestStatus, by_login, in_same_place
-from rangebound.ledger.chain import EntryKind, LedgerEntry
-from rangebound.ledger.guarded_chain import GuardedChain, now, signed
-from rangebound.ledger.names import person, plain_name, prose
+from rangebound.ledger.chain import EntryKind, LedgerEntry, by_login, now, person, plain_name, prose, signed
+from rangebound.ledger.guarded_chain import GuardedChain
 from rangebound.ledger.record import ApprovalRequest, Record, Reservation, request_of
-from rangebound.ledger.replay import Balance, Replay
+from rangebound.ledger.replay import Balance, FiledRequest, Replay, RequestStatus, in_same_place
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, RenyiCost, Units, charged
 from rangebound.ledger.store import Transaction
 from rangebound.values import arguments
@@ -224,7 +222,7 @@ def decide(chain: GuardedChain, kind: EntryKind, request: str, *, who: str | Non
     draft = drafted(kind, who=who, note=note)
     draft = draft._replace(who=signed(chain.store.login, draft.who))
     with chain.writing() as transaction:
-        asked = _asked(chain.state, request)
+        asked = asked_for(chain, transaction, request)
         own = asked.filed
         balance = balance_of(chain.state, own.account or "")
         if asked.decided is None:
@@ -233,7 +231,6 @@ def decide(chain: GuardedChain, kind: EntryKind, request: str, *, who: str | Non
                     f"who={arguments.shown(draft.who)}: asked for request {arguments.shown(request)}, and the one who "
                     "asks must not approve; ask another person"
                 )
-            _genuine(chain, transaction, own)
             draft = draft._replace(account=own.account, request=own.request, ref=own.seq)
             if chain.append(transaction, draft) is None:
                 raise LedgerTampered(f"entry {own.seq}: has a decision that is not in the chain")
@@ -245,37 +242,15 @@ def decide(chain: GuardedChain, kind: EntryKind, request: str, *, who: str | Non
         return request_of(asked, balance.rule)
 
 
-def listed(chain: GuardedChain, account: str | None) -> list[ApprovalRequest]:
-    """The requests of an account, or of all, in the order in which they were filed."""
-    with chain.reading():
-        if account is not None:
-            balance_of(chain.state, account)
-        return [
-            request_of(each, chain.state.accounts[each.filed.account or ""].rule)
-            for each in chain.state.requests.values()
-            if account in (None, each.filed.account)
-        ]
-
-
-def dry_run_of(chain: GuardedChain, request: str) -> bytes:
-    """The bytes that a request was filed with, checked against their digest."""
-    with chain.reading() as transaction:
-        return chain.stored(transaction, _genuine(chain, transaction, _asked(chain.state, request).filed))
-
-
-def _asked(state: Replay, request: str) -> FiledRequest:
+def asked_for(chain: GuardedChain, transaction: Transaction, request: str) -> FiledRequest:
+    """A request, whose entry in the store now must be the one that is known."""
     plain_name("request", request)
-    try:
-        return state.requests[request]
-    except KeyError:
+    asked = chain.state.requests.get(request)
+    if asked is None:
         raise ArgumentError(
             f"request={arguments.shown(request)}: was not filed in this ledger; `rangebound ledger requests` and "
             "`Ledger.requests` list those that were"
-        ) from None
-
-
-def _genuine(chain: GuardedChain, transaction: Transaction, filed: LedgerEntry) -> LedgerEntry:
-    """The entry of a request as it is in the store now, which must be the one that is known."""
-    if chain.find(transaction, EntryKind.REQUEST, filed.request or "") != filed:
-        raise LedgerTampered(f"entry {filed.seq}: is not as it was written")
-    return filed
+        )
+    if chain.find(transaction, EntryKind.REQUEST, request) != asked.filed:
+        raise LedgerTampered(f"entry {asked.filed.seq}: is not as it was written")
+    return asked

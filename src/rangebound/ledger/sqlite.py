@@ -20,7 +20,7 @@ from pathlib import Path
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import LedgerEntry
 from rangebound.ledger.key import sync_folder
-from rangebound.ledger.store import COLUMNS, AnyFault, NoRoom, OneConnection, OneTransaction
+from rangebound.ledger.store import COLUMNS, AnyFault, NoRoom, Row, Store, Transaction
 from rangebound.values import arguments
 
 PATIENCE = 25.0
@@ -44,7 +44,6 @@ _INSERT = (
     f"INSERT INTO entries ({COLUMNS}) VALUES ({', '.join('?' * len(LedgerEntry._fields))}) "
     "ON CONFLICT (request, kind) WHERE request IS NOT NULL DO NOTHING"
 )
-_STORE = "INSERT INTO payloads (seq, bytes) VALUES (?, ?)"
 
 _FAULTS: dict[str, tuple[type[AnyFault], str]] = {
     "SQLITE_BUSY": (LedgerUnavailable, "is locked by another process; nothing was written, try again"),
@@ -62,55 +61,22 @@ _FAULTS: dict[str, tuple[type[AnyFault], str]] = {
     "SQLITE_NOTADB": (LedgerTampered, "is not an SQLite database"),
 }
 
-# SQLite says what is damaged in the very bytes that are, hence the second.
-_FOREIGN = (sqlite3.Error, UnicodeDecodeError)
 
-
-class SQLiteTransaction(OneTransaction):
-    """One transaction on the SQLite file of a ledger."""
-
-    _mark = "?"
-
-    def __init__(self, store: SQLiteStore, words: str) -> None:
-        self._store = store
-        self._words = words
-
-    def __enter__(self) -> SQLiteTransaction:
-        self._connection, self.version = self._store.begin(self._words)
-        return self
-
-    def append(self, entry: LedgerEntry, payload: bytes | None = None) -> bool:
-        if not self._run(_INSERT, *entry).rowcount:
-            return False
-        if payload is not None:
-            self._run(_STORE, entry.seq, payload)
-        return True
-
-    def commit(self) -> None:
-        """Make what was added durable, in the file that bears the ledger's name."""
-        self._store.commit(self._connection)
-
-
-class SQLiteStore(OneConnection):
+class SQLiteStore(Store):
     """The entries of a ledger in the SQLite file at `path`, which must exist (`create` makes one)."""
 
     kind = "file"
-    login = None
+    foreign = (sqlite3.Error, UnicodeDecodeError)  # SQLite says what is damaged in the very bytes that are
 
     def __init__(self, path: Path, *, patience: float = PATIENCE) -> None:
         self.path = Path(os.path.realpath(path))  # one name for the file, its log and its key, whatever links lead here
         super().__init__(str(self.path), patience)
+        self.words = {"entries": "entries", "payloads": "payloads", "value": "?"}
         self._place, self._address = str(self.path), self.path.as_uri()
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
         self._openings = self._schema = 0
         self._seen: int | None = None
-
-    def writing(self, request: str | None = None) -> SQLiteTransaction:
-        return SQLiteTransaction(self, "BEGIN IMMEDIATE")
-
-    def reading(self) -> SQLiteTransaction:
-        return SQLiteTransaction(self, "BEGIN")
 
     def reread(self, seq: int) -> LedgerEntry | None:
         """The entry with a number, through a connection that is opened for this alone: nothing that this process
@@ -130,9 +96,8 @@ class SQLiteStore(OneConnection):
             found = [row[0] for row in self._connection.execute("PRAGMA integrity_check")]
             return [] if found == ["ok"] else [line for text in found for line in str(text).splitlines()]
 
-    def create(self, rows: Callable[[], Iterable[tuple[LedgerEntry, bytes | None]]], *, roles: bool = False) -> None:
-        """Make the file with its first entries and their bytes, which are asked for once the file is ours alone; a file
-        has no `roles`."""
+    def create(self, rows: Callable[[], Iterable[Row]], *, roles: bool = False) -> None:
+        """Make the file, which has no `roles`."""
         with self._held():
             if self._connection is None:
                 with suppress(OSError):  # one that is there stays as it is; where there are no rights, SQLite says so
@@ -147,21 +112,20 @@ class SQLiteStore(OneConnection):
                     self._connection.execute(statement)
                 self._connection.execute(f"PRAGMA application_id = {_MARK}")
                 for entry, payload in rows():
-                    self._connection.execute(_INSERT, entry)
-                    if payload is not None:
-                        self._connection.execute(_STORE, (entry.seq, payload))
+                    _added(self._connection, entry, payload)
                 self._connection.execute("COMMIT")
                 sync_folder(self.path.parent)
             finally:
                 self._close()
 
-    def begin(self, words: str) -> tuple[sqlite3.Connection, tuple[int, int]]:
-        """The connection, ours alone and with a transaction begun as soon as the file is free, and the version that it
-        finds there; `end` gives it back."""
+    def append(self, transaction: Transaction, entry: LedgerEntry, payload: bytes | None) -> bool:
+        return _added(transaction.connection, entry, payload)
+
+    def begin(self, transaction: Transaction) -> None:
         self._take()
         try:
             connection = self._open()
-            self._patiently(connection, words)
+            self._patiently(connection, "BEGIN IMMEDIATE" if transaction.write else "BEGIN")
             # It stays the same while only this connection writes. A crash of another process may keep even it waiting.
             seen = self._patiently(connection, "PRAGMA data_version").fetchone()[0]
             if seen != self._seen:
@@ -175,16 +139,15 @@ class SQLiteStore(OneConnection):
         except BaseException as error:
             self.end(error)
             raise
-        return connection, (self._openings, seen)
+        transaction.connection, transaction.version = connection, (self._openings, seen)
 
-    def commit(self, connection: sqlite3.Connection) -> None:
-        """Make a transaction durable in the file that bears the ledger's name, which must be the one that is open."""
-        self._patiently(connection, "COMMIT")
+    def commit(self, transaction: Transaction) -> None:
+        """As stated, in the file that bears the ledger's name, which must be the one that is open."""
+        self._patiently(transaction.connection, "COMMIT")
         self._unchanged()
 
     def end(self, error: BaseException | None) -> None:
-        """Undo what was not committed, and give the connection back; an error of SQLite becomes one of ours. What was
-        read from a file that has lost its name is not given out."""
+        """As stated; what was read from a file that has lost its name is not given out."""
         try:
             if isinstance(error, sqlite3.Error):
                 self._close()  # after a fault of the disk, only a fresh connection is sure of the state of the file
@@ -195,7 +158,7 @@ class SQLiteStore(OneConnection):
             error = fault
         finally:
             self._lock.release()
-        if isinstance(error, _FOREIGN):
+        if isinstance(error, self.foreign):
             raise self._ours(error) from error
 
     def _patiently(self, connection: sqlite3.Connection, words: str) -> sqlite3.Cursor:
@@ -277,10 +240,7 @@ class SQLiteStore(OneConnection):
         if status.st_nlink != 1:
             raise LedgerUnavailable(f"{self._name}: has more than one name on the disk; remove the others")
 
-    def _foreign(self) -> tuple[type[Exception], ...]:
-        return _FOREIGN
-
-    def _ours(self, error: sqlite3.Error | UnicodeDecodeError) -> AnyFault:
+    def _ours(self, error: Exception) -> AnyFault:
         if isinstance(error, UnicodeDecodeError):
             return LedgerTampered(f"{self._name}: is damaged")
         name = getattr(error, "sqlite_errorname", "")
@@ -289,6 +249,14 @@ class SQLiteStore(OneConnection):
             (LedgerTampered, "cannot be used as a ledger"),
         )
         return kind(f"{self._name}: {what} ({error})")
+
+
+def _added(connection: sqlite3.Connection, entry: LedgerEntry, payload: bytes | None) -> bool:
+    if not connection.execute(_INSERT, entry).rowcount:
+        return False
+    if payload is not None:
+        connection.execute("INSERT INTO payloads (seq, bytes) VALUES (?, ?)", (entry.seq, payload))
+    return True
 
 
 def may_be_database(path: Path) -> bool:

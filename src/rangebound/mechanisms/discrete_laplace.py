@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from flint import arb
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.laws.error import Error
-from rangebound.mechanisms.lattice_mechanism import UNSEEN, LatticeMechanism, whole_numbers
+from rangebound.mechanisms.lattice_mechanism import LatticeMechanism, whole_numbers
 from rangebound.mechanisms.stair_noise import StairNoise
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.risk import PairProfile
@@ -121,16 +121,8 @@ class DiscreteLaplace(LatticeMechanism):
         return Query(range=self.support, sensitivity=float(self.sensitivity))
 
     @property
-    def _level_width(self) -> float:
-        return 1.0
-
-    @property
     def _ends(self) -> tuple[float, float]:
         return self.support.lower, self.support.upper
-
-    @property
-    def _unseen(self) -> int:
-        return math.ceil(-math.log(UNSEEN) * self.scale) + 1
 
     def _true(self, answer: npt.ArrayLike) -> Floats:
         """True answers that are whole numbers; no error shows one."""
@@ -166,6 +158,13 @@ class DiscreteLaplace(LatticeMechanism):
         """What a pair leaks of which only whether the noise of the first answer is above j is seen."""
         (above, below), t = self._stairs.cut(j), arb(epsilon).exp()
         return (1 - above - t * below).max(above - t * (1 - below)).max(1 - t).max(ZERO)
+
+    def _known_pairs(self) -> tuple[PairProfile, PairProfile] | None:
+        return None if self._is_wide else (self._attack_pairs(0.0)[0], self._attack_pairs(self.epsilon())[0])
+
+    @property
+    def _is_mirrored(self) -> bool:
+        return self._is_wide
 
     def worst_pair(self) -> tuple[float, float]:
         """Two neighbouring true answers with the largest privacy loss: the sensitivity apart, near an end if any.
@@ -237,20 +236,9 @@ class DiscreteLaplace(LatticeMechanism):
         # Published intervals have the first number, in doubles; where the scale is large these round it too low.
         return max(0.0, float(near), float(math.ceil(up(refine(exact)))))
 
-    def confidence_interval(self, published: npt.ArrayLike, level: float = 0.95) -> Any:
-        """An interval for the true answer, given the published number (or a pair of arrays, given an array).
-
-        Guarantee: covers each true answer inside the support with probability at least `level`; inside the support.
-        Edge cases: a true answer outside the support is covered once moved to its nearest end.
-
-        >>> DiscreteLaplace(scale=1.0, support=Interval(0, 50)).confidence_interval(2.0)
-        (0.0, 5.0)
-        """
-        numbers = arguments.reals("published", published)
-        wide = self.reach(arguments.probability("level", level))
-        lower = np.clip(numbers - wide, self.support.lower, self.support.upper)
-        upper = np.clip(numbers + wide, self.support.lower, self.support.upper)
-        return (lower, upper) if numbers.ndim else (lower.item(), upper.item())
+    def _interval(self, numbers: Floats, level: float) -> tuple[Floats, Floats]:
+        wide, (lower, upper) = self.reach(level), self._ends
+        return np.clip(numbers - wide, lower, upper), np.clip(numbers + wide, lower, upper)
 
     def can_draw(self, value: float) -> bool:
         """Whether a number can be drawn: a whole one in the support; not the negative zero.
@@ -261,32 +249,17 @@ class DiscreteLaplace(LatticeMechanism):
         inside = math.isfinite(value) and self.support.lower <= value <= self.support.upper
         return inside and value == math.floor(value) and str(value) != "-0.0"
 
-    def to_dict(self) -> dict[str, object]:
-        """The mechanism as plain data, for JSON or TOML.
-
-        >>> m = DiscreteLaplace(scale=2.0, sensitivity=3, support=Interval(0, math.inf))
-        >>> DiscreteLaplace.from_dict(m.to_dict()) == m
-        True
-        """
+    def _plain(self) -> dict[str, object]:
         ends = [number(each) for each in (self.support.lower, self.support.upper)]
-        plain = {"scale": self.scale, "sensitivity": self.sensitivity, "support": ends}
-        return {"geometric": plain, **({} if self.claim is None else {"claim": self.claim.to_dict()})}
+        return {"geometric": {"scale": self.scale, "sensitivity": self.sensitivity, "support": ends}}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, object]) -> DiscreteLaplace:
-        """The mechanism that `to_dict` wrote; wrong data gets the errors of the constructor, and so does a field more.
-
-        >>> DiscreteLaplace.from_dict(
-        ...     {"geometric": {"scale": 1.0, "sensitivity": 1, "support": [0.0, "inf"]}}
-        ... ).epsilon()
-        1.0
-        """
+    def _from_plain(cls, data: Mapping[str, object]) -> Self | None:
         match data:
             case {
                 "geometric": {"scale": scale, "sensitivity": sensitivity, "support": [lower, upper], **more},
                 **rest,
-            } if not (more or rest.keys() - {"claim"}):
+            } if not (more or rest):
                 support = Interval(parse_number(lower), parse_number(upper))
-                found = cls(scale=scale, sensitivity=sensitivity, support=support)
-                return found.with_claim(Claim.from_dict(rest["claim"])) if "claim" in rest else found
-        raise ArgumentError(f"data={arguments.shown(data)}: must be what DiscreteLaplace.to_dict writes")
+                return cls(scale=scale, sensitivity=sensitivity, support=support)
+        return None

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
-from copy import copy
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self, overload
 
 import numpy as np
 import numpy.typing as npt
 from flint import arb
 
 from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInvalid, ClaimFalse, Undecided
+from rangebound.laws.atomic_law import LatticeLaw
 from rangebound.laws.error import Error
-from rangebound.laws.lattice_law import LatticeLaw
 from rangebound.laws.stair_sums import StairSums
+from rangebound.mechanisms.private_mechanism import PrivateMechanism, largest, nothing
 from rangebound.mechanisms.refutation import safe_digits
 from rangebound.mechanisms.stair_noise import Bits, StairNoise
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.proof import Proof, Theorem
-from rangebound.privacy.risk import MechanismRisk, PairProfile, mirrored
+from rangebound.privacy.risk import PairProfile, mirrored
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats, Many, One
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import ZERO, Ball, ball, down, refine, up
+from rangebound.values.enclosure import Enclosure
 from rangebound.values.numeric import rounded_down
-from rangebound.values.query import Query
 from rangebound.values.support import Grid, Interval, is_line
 
-UNSEEN = 1e-20
-"""Probability that a law leaves out on an unbounded lattice."""
+_UNSEEN = 1e-20  # probability that a law leaves out on an unbounded lattice
 _MOST_POINTS = 1 << 22
 _PROOF = Proof(Theorem.LATTICE_PAIR, 128)
 MOST_ANSWERS = 100_000
@@ -41,7 +38,7 @@ NODES = 0.5 - _NODE, 0.5 + _NODE
 """The two nodes of Gauss and Legendre, exact for a parabola."""
 
 
-class LatticeMechanism(MechanismRisk):
+class LatticeMechanism(PrivateMechanism):
     """A true answer goes to a point of a lattice, whole steps of noise are added, and the ends of the support clamp.
 
     Points are numbered. A subclass says which one an answer goes to and what is published for a point.
@@ -52,11 +49,6 @@ class LatticeMechanism(MechanismRisk):
 
     scale: float
     support: Interval | Grid | None
-    claim: Claim | None
-    if TYPE_CHECKING:  # a property or a field, which a dataclass would take a property here for the default of
-
-        @property
-        def query(self) -> Query: ...
 
     @property
     @abstractmethod
@@ -64,23 +56,9 @@ class LatticeMechanism(MechanismRisk):
         """The noise in steps, and how many levels of it neighbours are apart."""
 
     @property
-    def _level_width(self) -> float:
-        """How far apart two true answers are whose points are one level apart."""
-        return self.query.sensitivity
-
-    @property
     @abstractmethod
     def _ends(self) -> tuple[float, float]:
         """The numbers of the first and the last point that is published, or infinity."""
-
-    @property
-    @abstractmethod
-    def _unseen(self) -> int:
-        """The noise beyond so many steps has a probability of at most `UNSEEN`."""
-
-    @abstractmethod
-    def _true(self, answer: npt.ArrayLike) -> Floats:
-        """True answers as they are published; others are refused."""
 
     @abstractmethod
     def _index(self, answer: float) -> int:
@@ -131,43 +109,11 @@ class LatticeMechanism(MechanismRisk):
         assert self.support is not None
         return not is_line(self.support)
 
-    def with_claim(self, claim: Claim | None) -> Self:
-        """The same mechanism with another claim, or with none; a claim is proved by `rangebound.certify` alone."""
-        if claim is not None:
-            arguments.instance("claim", claim, Claim, "a Claim, such as rb.Claim(epsilon=1.0), or None")
-        found = copy(self)
-        object.__setattr__(found, "claim", claim)
-        return found
+    def _epsilon(self, delta: float) -> float:
+        return self._stairs.epsilon(delta)
 
-    def epsilon(self, delta: float = 0.0) -> float:
-        """The smallest epsilon that holds with this delta for all neighbouring datasets.
-
-        Guarantee: never below the true value, and less than 1e-12 relative above it.
-        Edge cases: sensitivity / scale without a delta; 0 where the delta is at least the total variation distance.
-
-        >>> import rangebound as rb
-        >>> m = rb.Staircase.calibrated(query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0), epsilon=1.0)
-        >>> m.epsilon(), round(m.epsilon(delta=0.1), 4)
-        (1.0, 0.846)
-        """
-        return self._stairs.epsilon(arguments.probability("delta", delta))
-
-    def delta(self, epsilon: float) -> float:
-        """The privacy profile: the smallest delta that holds with this epsilon for all neighbouring datasets.
-
-        Of staircase noise, delta(epsilon) = M (1 - e^(epsilon - sensitivity / scale)), where M is the probability of a
-        privacy loss of sensitivity / scale: the loss of the worst pair is that, its negative, or zero. Of discrete
-        Laplace noise, with r = e^(-1/scale), d the sensitivity and k the largest whole number below
-        (d - epsilon scale) / 2: delta(epsilon) = 1 - (r^(k + 1) + e^epsilon r^(d - k)) / (1 + r).
-
-        Guarantee: never below the true value, which is attained whatever the support, and less than 1e-12 above it.
-        Edge cases: 0 from the pure epsilon on.
-
-        >>> import rangebound as rb
-        >>> round(rb.DiscreteLaplace(scale=2.0).delta(0.25), 6), rb.DiscreteLaplace(scale=2.0).delta(0.5)
-        (0.137688, 0.0)
-        """
-        return self._stairs.delta(arguments.nonnegative("epsilon", epsilon))
+    def _delta(self, epsilon: float) -> float:
+        return self._stairs.delta(epsilon)
 
     def profile(self, epsilon: Ball) -> Ball:
         """The privacy profile as a ball, for an epsilon between 0 and sensitivity / scale that is one number."""
@@ -183,30 +129,18 @@ class LatticeMechanism(MechanismRisk):
         """
         return self.exact_epsilon <= Fraction(arguments.nonnegative("epsilon", epsilon))
 
-    @overload
-    def rdp(self, alpha: float) -> float: ...
+    def _renyi(self, order: float) -> float:
+        return self._stairs.divergence(order)
 
-    @overload
-    def rdp(self, alpha: Sequence[float] | Floats) -> Floats: ...
+    def _enclosed(self, value: float) -> Enclosure:
+        attained = 0.0 if self.worst_pair() is None else 1.0 - 1e-12
+        return Enclosure(lower=value * attained if value else 0.0, upper=value)
 
-    def rdp(self, alpha: float | Sequence[float] | Floats) -> float | Floats:
-        """The Renyi curve: the largest divergence of order `alpha` (one or an array) over all neighbouring datasets.
+    def _profile_above(self, epsilon: float) -> Ball:
+        return self.profile(ball(epsilon))
 
-        Of staircase noise, with M as for `delta` and epsilon = sensitivity / scale, it is
-        ln(1 + M (e^((alpha - 1) epsilon) - 1) + M e^-epsilon (e^(-(alpha - 1) epsilon) - 1)) / (alpha - 1). Of discrete
-        Laplace noise, with r = e^(-1/scale), q = r^(2 alpha - 1) and d the sensitivity, e^((alpha - 1) divergence) is
-
-            (r^((1 - alpha) d) (1 + (1 - r) (q - q^d) / (1 - q)) + r^(alpha d)) / (1 + r).
-
-        Guarantee: never below the true value, which is attained by every support as wide as the sensitivity, and less
-        than 1e-12 above it.
-        Edge cases: order inf is the pure epsilon; orders of 1 and below are refused.
-
-        >>> import rangebound as rb
-        >>> rb.DiscreteLaplace(scale=2.0).rdp([2.0, 8.0]).round(4).tolist()
-        [0.2273, 0.4324]
-        """
-        return arguments.at_orders(alpha, self._stairs.divergence)
+    def _known_pairs(self) -> tuple[PairProfile, PairProfile] | None:
+        return (nothing, nothing) if self.worst_pair() is None else None
 
     def _holds(self, claim: Claim) -> bool:
         """Whether a claim is proved by the closed form of the worst pair: in fractions if it is pure, else in balls."""
@@ -272,29 +206,9 @@ class LatticeMechanism(MechanismRisk):
     def _attack_pure_below(self) -> float:
         return 0.0 if self.worst_pair() is None else rounded_down(self.exact_epsilon)
 
-    @overload
-    def fisher(self, answer: One) -> float: ...
-
-    @overload
-    def fisher(self, answer: Many) -> Floats: ...
-
-    def fisher(self, answer: npt.ArrayLike) -> float | Floats:
-        """Information of the published number about the true answer, at `answer` (one or an array).
-
-        A law on a lattice has no slope in the true answer, so it is that of Hammersley, Chapman and Robbins:
-        chi^2 / D^2, where chi^2 is the divergence from the law at an answer D away: the next whole number for discrete
-        Laplace noise, one sensitivity for staircase noise. An unbiased estimate of an answer on the lattice has a
-        variance of at least its inverse; off it there is no such estimate.
-
-        Guarantee: rounded up; clamping only makes it smaller.
-        Assumes: nothing about the data; it is about one answer, private itself, and no guarantee for anyone.
-
-        >>> import rangebound as rb
-        >>> round(rb.DiscreteLaplace(scale=2.0).fisher(3), 4)
-        0.2553
-        """
-        shape = self._true(answer).shape
-        found = up(refine(lambda: self._stairs.information / arb(self._level_width) ** 2))
+    def _fisher(self, answer: npt.ArrayLike) -> float | Floats:
+        shape, level = self._true(answer).shape, self.query.sensitivity / self._stairs.levels
+        found = up(refine(lambda: self._stairs.information / arb(level) ** 2))
         return np.full(shape, found) if shape else found
 
     def law(self, answer: npt.ArrayLike) -> LatticeLaw:
@@ -311,7 +225,8 @@ class LatticeMechanism(MechanismRisk):
         true, (first, last) = self._true(answer), self._ends
         index = [self._index(each) for each in true.reshape(-1).tolist()]
         inside = [min(max(each, first), last) for each in index] or [0]
-        low, high = max(min(inside) - self._unseen, first), min(max(inside) + self._unseen, last)
+        far = self._reach(_UNSEEN)
+        low, high = max(min(inside) - far, first), min(max(inside) + far, last)
         if high - low > _MOST_POINTS:
             raise ArgumentError(f"{self}: its law has more than {_MOST_POINTS} points; ask `pmf` for some")
         start = int(low)
@@ -333,6 +248,16 @@ class LatticeMechanism(MechanismRisk):
         tail = self.sums.tail
         return np.where(place >= 0.0, 1.0 - tail(np.maximum(place, 0.0) + 1.0), tail(np.maximum(-place, 0.0)))
 
+    def _reach(self, share: float) -> int:
+        """The smallest m with P(|X| > m) <= share, or a little more."""
+        stairs = self._stairs
+        low, high = 0, stairs.steps * math.ceil((math.log(1.0 / share) + 2.0) / float(stairs.rate) + 2.0)
+        while low < high:
+            middle = (low + high) // 2
+            enough = 2.0 * float(self.sums.tail(np.asarray(middle + 1.0))) <= share * (1.0 - 1e-12)
+            low, high = (low, middle) if enough else (middle + 1, high)
+        return high
+
     def pmf(self, value: float, answer: float) -> float:
         """The probability that `value` is published where the true answer is `answer`.
 
@@ -351,55 +276,14 @@ class LatticeMechanism(MechanismRisk):
             return float(refine(lambda: self._stairs.tail(-away if place == first else away)))
         return float(refine(lambda: self._stairs.mass(away)))
 
-    @overload
-    def error(self, answer: One) -> Error[float]: ...
-
-    @overload
-    def error(self, answer: Many) -> Error[Floats]: ...
-
-    def error(self, answer: npt.ArrayLike) -> Error[float] | Error[Floats]:
-        """Bias, mean absolute and mean squared error of the published number at a true answer (one or an array).
-
-        >>> import rangebound as rb
-        >>> m = rb.DiscreteLaplace(scale=1.0, support=rb.Interval(0, math.inf))
-        >>> m.error(0).bias == m.error(0).mae, round(m.error(10**9).mse, 6)
-        (True, 1.841347)
-        >>> m.error([0, 10]).mae.round(4).tolist()
-        [0.4255, 0.8509]
-        """
-        true = self._true(answer)
+    def _errors_at(self, true: Floats) -> Error[Floats]:
         index = np.asarray([float(self._index(each)) for each in true.reshape(-1).tolist()]).reshape(true.shape)
-        found = self._errors(true, index)
-        if true.ndim == 0:
-            return Error(bias=float(found.bias), mae=float(found.mae), mse=float(found.mse))
-        return found
+        return self._errors(true, index)
 
-    def worst_error(self) -> Error[float]:
-        """The largest bias, mean absolute and mean squared error over the true answers, each on its own.
+    def _worst_error(self) -> Error[float]:
+        return largest(self._errors(*self._extremes()))
 
-        Inside a cell the errors are convex in the true answer, so they are largest at its ends.
-
-        Guarantee: approached at some answer, rounding included; where there are over 100,000 cells (or whole answers)
-        they are looked at near the ends, in the middle and at equal distances between.
-        Edge cases: infinite nowhere: the support contains the range.
-
-        >>> import rangebound as rb
-        >>> round(rb.DiscreteLaplace(scale=1.0, support=rb.Interval(0, 100)).worst_error().mae, 4)
-        0.8509
-        """
-        found = self._errors(*self._extremes())
-        return Error(bias=float(np.abs(found.bias).max()), mae=float(found.mae.max()), mse=float(found.mse.max()))
-
-    def average_error(self) -> Error[float]:
-        """The errors averaged over a true answer that is uniform on the query's range.
-
-        Edge cases: a range that is not bounded has no such average and is refused; the bias is the average of its
-        absolute value.
-
-        >>> import rangebound as rb
-        >>> round(rb.DiscreteLaplace(scale=1.0, support=rb.Interval(0, 100)).average_error().mae, 4)
-        0.8376
-        """
+    def _average_error(self) -> Error[float]:
         true, index, weights = self._nodes()
         found = self._errors(true, index)
         total = len(true) * weights.sum()

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import overload
+from typing import Self, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from rangebound import sampling
-from rangebound.errors import ArgumentError, ClaimFalse, Undecided
+from rangebound.errors import ClaimFalse, Undecided
 from rangebound.laws import boundings as bounding
 from rangebound.laws.boundings import TRUNCATE, UNBOUNDED, Bounding
 from rangebound.laws.confidence import confidence_interval
 from rangebound.laws.distribution import Law
-from rangebound.laws.error import Error, average_error, error_at, worst_error
+from rangebound.laws.error import Error, average_error, worst_error
 from rangebound.laws.families import FAMILIES
 from rangebound.laws.family import Noise
+from rangebound.laws.moments import moments
 from rangebound.laws.shape import Shape
+from rangebound.mechanisms.private_mechanism import PrivateMechanism, largest, mean
+from rangebound.mechanisms.quick_profile import free_gaussian, truncated_laplace
 from rangebound.mechanisms.refutation import refutation
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.counterexample import finite_pair
 from rangebound.privacy.pairs.divergences import fisher
 from rangebound.privacy.proof import Proof, check, prove
-from rangebound.privacy.risk import MechanismRisk, PairProfile
+from rangebound.privacy.risk import PairProfile
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.worst import (
     WIDTH,
@@ -42,7 +44,8 @@ from rangebound.privacy.worst import (
 )
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Many, One
-from rangebound.values.ball import ball, up
+from rangebound.values.ball import Ball, ball, up
+from rangebound.values.enclosure import Enclosure
 from rangebound.values.query import Query
 from rangebound.values.serial import support_from_dict, support_to_dict
 from rangebound.values.support import Grid, Interval, Support, Union, published_numbers
@@ -50,7 +53,7 @@ from rangebound.values.support import Grid, Interval, Support, Union, published_
 
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
-class Mechanism(MechanismRisk):
+class Mechanism(PrivateMechanism):
     """A way to publish the answer of a query inside a support: noise, query, support, bounding.
 
     The support defaults to the query's range (to the whole line for UNBOUNDED). A true answer outside the query's range
@@ -121,38 +124,10 @@ class Mechanism(MechanismRisk):
         """
         return Law(self.noise, self.shape, self.query.clip(answer))
 
-    def epsilon(self, delta: float = 0.0) -> float:
-        """The smallest epsilon that holds with this delta for all neighbouring datasets.
-
-        Guarantee: never below the true value, at most 1e-6 (usually 1e-9) relative above; `inf` where there is none.
-        Assumes: the query's sensitivity is true.
-        Edge cases: Gaussian noise on an unbounded support has no pure epsilon. Where the search for the worst pair does
-        not converge, `Undecided` is raised with what is proved.
-
-        >>> import rangebound as rb
-        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
-        >>> round(m.epsilon(), 4), round(m.epsilon(delta=1e-3), 4)
-        (0.8318, 0.7872)
-        """
-        delta = arguments.probability("delta", delta)
+    def _epsilon(self, delta: float) -> float:
         return _closed(worst_epsilon(self.setting, delta), f"delta={delta}: the smallest epsilon")
 
-    def delta(self, epsilon: float) -> float:
-        """The privacy profile: the smallest delta that holds with this epsilon for all neighbouring datasets.
-
-        delta(epsilon) = sup over pairs of sup over sets A of P(A) - e^epsilon Q(A).
-
-        Guarantee: never below the true value, at most 1e-6 (usually 1e-9) relative above.
-        Assumes: the query's sensitivity is true.
-        Edge cases: 0 from the pure epsilon on. Where the search for the worst pair does not converge, `Undecided` is
-        raised with what is proved.
-
-        >>> import rangebound as rb
-        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
-        >>> round(m.delta(0.5), 4), m.delta(1.0)
-        (0.0468, 0.0)
-        """
-        epsilon = arguments.nonnegative("epsilon", epsilon)
+    def _delta(self, epsilon: float) -> float:
         return min(_closed(worst_delta(self.setting, epsilon), f"epsilon={epsilon}: the smallest delta"), 1.0)
 
     def _attack_mu(self) -> float:
@@ -182,119 +157,90 @@ class Mechanism(MechanismRisk):
         return finite_pair(self.setting, worst_under(self.setting, claim).pair, claim)
 
     def _words(self) -> str:
-        """The mechanism in a few words."""
-        return describe(self)
+        return f"{self.bounding.value} {describe_noise(self.noise)}"
 
     def _prove(self, claim: Claim) -> Proof | None:
-        """A proof of a claim, or None where none was found."""
         return prove(self.setting, claim)
 
     def _check_proof(self, claim: Claim, proof: Proof) -> None:
-        """Evaluate a proof again; raises CertificateInvalid where it does not prove the claim."""
         check(self.setting, claim, proof)
 
     def _refutation(self, claim: Claim) -> ClaimFalse | Undecided:
-        """What to raise about a claim that was not proved."""
         return refutation(self.setting, claim)
 
-    @overload
-    def rdp(self, alpha: float) -> float: ...
-
-    @overload
-    def rdp(self, alpha: Sequence[float] | Floats) -> Floats: ...
-
-    def rdp(self, alpha: float | Sequence[float] | Floats) -> float | Floats:
-        """The Renyi curve: the largest divergence of order `alpha` (one or an array) over all neighbouring datasets.
-
-        Guarantee: never below the true value, at most 1e-6 (usually 1e-9) relative above.
-        Assumes: the query's sensitivity is true.
-        Edge cases: order inf is the pure epsilon; orders of 1 and below are refused. Where the search for the worst
-        pair does not converge, `Undecided` is raised with what is proved.
-
-        >>> import rangebound as rb
-        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
-        >>> m.rdp([2.0, 8.0]).round(4).tolist()
-        [0.2038, 0.5185]
-        """
-        if isinstance(alpha, (list, tuple)) or (isinstance(alpha, np.ndarray) and alpha.ndim):
-            orders = arguments.reals("alpha", alpha, infinite=True)
-            return np.asarray([self.rdp(each) for each in orders.reshape(-1).tolist()]).reshape(orders.shape)
-        order = arguments.order("alpha", alpha.item() if isinstance(alpha, np.ndarray) else alpha)
+    def _renyi(self, order: float) -> float:
         return _closed(worst_renyi(self.setting, order), f"alpha={order}: the largest Renyi divergence")
 
-    @overload
-    def fisher(self, answer: One) -> float: ...
+    def _divergence(self, order: float) -> float:
+        return worst_renyi(self.setting, order).upper
 
-    @overload
-    def fisher(self, answer: Many) -> Floats: ...
+    def _enclosed_epsilon(self, delta: float) -> Enclosure:
+        worst = worst_epsilon(self.setting, delta)
+        return Enclosure(lower=worst.lower, upper=worst.upper)
 
-    def fisher(self, answer: npt.ArrayLike) -> float | Floats:
-        """Fisher information of the published number about the true answer, at `answer` (one or an array).
+    def _enclosed_delta(self, epsilon: float) -> Enclosure:
+        worst = worst_delta(self.setting, epsilon)
+        return Enclosure(lower=worst.lower, upper=worst.upper)
 
-        It is the variance of the slope of the log-density in the true answer.
+    def _profile_above(self, epsilon: float) -> Ball:
+        if self._is_free_gaussian:
+            return free_gaussian(self.query.sensitivity, self.noise.scale, epsilon)
+        quick = self._quick_profile
+        return ball(min(worst_delta(self.setting, epsilon).upper if quick is None else quick(epsilon), 1.0))
 
-        Guarantee: rounded up.
-        Assumes: nothing about the data; it is about one answer, private itself, and no guarantee for anyone.
-        Edge cases: `inf` where the output shows an edge that moves with the true answer.
+    def _known_pairs(self) -> tuple[PairProfile, PairProfile] | None:
+        if self._is_free_gaussian:
+            return None
+        every = Claim(epsilon=0.0)
+        first = finite_pair(self.setting, worst_delta(self.setting, 0.0).pair, every)
+        second = finite_pair(self.setting, worst_loss(self.setting).pair, every)
+        found = pair_profile(self.noise, self.shape, first)
+        return found, found if second in (first, first[::-1]) else pair_profile(self.noise, self.shape, second)
 
-        >>> import rangebound as rb
-        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
-        >>> round(m.fisher(50.0), 4)
-        0.25
-        """
-        found: float | Floats = fisher(self.law(answer))
-        return found
+    @property
+    def _is_free_gaussian(self) -> bool:
+        return self._is_mirrored and isinstance(self.query.range, Interval) and self.noise.gaussian
 
-    @overload
-    def error(self, answer: One) -> Error[float]: ...
+    @cached_property
+    def _quick_profile(self) -> Callable[[float], float] | None:
+        """Of Laplace noise truncated to the query's own bounded interval."""
+        if not (self.noise.laplace and self.bounding is TRUNCATE and self.support == self.query.range):
+            return None
+        if not isinstance(self.support, Interval) or not self.support.bounded:
+            return None
+        return truncated_laplace(self.support.width / self.noise.scale, self.query.sensitivity / self.noise.scale)
 
-    @overload
-    def error(self, answer: Many) -> Error[Floats]: ...
+    @property
+    def _is_quick(self) -> bool:
+        return not self.shape.normalised or self._quick_profile is not None
 
-    def error(self, answer: npt.ArrayLike) -> Error[float] | Error[Floats]:
-        """Bias, mean absolute and mean squared error of the published number at a true answer (one or an array).
+    @property
+    def _is_mirrored(self) -> bool:
+        return self.bounding is UNBOUNDED
 
-        Edge cases: an answer outside the query's range is clipped to it, and the errors are those of the clipped one.
+    @property
+    def _edge(self) -> float | None:
+        # Beyond that, or twice that where the masses differ, only what the other law cannot cause is left.
+        most = 2.0 if self.shape.normalised else 1.0
+        return most * self.query.sensitivity / self.noise.scale * (1.0 + 1e-15) if self.noise.limited else None
 
-        >>> import rangebound as rb
-        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
-        >>> m.error(0.0)
-        Error(bias=2.0, mae=2.0, mse=8.0)
-        """
-        return error_at(self.noise, self.shape, self.query.clip(answer))
+    def _errors_at(self, true: Floats) -> Error[Floats]:
+        found = moments(self.noise, self.shape, true)
+        return Error(bias=found.bias, mae=found.mae, mse=found.mse)
 
-    def worst_error(self) -> Error[float]:
-        """The largest bias, mean absolute and mean squared error over the query's range, each on its own.
-
-        Guarantee: attained at some answer, to 1e-9 of the scale.
-        Edge cases: infinite where the range is and the support is not.
-
-        >>> import rangebound as rb
-        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
-        >>> round(m.worst_error().mae, 6)
-        2.0
-        """
+    def _worst_error(self) -> Error[float]:
         if isinstance(self.query.range, Grid):
-            found = self.error(self.query.range.points)
-            return Error(bias=float(np.abs(found.bias).max()), mae=float(found.mae.max()), mse=float(found.mse.max()))
+            return largest(self.error(self.query.range.points))
         return worst_error(self.noise, self.shape, self.query.range)
 
-    def average_error(self) -> Error[float]:
-        """The errors averaged over a true answer that is uniform on the query's range.
-
-        Edge cases: a range that is not bounded has no such average and is refused.
-
-        >>> import rangebound as rb
-        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
-        >>> round(m.average_error().mae, 4)
-        1.9534
-        """
+    def _average_error(self) -> Error[float]:
         if isinstance(self.query.range, Grid):
-            found = self.error(self.query.range.points)
-            return Error(
-                bias=float(np.abs(found.bias).mean()), mae=float(found.mae.mean()), mse=float(found.mse.mean())
-            )
+            return mean(self.error(self.query.range.points))
         return average_error(self.noise, self.shape, self.query.range)
+
+    def _fisher(self, answer: npt.ArrayLike) -> float | Floats:
+        found: float | Floats = fisher(self.law(answer))
+        return found
 
     @overload
     def release(self, answer: One, *, step: float | None = None) -> float: ...
@@ -374,12 +320,15 @@ class Mechanism(MechanismRisk):
         >>> lower, round(upper, 2)
         (0.0, 5.2)
         """
-        share = arguments.probability("level", level)
-        assert self.support is not None
-        numbers = published_numbers(self.support, arguments.reals("published", published))
-        half = self._sampler(step).half_step + float(np.spacing(np.abs(numbers).max(initial=0.0)))
-        low, high = confidence_interval(self.noise, self.shape, self.query.spread, numbers, share, half)
+        share, numbers = arguments.probability("level", level), arguments.reals("published", published)
+        low, high = self._interval(numbers, share, step)
         return (low, high) if numbers.ndim else (low.item(), high.item())
+
+    def _interval(self, numbers: Floats, level: float, step: float | None = None) -> tuple[Floats, Floats]:
+        assert self.support is not None
+        numbers = published_numbers(self.support, numbers)
+        half = self._sampler(step).half_step + float(np.spacing(np.abs(numbers).max(initial=0.0)))
+        return confidence_interval(self.noise, self.shape, self.query.spread, numbers, level, half)
 
     @cached_property
     def _samplers(self) -> dict[float | None, sampling.Sampler]:
@@ -392,51 +341,22 @@ class Mechanism(MechanismRisk):
             found = self._samplers[key] = sampling.sampler_for(self.noise, self.shape, self.query, key)
         return found
 
-    def with_claim(self, claim: Claim | None) -> Mechanism:
-        """The same mechanism with another claim, or with none.
-
-        Guarantee: none; a claim is proved by `rangebound.certify(m)` alone.
-
-        >>> import rangebound as rb
-        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0))
-        >>> print(m.claim, m.with_claim(rb.Claim(epsilon=1.0)).claim)
-        None (1, 0)-differential privacy
-        """
-        if claim is not None:
-            arguments.instance("claim", claim, Claim, "a Claim, such as rb.Claim(epsilon=1.0), or None")
-        found = copy(self)
-        object.__setattr__(found, "claim", claim)
-        return found
-
     @property
     def spikes(self) -> bool:
         """Whether the ends of the range collect all that fell beyond them, as they do under clamping and rounding."""
         return bool(self.shape.cells)
 
-    def to_dict(self) -> dict[str, object]:
-        """The mechanism as plain data, for JSON or TOML; its claim is there if it has one.
-
-        >>> import rangebound as rb
-        >>> m = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=rb.Query(range=rb.Interval(0, 1), sensitivity=1.0))
-        >>> rb.Mechanism.from_dict(m.to_dict()) == m
-        True
-        """
+    def _plain(self) -> dict[str, object]:
         assert self.support is not None
         return {
             "noise": {"family": self.noise.name, **vars(self.noise)},
             "query": {"range": support_to_dict(self.query.range), "sensitivity": self.query.sensitivity},
             "support": support_to_dict(self.support),
             "bounding": self.bounding.value,
-            **({} if self.claim is None else {"claim": self.claim.to_dict()}),
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, object]) -> Mechanism:
-        """The mechanism that `to_dict` wrote; a missing, unknown or invalid field is refused.
-
-        Edge cases: data without a claim is a mechanism without one. A claim is read, not proved: see
-        `rangebound.certify`.
-        """
+    def _from_plain(cls, data: Mapping[str, object]) -> Self | None:
         match data:
             case {
                 "noise": {"family": str(name), **parameters},
@@ -444,32 +364,17 @@ class Mechanism(MechanismRisk):
                 "support": support,
                 "bounding": str(bound),
                 **rest,
-            } if (
-                not (more or rest.keys() - {"claim"})
-                and name in FAMILIES
-                and bound in (each.value for each in Bounding)
-            ):
+            } if not (more or rest) and name in FAMILIES and bound in (each.value for each in Bounding):
                 values = {str(key): value for key, value in parameters.items()}
                 family: Callable[..., Noise] = FAMILIES[name]
                 if {each.name for each in fields(FAMILIES[name])} == set(values):  # type: ignore[arg-type]
-                    found = cls(
+                    return cls(
                         noise=family(**values),
                         query=Query(range=support_from_dict(answers), sensitivity=sensitivity),
                         support=support_from_dict(support),
                         bounding=Bounding(bound),
                     )
-                    return found.with_claim(Claim.from_dict(rest["claim"])) if "claim" in rest else found
-        raise ArgumentError(f"data={arguments.shown(data)}: must be what Mechanism.to_dict writes")
-
-
-def describe(mechanism: Mechanism) -> str:
-    """A mechanism in a few words, as tables, pictures and the command line show it.
-
-    >>> import rangebound as rb
-    >>> describe(rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 9), sensitivity=1.0)))
-    'truncate Laplace, scale 2'
-    """
-    return f"{mechanism.bounding.value} {describe_noise(mechanism.noise)}"
+        return None
 
 
 def describe_noise(noise: Noise) -> str:

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.laws.error import Error
 from rangebound.laws.stair_sums import best_plateau
-from rangebound.mechanisms.lattice_mechanism import NODES, UNSEEN, LatticeMechanism, whole_numbers
+from rangebound.mechanisms.lattice_mechanism import NODES, LatticeMechanism, whole_numbers
 from rangebound.mechanisms.stair_noise import StairNoise
 from rangebound.privacy.claim import Claim
 from rangebound.values import arguments
@@ -184,13 +184,6 @@ class Staircase(LatticeMechanism):
         exact = Fraction(self.query.sensitivity) / Fraction(self.scale)
         return StairNoise(steps=self.steps, plateau=self.plateau, levels=1, rate=exact)
 
-    @property
-    def _unseen(self) -> int:
-        return self._reach(UNSEEN)
-
-    def _true(self, answer: npt.ArrayLike) -> Floats:
-        return self.query.clip(answer)
-
     def _place(self, published: float) -> int | None:
         assert self.support is not None
         place, (first, last) = round((Fraction(published) - self._anchor) / Fraction(self.step)), self._ends
@@ -226,7 +219,7 @@ class Staircase(LatticeMechanism):
         tops = [
             self._anchor + (self._index(low) + Fraction(side, 2)) * self.width for low in starts for side in (-1, 1)
         ]
-        for low in (*starts, *(_just_below(rounded_down(top)) for top in tops)):
+        for low in (*starts, *(math.nextafter(rounded_down(top), -math.inf) for top in tops)):
             pair = low, rounded_down(Fraction(low) + Fraction(apart))
             if self.query.clip(pair).tolist() == list(pair):
                 yield pair
@@ -334,20 +327,8 @@ class Staircase(LatticeMechanism):
         """The numbers of their points in doubles."""
         return np.floor((true - float(self._anchor)) / float(self.width) + 0.5)
 
-    def confidence_interval(
-        self, published: npt.ArrayLike, level: float = 0.95
-    ) -> tuple[float, float] | tuple[Floats, Floats]:
-        """An interval for the true answer, given the published number (or a pair of arrays, given an array).
-
-        Guarantee: covers each true answer of the query's range with probability at least `level`; inside the range.
-
-        >>> from rangebound.values.support import Interval
-        >>> m = Staircase.calibrated(query=Query(range=Interval(0, 10), sensitivity=1.0), epsilon=1.0, step=0.25)
-        >>> m.confidence_interval(1.0)
-        (0.0, 4.125)
-        """
-        numbers = arguments.reals("published", published)
-        share = 1.0 - arguments.probability("level", level)
+    def _interval(self, numbers: Floats, level: float) -> tuple[Floats, Floats]:
+        share = 1.0 - level
         # Cells may be a billionth wider or narrower than steps, and one number may be many of them from the anchor.
         drift = float(abs(self.width / Fraction(self.step) - 1)) * np.abs(numbers - float(self._anchor))
         wide = (self._reach(share) * max(float(self.width), self.step) + self._rounding) * (1.0 + 1e-12) + drift
@@ -356,7 +337,7 @@ class Staircase(LatticeMechanism):
         if isinstance(self.query.range, Grid):  # the true answer is one of its points
             lower, upper = nearest(self.query.range, lower)[1], nearest(self.query.range, upper)[0]
             lower, upper = np.minimum(lower, upper), np.maximum(lower, upper)
-        return (lower, upper) if numbers.ndim else (lower.item(), upper.item())
+        return lower, upper
 
     @cached_property
     def _rounding(self) -> float:
@@ -367,42 +348,23 @@ class Staircase(LatticeMechanism):
         places = (self.query.range.points - float(self._anchor)) / cell
         return min(float(np.abs(places - np.round(places)).max()) + 1e-9, 0.5) * cell
 
-    def _reach(self, share: float) -> int:
-        """The smallest m with P(|X| > m) <= share, or a little more."""
-        rate, sums = float(self.exact_epsilon), self._stairs.sums
-        low, high = 0, self.steps * math.ceil((math.log(1.0 / share) + 2.0) / rate + 2.0)
-        while low < high:
-            middle = (low + high) // 2
-            enough = 2.0 * float(sums.tail(np.asarray(middle + 1.0))) <= share * (1.0 - 1e-12)
-            low, high = (low, middle) if enough else (middle + 1, high)
-        return high
+    @property
+    def _is_mirrored(self) -> bool:
+        return True  # as far as the worst pair goes, which clamping leaves as it is
 
-    def to_dict(self) -> dict[str, object]:
-        """The mechanism as plain data, for JSON or TOML; its claim is there if it has one.
-
-        >>> from rangebound.values.support import Interval
-        >>> m = Staircase.calibrated(query=Query(range=Interval(0, math.inf), sensitivity=1.0), epsilon=1.0)
-        >>> Staircase.from_dict(m.to_dict()) == m
-        True
-        """
+    def _plain(self) -> dict[str, object]:
         assert self.support is not None
-        return {
-            "staircase": {
-                "scale": self.scale,
-                "query": {"range": support_to_dict(self.query.range), "sensitivity": self.query.sensitivity},
-                "step": self.step,
-                "plateau": self.plateau,
-                "support": support_to_dict(self.support),
-            },
-            **({} if self.claim is None else {"claim": self.claim.to_dict()}),
+        plain = {
+            "scale": self.scale,
+            "query": {"range": support_to_dict(self.query.range), "sensitivity": self.query.sensitivity},
+            "step": self.step,
+            "plateau": self.plateau,
+            "support": support_to_dict(self.support),
         }
+        return {"staircase": plain}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, object]) -> Staircase:
-        """The mechanism that `to_dict` wrote; a missing, unknown or invalid field is refused.
-
-        Edge cases: a claim is read, not proved: see `rangebound.certify`.
-        """
+    def _from_plain(cls, data: Mapping[str, object]) -> Self | None:
         match data:
             case {
                 "staircase": {
@@ -414,17 +376,12 @@ class Staircase(LatticeMechanism):
                     **more,
                 },
                 **rest,
-            } if not (other or more or rest.keys() - {"claim"}):
+            } if not (other or more or rest):
                 query = Query(range=support_from_dict(answers), sensitivity=sensitivity)
                 within = support_from_dict(support)
                 if isinstance(within, (Interval, Grid)):
-                    found = cls(scale=scale, query=query, step=step, plateau=plateau, support=within)
-                    return found.with_claim(Claim.from_dict(rest["claim"])) if "claim" in rest else found
-        raise ArgumentError(f"data={arguments.shown(data)}: must be what Staircase.to_dict writes")
-
-
-def _just_below(x: float) -> float:
-    return math.nextafter(x, -math.inf)
+                    return cls(scale=scale, query=query, step=step, plateau=plateau, support=within)
+        return None
 
 
 def _usual_steps(epsilon: float) -> int:

@@ -15,8 +15,7 @@ from rangebound.optimum.column_generation import open_gap, solve
 from rangebound.optimum.input_lattice import check_doubles
 from rangebound.optimum.limit_proof import LimitedError, Over
 from rangebound.optimum.lower_limit import KnownColumns, proved
-from rangebound.optimum.peaked_table import peaked
-from rangebound.optimum.smooth_table import is_smooth, smooth, smooth_weights
+from rangebound.optimum.smooth_table import is_smooth, peaked, smooth, smooth_weights
 from rangebound.optimum.table_setting import (
     LARGE,
     PEAKED,

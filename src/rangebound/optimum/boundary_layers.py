@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rangebound.errors import Unsatisfiable
-from rangebound.optimum.sparse_rows import SparseRows
+from rangebound.optimum.smooth_table import SparseRows, least_risk
 from rangebound.values.array_types import Floats, Integers
 
 _DEEP = 1.0  # in scales of the noise: the depth of a layer beyond the rows that the middle leaves out
@@ -120,42 +120,18 @@ class _Layer:
         self.width = self.near + lattice.steps  # variables of a row
         self.fixed = np.array([lattice.row(at) for at in range(rows, rows + lattice.steps)])
         self.stairs = np.array([_right_part(lattice, at, self.near) for at in range(rows - lattice.steps, rows)])
-        self.below, self.most = SparseRows(), list[Floats]()  # below @ x <= most
+        self.below, self.most = SparseRows(), list[float]()  # below @ x <= most
 
     def solved(self, losses: Floats, prior: Floats | None) -> Floats:
         """The rows of the layer with the least error."""
-        from scipy.optimize import linprog
-
-        rows, near, size = self.rows, self.near, self.rows * self.width
+        rows, near = self.rows, self.near
         self._compare_rows()
         self._compare_columns()
-        number, row = np.arange(size).reshape(rows, self.width), np.arange(rows)
-        mass = np.concatenate((np.ones(near), self.stairs.sum(axis=1)))
-        sums = SparseRows()
-        sums.add(np.repeat(row, self.width), number.ravel(), np.tile(mass, rows))
+        number = np.arange(rows * self.width).reshape(rows, self.width)
+        mass = np.tile(np.concatenate((np.ones(near), self.stairs.sum(axis=1))), (rows, 1))
         risks = np.concatenate((losses[:, :, :near], losses[:, :, near:] @ self.stairs.T), axis=2)
-        cost = np.zeros(size + 1)
-        if prior is None:
-            cost[-1] = 1.0
-            for each in risks:
-                column = np.column_stack((number, np.full(rows, size))).ravel()
-                value = np.column_stack((each, np.full(rows, -1.0))).ravel()
-                self.below.add(np.repeat(row, self.width + 1), column, value)
-                self.most.append(np.zeros(rows))
-        else:
-            cost[:-1] = (prior[:, :, None] * risks).sum(axis=0).ravel()
-        found = linprog(  # type: ignore[call-overload]  # the types leave out sparse matrices, which it takes
-            cost,
-            A_ub=self.below.matrix(size + 1),
-            b_ub=np.concatenate(self.most),
-            A_eq=sums.matrix(size + 1),
-            b_eq=np.ones(rows),
-            method="highs-ipm",
-            options=_TIGHT,
-        )
-        if found.status != 0:
-            raise Unsatisfiable(f"epsilon={self.lattice.epsilon}: no boundary layer was found; {found.message}")
-        entries = np.maximum(found.x[:-1], 0.0).reshape(rows, self.width)
+        what, most = f"epsilon={self.lattice.epsilon}: no boundary layer", np.array(self.most)
+        entries = least_risk(self.below, number, mass, risks, prior, what, most, _TIGHT)[number]
         table: Floats = np.concatenate((entries[:, :near], entries[:, near:] @ self.stairs), axis=1)
         table /= table.sum(axis=1, keepdims=True)
         return table
@@ -193,7 +169,7 @@ class _Layer:
         if column.size and size > _LEAST:
             unit = max(self.lattice.level / size, 1.0)  # far entries are small
             self.below.add(np.zeros_like(column), column, unit * np.concatenate((value_one, -factor * value_two)))
-            self.most.append(np.array([unit * (factor * known_two - known_one)]))
+            self.most.append(unit * (factor * known_two - known_one))
 
     def _entry(self, t: int, y: int) -> tuple[Integers, Floats, float]:
         """An entry as variables with their factors, and a number."""

@@ -1,7 +1,7 @@
 """The least error of any private table on given inputs, by columns that are priced when they are needed.
 
 A table is a sum of staircases, each with an output: sum_r w_r v_r(t) = 1 for every input t, at the least risk. The
-master problem chooses weights for the columns at hand, its dual prices all others at once (`stair_pricing`), and the
+master problem chooses weights for the columns at hand, its dual prices all others at once (`price`), and the
 best of them join. Each round's dual gives a lower limit on the error of every table; the rounds end near it.
 
 In the worst case of a symmetric design, a first search has priors that are combinations of tents, and the table that
@@ -17,11 +17,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rangebound.optimum.design_problem import DesignProblem
-from rangebound.optimum.interior_point import Solved, minimise
-from rangebound.optimum.master_problem import MasterProblem
-from rangebound.optimum.stair_pricing import price
-from rangebound.optimum.staircase_columns import Columns, first_columns, refined
+from rangebound.optimum.master_problem import MasterProblem, Solved, minimise
+from rangebound.optimum.staircase_columns import Columns, DesignProblem, first_columns, price, refined
 from rangebound.values.array_types import Floats, Integers
 
 Dual = tuple[Floats, Floats]  # a prior over answers, and prices of inputs

@@ -60,7 +60,7 @@ class Limit:
     Whatever is published, the probability (or density) of y as a function of t is such a v, and probabilities sum to 1:
     so the error averaged over the prior, and with it the worst one, is at least sum_t u_t.
 
-    It is enough to check staircases v, by the recursion of `stair_pricing`, and finitely many y. For absolute error
+    It is enough to check staircases v, by the recursion of `price`, and finitely many y. For absolute error
     the sum is convex and piecewise linear in y with kinks at the t alone, so its least value is at one of them. For
     squared error, it is a parabola A y^2 - 2 B y + C with A = sum_t lam_t v_t; the least is at B/A, which lies between
     the first and the last t, and a y that is at most d/2 from there has at most A d^2/4 more. If the sum is >= 0 at

@@ -11,7 +11,6 @@ import numpy as np
 
 from rangebound.errors import CertificateInvalid, Unsatisfiable
 from rangebound.optimum.column_generation import open_gap, solve
-from rangebound.optimum.design_problem import DesignProblem
 from rangebound.optimum.input_lattice import (
     MIDDLE,
     STEPPED,
@@ -24,7 +23,7 @@ from rangebound.optimum.input_lattice import (
     stepped_parts,
 )
 from rangebound.optimum.limit_proof import Limit, LimitedError, Over
-from rangebound.optimum.staircase_columns import Columns
+from rangebound.optimum.staircase_columns import Columns, DesignProblem
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_down

@@ -1,16 +1,102 @@
-"""The best table whose laws fall away from the truth on both sides, by one linear program over its entries.
+"""The best table whose laws fall away from the truth on both sides, by one linear program.
 
-The columns of a smooth table are not any staircases, so that the program has all entries and all pairs of neighbours. A
-symmetric design is solved by its first half.
+The columns of a smooth table are not any staircases, so that the program has its entries as unknowns. A symmetric
+design is solved by its first half.
+
+`smooth` has all entries and all pairs of neighbours. That is too slow for a fine lattice. Where the noise is narrow for
+the range, the best smooth table loses little if an output is likeliest where it is true, and likelier the nearer the
+truth is: the table is `peaked`. Then each entry is compared with the next one, and with one neighbour: the farthest
+towards the output. Beyond a band around the truth, it is e^-epsilon times the entry of that neighbour, as small as
+privacy lets it be: such entries fall away, and are private, where those in the band are, so that the program has the
+band alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from rangebound.errors import Unsatisfiable
-from rangebound.optimum.sparse_rows import SparseRows
 from rangebound.values.array_types import Floats, Integers
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+_ROUNDS = 3000  # of the solver: where it needs more, at a large epsilon, it needs minutes
+
+
+class SparseRows:
+    """Rows of a sparse matrix, collected block by block."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._parts: list[tuple[Integers, Integers, Floats]] = []
+
+    def add(self, row: Integers, column: Integers, value: Floats) -> None:
+        """A block of entries; its rows are counted from 0."""
+        self._parts.append((row + self.count, column, value))
+        self.count += int(row.max()) + 1
+
+    def differences(self, one: Integers, two: Integers, factor: float | Floats) -> None:
+        """A row of x[one] - factor x[two] for each pair of numbers."""
+        row = np.arange(len(one))
+        value = np.concatenate((np.ones(len(one)), np.broadcast_to(-np.asarray(factor), len(one))))
+        self.add(np.concatenate((row, row)), np.concatenate((one, two)), value)
+
+    def matrix(self, width: int) -> csr_array[np.float64]:
+        """All rows as one matrix."""
+        from scipy.sparse import csr_array
+
+        row, column, value = (np.concatenate([part[k] for part in self._parts]) for k in range(3))
+        return csr_array((value, (row, column)), shape=(self.count, width))
+
+
+def least_risk(
+    below: SparseRows,
+    number: Integers,
+    mass: Floats,
+    risks: Floats,
+    prior: Floats | None,
+    what: str,
+    most: Floats | None = None,
+    options: Mapping[str, float] | None = None,
+) -> Floats:
+    """The unknowns of the least risk, or an error that says `what` was not found.
+
+    An entry of the table is the unknown of its `number`, of which it has the `mass` and the `risks`; each of the first
+    rows, as many as `below` speaks of, sums to 1. Of all, below @ unknowns <= most, which is 0 by default. Without a
+    `prior` the largest risk of these rows is the least, with one the weighted risk of all of them.
+    """
+    from scipy.optimize import linprog
+
+    size, rows = int(number.max()) + 1, len(mass)
+    place, column = np.repeat(np.arange(rows), mass.shape[1]), number[:rows].ravel()
+    sums, cost = SparseRows(), np.zeros(size + 1)
+    sums.add(place, column, mass.ravel())
+    limits = [np.zeros(below.count) if most is None else most]
+    if prior is None:
+        cost[-1] = 1.0
+        for each in risks[:, :rows]:
+            worst = np.concatenate((column, np.full(rows, size))), np.concatenate((each.ravel(), np.full(rows, -1.0)))
+            below.add(np.concatenate((place, np.arange(rows))), *worst)
+            limits.append(np.zeros(rows))
+    else:
+        np.add.at(cost, number, (prior[:, :, None] * risks).sum(axis=0))
+    found = linprog(  # type: ignore[call-overload]  # the types leave out sparse matrices, which it takes
+        cost,
+        A_ub=below.matrix(size + 1),
+        b_ub=np.concatenate(limits),
+        A_eq=sums.matrix(size + 1),
+        b_eq=np.ones(rows),
+        method="highs-ipm",
+        options=dict(options or {}),
+    )
+    if found.status != 0:  # also where a limit on rounds or time left a table that is not the best
+        raise Unsatisfiable(f"{what} was found; {found.message}")
+    unknowns: Floats = np.maximum(found.x[:size], 0.0)
+    return unknowns
 
 
 def smooth(
@@ -25,65 +111,119 @@ def smooth(
     >>> table.argmax(axis=1).tolist(), bool((np.diff(table[0]) <= 0.0).all())
     ([0, 1, 2], True)
     """
-    from scipy.optimize import linprog
-
     _, count, width = losses.shape
     rows = (count + 1) // 2 if half else count
     number = np.arange(count * width).reshape(count, width)
     if half:
         number[rows:] = number[: count - rows][::-1, ::-1]
-    size, ratio = rows * width, np.exp(epsilon)
+    if half and count % 2:  # the row in the middle is its own mirror image
+        number[rows - 1] = np.minimum(number[rows - 1], number[rows - 1, ::-1])
     falling = toward_the_truth(inputs, outputs)[:rows]
     at, left = np.nonzero(falling)
     up = falling[at, left] > 0  # towards the truth
-    lower = np.where(up, number[at, left], number[at, left + 1])
-    upper = np.where(up, number[at, left + 1], number[at, left])
-    one, two = _pairs(last)
+    below = SparseRows()
+    below.differences(number[at, np.where(up, left, left + 1)], number[at, np.where(up, left + 1, left)], 1.0)
+    one, two = np.array(
+        [pair for i, end in enumerate(last.tolist()) for j in range(i + 1, end + 1) for pair in ((i, j), (j, i))]
+    ).T
     if half:  # the mirror image of a pair says the same
         one, two = (each[one + two <= count - 1] for each in (one, two))
-    above, below = SparseRows(), SparseRows()
-    below.differences(lower, upper, 1.0)
-    below.differences(number[one].ravel(), number[two].ravel(), ratio)
-    above.add(np.repeat(np.arange(rows), width), number[:rows].ravel(), np.ones(size))
-    right = np.ones(rows)
-    if half and count % 2:
-        middle = number[rows - 1]
-        above.differences(middle[: width // 2], middle[::-1][: width // 2], 1.0)
-        right = np.concatenate((right, np.zeros(width // 2)))
-    cost = np.zeros(size + 1)
-    if prior is None:
-        cost[-1] = 1.0
-        for each in losses:
-            place = np.repeat(np.arange(rows), width + 1)
-            column = np.column_stack((number[:rows], np.full(rows, size))).ravel()
-            below.add(place, column, np.column_stack((each[:rows], np.full(rows, -1.0))).ravel())
-    else:
-        np.add.at(cost, number, (prior[:, :, None] * losses).sum(axis=0))
-    found = linprog(  # type: ignore[call-overload]  # the types leave out sparse matrices, which it takes
-        cost,
-        A_ub=below.matrix(size + 1),
-        b_ub=np.zeros(below.count),
-        A_eq=above.matrix(size + 1),
-        b_eq=right,
-        method="highs-ipm",
-    )
-    if found.status != 0:  # also where a limit on rounds or time left a table that is not the best
-        raise Unsatisfiable(f"epsilon={epsilon}: no smooth table was found; {found.message}")
-    table: Floats = np.maximum(found.x[:size], 0.0)[number]
-    return made_smooth(table, inputs, outputs)
+    below.differences(number[one].ravel(), number[two].ravel(), np.exp(epsilon))
+    found = least_risk(below, number, np.ones((rows, width)), losses, prior, f"epsilon={epsilon}: no smooth table")
+    return made_smooth(found[number], inputs, outputs)
+
+
+def peaked(
+    losses: Floats,
+    prior: Floats | None,
+    last: Integers,
+    epsilon: float,
+    inputs: Floats,
+    outputs: Floats,
+    half: bool,
+    band: int,
+) -> Floats:
+    """Probabilities (inputs x outputs) with the least error among those that are private, smooth and peaked.
+
+    `losses` has the error of every output at each answer of every input; `half` says that the design is symmetric;
+    `band` is how many inputs an output has on each side before it falls by itself, at least its neighbours.
+
+    >>> x = np.arange(5.0)
+    >>> table = peaked(np.abs(x[:, None] - x)[None], None, np.array([1, 2, 3, 4, 4]), 1.0, x, x, True, 1)
+    >>> table.argmax(axis=1).tolist(), bool(np.allclose(table[3:, 0], table[2:4, 0] / np.e))
+    ([0, 1, 2, 3, 4], True)
+    """
+    entries, below = _Entries(last, epsilon, inputs, outputs, half, band), SparseRows()
+    for pairs in (entries.along_rows(toward_the_truth(inputs, outputs)), entries.along_columns()):
+        below.differences(*pairs)
+    mass, what = entries.factor[: entries.rows], f"epsilon={epsilon}: no smooth table of {len(inputs)} inputs"
+    risks = entries.factor * losses
+    found = least_risk(below, entries.number, mass, risks, prior, what, options={"maxiter": _ROUNDS})
+    return made_smooth(found[entries.number] * entries.factor, inputs, outputs)
+
+
+class _Entries:
+    """Entries as unknowns of the program: each is a factor times the entry of the band that it falls from."""
+
+    def __init__(self, last: Integers, epsilon: float, inputs: Floats, outputs: Floats, half: bool, band: int) -> None:
+        count, width = len(inputs), len(outputs)
+        self.rows = (count + 1) // 2 if half else count
+        self.first, self.last, self.rise = np.searchsorted(last, np.arange(count)), last, float(np.exp(epsilon))
+        away = np.abs(inputs[:, None] - outputs)
+        near = away <= away.min(axis=0) + 1e-9 * (inputs[-1] - inputs[0])
+        self.peak, self.end = near.argmax(axis=0), count - 1 - near[::-1].argmax(axis=0)  # one input, or two as near
+        source, output = np.indices((count, width))
+        falls = np.zeros((count, width), dtype=np.int64)
+        while (far := np.maximum(source - self.end, self.peak - source) > band).any():
+            nearer = np.where(source > self.peak, self.first[source], last[source])
+            source, falls = np.where(far, nearer, source), falls + far
+        self.inside, self.factor = falls == 0, np.exp(-epsilon * falls)
+        source = np.where(source == self.end, self.peak, source)
+        if half:
+            other = 2 * source > count - 1
+            source, output = np.where(other, count - 1 - source, source), np.where(other, width - 1 - output, output)
+            output = np.where(2 * source == count - 1, np.minimum(output, width - 1 - output), output)
+            source = np.where(source == self.end[output], self.peak[output], source)
+        known, number = np.unique(source * width + output, return_inverse=True)
+        self.size, self.number = len(known), number.reshape(count, width)
+
+    def along_rows(self, way: Integers) -> tuple[Integers, Integers, Floats]:
+        """Pairs of unknowns: in a row, one is at most so many times the other."""
+        at, left = np.nonzero(way[: self.rows])
+        chosen = self.inside[at, left] | self.inside[at, left + 1]
+        at, left = at[chosen], left[chosen]
+        up = way[at, left] > 0
+        return self._pairs((at, np.where(up, left, left + 1)), (at, np.where(up, left + 1, left)), 1.0)
+
+    def along_columns(self) -> tuple[Integers, Integers, Floats]:
+        """Pairs of unknowns: in a column, one is at most so many times the other."""
+        at, output = np.nonzero(self.inside | np.roll(self.inside, 1, axis=0) | np.roll(self.inside, -1, axis=0))
+        away = (at < self.peak[output]) | (at > self.end[output])
+        at, output = at[away], output[away]
+        left, peak = at < self.peak[output], self.peak[output]
+        next_one = self._pairs((at, output), (np.where(left, at + 1, at - 1), output), 1.0)
+        nearer = np.where(left, np.minimum(self.last[at], peak), np.maximum(self.first[at], peak))
+        chosen = self.inside[at, output]
+        at, output, nearer = at[chosen], output[chosen], nearer[chosen]
+        neighbour = self._pairs((nearer, output), (at, output), self.rise)
+        one, two, ratio = (np.concatenate(each) for each in zip(next_one, neighbour, strict=True))
+        return one, two, ratio
+
+    def _pairs(
+        self, one: tuple[Integers, Integers], two: tuple[Integers, Integers], most: float
+    ) -> tuple[Integers, Integers, Floats]:
+        """Entries of which one is at most so many times the other, as unknowns, each pair once."""
+        ratio = most * self.factor[two] / self.factor[one]
+        numbers = np.column_stack((self.number[one], self.number[two]))
+        pairs, once = np.unique(numbers, axis=0, return_index=True)
+        different = pairs[:, 0] != pairs[:, 1]
+        return pairs[different, 0], pairs[different, 1], ratio[once][different]
 
 
 def toward_the_truth(inputs: Floats, outputs: Floats) -> Integers:
     """For every input and pair of successive outputs: 1 left of the truth, -1 right of it, 0 around it."""
     here = inputs[:, None]
     return (outputs[1:] <= here).astype(np.int64) - (outputs[:-1] >= here).astype(np.int64)
-
-
-def _pairs(last: Integers) -> tuple[Integers, Integers]:
-    """All ordered pairs of neighbouring inputs."""
-    pairs = [(i, j) for i, end in enumerate(last.tolist()) for j in range(i + 1, end + 1)]
-    both = np.array([*pairs, *((j, i) for i, j in pairs)])
-    return both[:, 0], both[:, 1]
 
 
 def made_smooth(table: Floats, inputs: Floats, outputs: Floats) -> Floats:

@@ -1,14 +1,70 @@
-"""Staircases with outputs, the columns that tables are sums of, and those that a search begins with."""
+"""The design of a table in doubles, the staircases that tables are sums of, and the cheapest one for every output.
+
+The probability of one output, as a function of the input, lies in the cone of all v >= 0 with v_i <= e^epsilon v_j for
+neighbouring inputs. Its extreme rays are staircases e^(epsilon m) with whole m that differ by at most one between
+neighbours. Inputs ascend and neighbours are windows of them, so that m moves by at most one between successive inputs,
+and the rule is: two successive jumps in the same direction, at s' < s, need inputs s' - 1 and s that are not
+neighbours. (Where the jumps between two inputs add up to 2, two of them in the same direction follow each other, and
+both lie between those inputs; conversely two such jumps are a difference of 2.) Jumps in opposite directions are
+free.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from rangebound.optimum.design_problem import DesignProblem, last_neighbour
-from rangebound.values.array_types import Floats, Integers
+from rangebound.values.array_types import Bools, Floats, Integers
+
+
+@dataclass(frozen=True, kw_only=True)
+class DesignProblem:
+    """The design of a table: `losses[q, t, y]` is the error of publishing output y at the q-th answer of input t.
+
+    With `prior` (of the shape of a loss over answers) the weighted risk is least, without it the largest one is.
+    Inputs that are `interleaved` belong to two lattices in turn, one from each end.
+    """
+
+    first_neighbour: Integers
+    epsilon: float
+    losses: Floats
+    prior: Floats | None = None
+    interleaved: bool = False
+
+    @property
+    def inputs(self) -> int:
+        """The number of inputs."""
+        return len(self.first_neighbour)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the problem is its own mirror image (first answers of inputs becoming last ones)."""
+        mirrored = self.losses[::-1, ::-1, ::-1]
+        last = last_neighbour(self.first_neighbour)
+        return (
+            np.array_equal(self.inputs - 1 - last[::-1], self.first_neighbour)
+            and np.allclose(mirrored, self.losses, rtol=1e-12, atol=1e-12 * float(self.losses.max()))
+            and (self.prior is None or np.allclose(self.prior[::-1, ::-1], self.prior, rtol=1e-12, atol=0.0))
+        )
+
+    @property
+    def connected(self) -> bool:
+        """Whether each input is a neighbour of the one before it."""
+        return bool((self.first_neighbour[1:] < np.arange(1, self.inputs)).all())
+
+    def coarse(self, inputs: Integers, outputs: Integers) -> DesignProblem:
+        """The problem on some inputs and outputs alone."""
+        first = np.searchsorted(inputs, self.first_neighbour[inputs])
+        losses, prior = self.losses[:, inputs][:, :, outputs], self.prior
+        if prior is not None:
+            prior = prior[:, inputs] * (prior.sum() / prior[:, inputs].sum())
+        return replace(self, first_neighbour=first, losses=losses, prior=prior)
+
+
+def last_neighbour(first: Integers) -> Integers:
+    """The last neighbour of every input, from the first ones."""
+    return np.searchsorted(first, np.arange(len(first)), side="right") - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +90,7 @@ class Columns:
         once = {row.tobytes(): i for i, row in enumerate(keys)}
         return Columns(levels=levels, outputs=outputs).taken(np.fromiter(once.values(), dtype=np.int64))
 
-    def allowed(self, first_neighbour: Integers) -> npt.NDArray[np.bool_]:
+    def allowed(self, first_neighbour: Integers) -> Bools:
         """Which of them differ by one level at most between neighbours: jumps that were moved may be too near."""
         fine, place = np.ones(len(self), dtype=np.bool_), np.arange(len(first_neighbour))
         for apart in range(1, int((place - first_neighbour).max()) + 1):
@@ -42,7 +98,7 @@ class Columns:
             fine &= (np.abs(self.levels[:, here] - self.levels[:, here - apart]) <= 1).all(axis=1)
         return fine
 
-    def taken(self, chosen: npt.NDArray[np.bool_] | Integers | slice) -> Columns:
+    def taken(self, chosen: Bools | Integers | slice) -> Columns:
         """Some of them."""
         return Columns(levels=self.levels[chosen], outputs=self.outputs[chosen])
 
@@ -124,3 +180,76 @@ def _stairs(place: int, plateau: int, first: Integers, last: Integers) -> Intege
     right = _falling(min(place + plateau, count - 1), last)
     left = _falling(count - 1 - max(place - plateau, 0), count - 1 - first[::-1])[::-1]
     return right + left
+
+
+@dataclass(frozen=True, kw_only=True)
+class Priced:
+    """The least value of sum_t g_t v_t over staircases v for each output, and the levels m of a staircase that has it.
+
+    The staircase is e^(epsilon m), where m = 0 at the last input. `levels` has a row for each input.
+    """
+
+    least: Floats
+    levels: Integers
+
+
+def price(costs: Floats, first_neighbour: Integers, epsilon: float) -> Priced:
+    """The cheapest staircase of every column of `costs` (inputs x outputs), by one sweep over the inputs.
+
+    With G the prefix sums of a column, up(s) (down(s)) is the least cost of what lies left of a jump at s, in units of
+    the level right of it: rho = e^-epsilon times (1/rho times) the cost up to the jump before it and between the two.
+
+        up(s) = rho (G(s) + min(0, min_{s' <= first(s)} [up(s') - G(s')], min_{s' < s} [down(s') - G(s')]))
+        down(s) = (1/rho) (G(s) + min(0, min_{s' <= first(s)} [down(s') - G(s')], min_{s' < s} [up(s') - G(s')]))
+        least = G(n) + min(0, min_s [up(s) - G(s)], min_s [down(s) - G(s)])
+
+    Guarantee: none, these are doubles; `Limit.verify` follows the same recursion in balls.
+    Assumes: `first_neighbour` ascends, and holds for each input the first one that is a neighbour of it (or itself).
+    Edge cases: one input has no jumps.
+
+    >>> price(np.array([[1.0], [-2.0]]), np.array([0, 0]), np.log(2.0)).least.round(12).tolist()
+    [-1.5]
+    """
+    count, width = costs.shape
+    prefix = np.zeros((count + 1, width))
+    np.cumsum(costs, axis=0, out=prefix[1:])
+    factor = np.exp(np.array([[-epsilon], [epsilon]]))
+    best = np.full((count, 2, width), np.inf)  # running minima of up - G and down - G, and where they are
+    where = np.zeros((count, 2, width), dtype=np.int64)
+    for s, first in enumerate(first_neighbour.tolist()[1:], start=1):
+        value = np.minimum(best[first], best[s - 1, ::-1])
+        np.minimum(value, 0.0, out=value)
+        value += prefix[s]
+        with np.errstate(
+            over="ignore"
+        ):  # levels of a large epsilon grow beyond the doubles; such a column is not taken
+            value *= factor
+        value -= prefix[s]
+        np.minimum(value, best[s - 1], out=best[s])
+        where[s] = where[s - 1]
+        where[s][value < best[s - 1]] = s
+    least: Floats = prefix[-1] + np.minimum(best[-1].min(axis=0), 0.0)
+    return Priced(least=least, levels=_levels(best, where, first_neighbour))
+
+
+def _levels(best: Floats, where: Integers, first_neighbour: Integers) -> Integers:
+    """The levels of every column's staircase, by its jumps from the last one back to the first."""
+    count, _, width = best.shape
+    jumps = np.zeros((count, width), dtype=np.int64)
+    active = np.arange(width)
+    same, other = best[-1, 0], best[-1, 1]  # a last jump upward, or downward
+    at_same, at_other = where[-1, 0], where[-1, 1]
+    way = np.zeros(width, dtype=np.int64)
+    while True:
+        go = np.minimum(same, other) < 0.0
+        active, way = active[go], np.where(same <= other, way, 1 - way)[go]
+        place = np.where(same <= other, at_same, at_other)[go]
+        if not active.size:
+            break
+        jumps[place, active] = 1 - 2 * way
+        first, last = first_neighbour[place], place - 1
+        same, at_same = best[first, way, active], where[first, way, active]
+        other, at_other = best[last, 1 - way, active], where[last, 1 - way, active]
+    levels: Integers = np.cumsum(jumps, axis=0)
+    levels -= levels[-1].copy()
+    return levels

@@ -13,9 +13,9 @@ import numpy as np
 
 from rangebound.errors import ArgumentError
 from rangebound.mechanisms.finite import Table, cells, reach
-from rangebound.optimum.design_problem import DesignProblem
 from rangebound.optimum.input_lattice import STEPPED, check_lattice, stepped_parts, table_inputs
 from rangebound.optimum.limit_proof import LimitedError, Over
+from rangebound.optimum.staircase_columns import DesignProblem
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers
 from rangebound.values.query import Query

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from rangebound.errors import BudgetExceeded
-from rangebound.ledger.approval import RequestStatus
 from rangebound.ledger.book import Ledger
+from rangebound.ledger.replay import RequestStatus
 from rangebound.ledger.requests import approval_needed
 from rangebound.release.output.explain import dry_run
 from rangebound.release.output.ledger_entry import agreed_charges, charge_text, check_rule, check_unit, without_delta

@@ -29,7 +29,7 @@ from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.plan_approval import demand_plan_approval
 from rangebound.release.prepare import answers, prepare, prepared, rehearse
 from rangebound.release.sql.aggregate import aggregated, compiled, rehearse_statements
-from rangebound.release.sql.group_order import Salt
+from rangebound.release.sql.relation import Salt
 from rangebound.release.sql.view import view
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values import arguments

@@ -20,7 +20,7 @@ from rangebound.values.extras import need
 need("httpx", what="rangebound.web.client")
 import httpx
 
-_FILES = ("table.json", "table.csv", "certificate.json", "report.html")
+_FILES = {"table.json": "table", "table.csv": "csv", "certificate.json": "certificate", "report.html": "report"}
 
 
 class ServerRefusal(RangeboundError):
@@ -100,23 +100,14 @@ class Client:
             state = self._json("GET", f"{place}/{quote(id)}")
         if state["state"] != "published":
             raise ServerRefusal(f"{id}: {state['state']}; {state.get('message', '')}", status=200)
-        files = {name: self._ask("GET", f"{place}/{quote(id)}/{name}").decode() for name in _FILES}
-        return PublishedTable(
-            id=id,
-            table=files["table.json"].encode(),
-            csv=files["table.csv"],
-            certificate=files["certificate.json"],
-            report=files["report.html"],
-            record=self._record(f"{place}/{quote(id)}"),
-        )
-
-    def _record(self, release: str) -> str:
+        found = {field: self._ask("GET", f"{place}/{quote(id)}/{name}") for name, field in _FILES.items()}
         try:
-            return self._ask("GET", f"{release}/record.yaml").decode()
+            found["record"] = self._ask("GET", f"{place}/{quote(id)}/record.yaml")
         except ServerRefusal as error:
-            if error.status == 404:
-                return ""
-            raise
+            if error.status != 404:
+                raise
+        table = found.pop("table")
+        return PublishedTable(id=id, table=table, **{field: data.decode() for field, data in found.items()})
 
     def dry_run(self, plan: str | Path | Mapping[str, Any], *, source: str | None = None) -> dict[str, Any]:
         """What a plan would give; nothing is charged."""

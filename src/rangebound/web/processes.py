@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +48,14 @@ class Pool:
 
     async def start(self) -> None:
         """Start all workers, without waiting for them: a first task waits for less then."""
-        self._starting = [asyncio.create_task(self._start_one()) for _ in range(self._size)]
 
-    async def _start_one(self) -> None:
-        try:
-            self._idle.put_nowait(await self._started())
-        except (WorkerDied, LedgerAway):
-            self._idle.put_nowait(None)
+        async def one() -> None:
+            worker = None
+            with suppress(WorkerDied, LedgerAway):
+                worker = await self._started()
+            self._idle.put_nowait(worker)
+
+        self._starting = [asyncio.create_task(one()) for _ in range(self._size)]
 
     async def do(self, task: Mapping[str, Any], limit: float | None) -> dict[str, Any]:
         """The answer to a task; raises `TimeUp`, `WorkerDied` or `LedgerAway`, with the worker gone.

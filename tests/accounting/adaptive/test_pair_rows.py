@@ -8,9 +8,8 @@ import pytest
 from scipy.optimize import linprog
 
 import rangebound as rb
-from rangebound.accounting.adaptive.curve_rows import SampledRows
 from rangebound.accounting.adaptive.kernel_cover import Kernels, cover
-from rangebound.accounting.adaptive.pair_rows import pair_rows
+from rangebound.accounting.adaptive.pair_rows import SampledRows, pair_rows
 from rangebound.accounting.pld import step_profile
 from rangebound.privacy.worst import pair_profile
 from rangebound.values.ball import ball, precision

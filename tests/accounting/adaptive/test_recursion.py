@@ -10,7 +10,8 @@ import pytest
 
 import rangebound as rb
 from rangebound.accounting import MechanismEvent, best_accountant
-from rangebound.accounting.adaptive import adaptive_accountant, table_rows
+from rangebound.accounting.adaptive import adaptive_accountant
+from rangebound.accounting.adaptive import pair_rows as rows_of_pairs
 from rangebound.accounting.adaptive.kernel_cover import Kernels, cover
 from rangebound.accounting.adaptive.pair_rows import pair_rows
 from rangebound.accounting.adaptive.recursion import Adversary, AdversaryValues, make_step
@@ -268,9 +269,9 @@ def with_one_pair(table, pair, epsilon, monkeypatch):
     """The value of two uses for an adversary that has one pair of inputs, in both orders."""
     only = InputPairs(np.asarray(pair), np.asarray(pair[::-1]))
     with monkeypatch.context() as patched:
-        patched.setattr(table_rows, "neighbours", lambda reach: only)
-        for cached in (adaptive_accountant._rows, adaptive_accountant._kernels):
-            patched.setattr(adaptive_accountant, cached.__name__, cached.__wrapped__)
+        patched.setattr(rows_of_pairs, "neighbours", lambda reach: only)
+        for cached in ("_rows", "_kernels"):
+            patched.setattr(adaptive_accountant, cached, getattr(adaptive_accountant, cached).__wrapped__)
         return adaptive_accountant.delta_within(MechanismEvent(mechanism=table, times=2), epsilon, 0.0, 1.0)
 
 

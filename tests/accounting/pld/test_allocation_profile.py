@@ -13,7 +13,7 @@ import rangebound as rb
 from rangebound.accounting import AllocatedEvent, FixedBatchEvent, SampledEvent
 from rangebound.accounting.pld import accountant
 from rangebound.accounting.pld.allocation_profile import AllocationProfile
-from rangebound.accounting.pld.fixed_batch_profile import fixed_batch
+from rangebound.accounting.pld.step_profile import fixed_batch
 from rangebound.privacy.gdp import epsilon_of_mu
 from rangebound.values.ball import precision
 from tests.accounting.mechanisms import free, gaussian, short

@@ -100,7 +100,7 @@ def bounded(width, sensitivity, scale, noise=rb.Laplace):
 @pytest.mark.parametrize(("width", "sensitivity", "scale"), INTERVALS)
 def test_the_row_of_positions_is_above_the_exact_profile_and_close(width, sensitivity, scale):
     m = bounded(width, sensitivity, scale)
-    row = step_profile._positions(m)
+    row = m._quick_profile
     largest = m.delta(0.0)
     for share in np.linspace(0.0, 0.99, 12):
         epsilon = float(share * m.epsilon())
@@ -117,13 +117,13 @@ def test_the_row_adds_what_its_profile_can_bend_between_two_places(epsilon):
     assert m.epsilon() < epsilon
     z, spacing = -math.expm1(-width), (width - d) / 1999
     bend = (2.0 / z + 2.0) + math.exp(epsilon) * (5.0 + 2.0 / z)
-    row = step_profile._positions(m)
+    row = m._quick_profile
     assert row(epsilon) == pytest.approx(bend * spacing**2 / 8.0, rel=1e-3)
 
 
 def test_the_row_is_left_alone_where_it_would_be_coarse():
-    assert step_profile._positions(bounded(1e4, 1.0, 1.0)) is None
-    assert step_profile._positions(bounded(4.0, 1.0, 1.0, rb.Gaussian)) is None
+    assert bounded(1e4, 1.0, 1.0)._quick_profile is None
+    assert bounded(4.0, 1.0, 1.0, rb.Gaussian)._quick_profile is None
 
 
 def test_the_formula_of_the_free_gaussian_is_the_core_s():

@@ -8,7 +8,7 @@ import pytest
 import rangebound as rb
 from rangebound.accounting import ComposedEvent, FixedBatchEvent, MechanismEvent
 from rangebound.accounting.pld import accountant, fixed_batch_run, step_profile
-from rangebound.accounting.pld.fixed_batch_profile import fixed_batch, opposed
+from rangebound.accounting.pld.step_profile import fixed_batch, opposed
 from rangebound.values.ball import ball, precision
 
 

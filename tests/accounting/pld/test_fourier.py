@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 from flint import arb, arb_poly, fmpz, fmpz_poly
 
-from rangebound.accounting.pld.circular_sum import circular_sum
-from rangebound.accounting.pld.cumulants import PLDComposition, tilt_for_delta, tilt_for_epsilon
 from rangebound.accounting.pld.discretization import DiscretePLD
-from rangebound.accounting.pld.fourier import ComposedPLD
+from rangebound.accounting.pld.fourier import (
+    ComposedPLD,
+    PLDComposition,
+    circular_sum,
+    tilt_for_delta,
+    tilt_for_epsilon,
+)
 from rangebound.values.ball import precision
 
 

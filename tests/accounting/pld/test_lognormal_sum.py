@@ -7,8 +7,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from rangebound.accounting.pld import lognormal_sum as sums
-from rangebound.accounting.pld.lognormal_sum import SumLaw, lognormal_sum, running_sums
+from rangebound.accounting.pld import allocation_profile as sums
+from rangebound.accounting.pld.allocation_profile import SumLaw, lognormal_sum, running_sums
 
 
 def points_of(law):

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import rangebound as rb
-from rangebound.accounting.per_instance import PerInstance
+from rangebound.accounting.fisher_information import PerInstance
 from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiWatcher
 from rangebound.learn.torch.gradients import sums
 from rangebound.learn.torch.gradients.per_example import clipped_sum, learned

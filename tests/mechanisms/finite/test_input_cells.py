@@ -9,8 +9,7 @@ import pytest
 
 import rangebound as rb
 from rangebound.mechanisms.finite import TOTAL, cells, reach
-from rangebound.mechanisms.finite.compatible_inputs import intervals
-from rangebound.mechanisms.finite.input_cells import pieces, thresholds
+from rangebound.mechanisms.finite.input_cells import intervals, pieces, thresholds
 from tests.mechanisms.finite import brute_force
 from tests.mechanisms.finite.random_tables import random_table
 

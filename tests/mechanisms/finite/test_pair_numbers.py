@@ -9,7 +9,7 @@ from mpmath import mp, mpf
 
 import rangebound as rb
 from rangebound.mechanisms.finite import pair_numbers
-from rangebound.mechanisms.finite.profile_hull import SLACK, profile_hull
+from rangebound.mechanisms.finite.pair_numbers import SLACK, profile_hull
 from rangebound.mechanisms.finite.weights import TOTAL
 from rangebound.values.ball import precision, up
 from tests.mechanisms.finite import brute_force

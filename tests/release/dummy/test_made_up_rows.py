@@ -13,7 +13,7 @@ from rangebound.errors import ArgumentError, PlanError
 from rangebound.ledger.book import Ledger
 from rangebound.release import make_plan, parse_plan, read_plan, release
 from rangebound.release.dummy.made_up_rows import made_up
-from rangebound.release.engine.open_engine import opened
+from rangebound.release.engine import opened
 from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.sql.view import view
 from tests.release.engine.test_engines import found

@@ -14,10 +14,10 @@ import pytest
 from rangebound.cli.app import run
 from rangebound.errors import ArgumentError, EngineError, MissingExtra
 from rangebound.release import Source, make_plan, parse_plan
+from rangebound.release.engine import opened
 from rangebound.release.engine import spark as module
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.engine.java_home import java_home
-from rangebound.release.engine.open_engine import opened
+from rangebound.release.engine.local_spark import java_home
 from rangebound.release.engine.spark import Spark
 from rangebound.release.sql.aggregate import aggregate
 from tests.release.plans import SALT, plan_data

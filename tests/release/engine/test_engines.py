@@ -22,8 +22,7 @@ from rangebound.release.plan.kinds import kind
 from rangebound.release.plan.kinds.ranks import Bounds
 from rangebound.release.plan.table_schema import Family, check_schema
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.sql.aggregate import aggregate, check_statements
-from rangebound.release.sql.statements import statements
+from rangebound.release.sql.aggregate import aggregate, check_statements, statements
 from rangebound.release.sql.view import view
 from tests.release import reference, row_oracle
 from tests.release.plans import KINDS, OTHER_SALT, SALT, plan_data, written_once

@@ -21,9 +21,9 @@ from rangebound.cli.app import run
 from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.ledger.book import Ledger
 from rangebound.release import parse_plan, release
+from rangebound.release.engine import opened
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.interface import Unrunnable
-from rangebound.release.engine.open_engine import opened
 from rangebound.release.engine.postgres import Postgres
 from rangebound.release.engine.postgres_dialect import POSTGRES, POSTGRES_OF_FEW
 from rangebound.release.plan.source import Source

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.period import BudgetPeriod
+from rangebound.ledger.replay import BudgetPeriod
 from rangebound.release.output.explain import dry_run
 from rangebound.release.output.hazards import hazards, is_odd, stated_ranges
 from rangebound.release.output.report import report

@@ -9,7 +9,7 @@ import pytest
 from rangebound.errors import EngineError, LedgerUnavailable, PlanError, RequestConflict
 from rangebound.ledger import Cost
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.names import person
+from rangebound.ledger.chain import person
 from rangebound.web.processes import LedgerAway, TimeUp, WorkerDied
 from rangebound.web.service import office as room
 from rangebound.web.service import worker

@@ -13,11 +13,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from rangebound.accounting.adaptive import kernel_cover, pair_rows
-from rangebound.accounting.adaptive.curve_rows import PairRows, SampledRows
+from rangebound.accounting.adaptive import kernel_cover
 from rangebound.accounting.adaptive.kernel_cover import Kernels
+from rangebound.accounting.adaptive.pair_rows import SampledRows, pair_rows
 from rangebound.accounting.adaptive.recursion import TILTS, Adversary, Progress, make_step
-from rangebound.accounting.event import Event, MechanismEvent, Private, SampledEvent, SingleEvent, steps
+from rangebound.accounting.event import Event, MechanismEvent, SampledEvent, SingleEvent, steps
 from rangebound.accounting.pld import discretization, step_profile
 from rangebound.accounting.pld.discretization import spacing
 from rangebound.values.array_types import Floats
@@ -93,9 +93,7 @@ def _of_step(step: SingleEvent, removed: bool, grid: _GridChoice, tilt: float, t
     return _kernels(step, removed, grid.width, tilt)
 
 
-@lru_cache(maxsize=32)
-def _rows(mechanism: Private) -> tuple[PairRows, ...] | None:
-    return pair_rows.pair_rows(mechanism)
+_rows = lru_cache(maxsize=32)(pair_rows)
 
 
 def _lines(step: SingleEvent, removed: bool) -> list[kernel_cover.CurveRows]:

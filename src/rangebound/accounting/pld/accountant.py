@@ -12,9 +12,8 @@ from functools import cache, lru_cache, partial
 
 from rangebound.accounting.event import AllocatedEvent, Event, MechanismEvent, SampledEvent, SingleEvent, steps
 from rangebound.accounting.pld import discretization, step_profile
-from rangebound.accounting.pld.cumulants import PLDComposition, tilt_for_delta, tilt_for_epsilon
 from rangebound.accounting.pld.fixed_batch_run import fixed_batch_run
-from rangebound.accounting.pld.fourier import ComposedPLD
+from rangebound.accounting.pld.fourier import ComposedPLD, PLDComposition, tilt_for_delta, tilt_for_epsilon
 from rangebound.values import arguments
 from rangebound.values.ball import Ball, ball, down, precision, span, up
 from rangebound.values.enclosure import Enclosure
@@ -85,8 +84,7 @@ def epsilon(event: Event, delta: float) -> Enclosure:
         return pure if delta == 0.0 else Enclosure(lower=0.0, upper=pure.upper)
     step = next(iter(counts))
     if sum(counts.values()) == 1 and isinstance(step, MechanismEvent):
-        worst = step_profile.epsilon_once(step.mechanism, delta)
-        return Enclosure(lower=worst.lower, upper=worst.upper)
+        return step.mechanism._enclosed_epsilon(delta)
     found = _composed_epsilon(counts, delta)
     return Enclosure(lower=min(found.lower, pure.upper), upper=min(found.upper, pure.upper))
 
@@ -140,7 +138,7 @@ def _leaking(event: Event) -> dict[SingleEvent, int]:
 def _single(step: SingleEvent, epsilon: float) -> Enclosure:
     """One step: its privacy profile, without a grid."""
     if isinstance(step, MechanismEvent):
-        worst = step_profile.delta_once(step.mechanism, epsilon)
+        worst = step.mechanism._enclosed_delta(epsilon)
         return Enclosure(lower=min(worst.lower, 1.0), upper=min(worst.upper, 1.0))
     with precision(step_profile.BITS):
         upper = max(map(up, _both_ways(discretization.profile_of(step), epsilon)))

@@ -22,7 +22,6 @@ import numpy.typing as npt
 from rangebound.accounting.event import AllocatedEvent, FixedBatchEvent, MechanismEvent, SampledEvent, SingleEvent
 from rangebound.accounting.pld import step_profile
 from rangebound.accounting.pld.allocation_profile import allocated
-from rangebound.accounting.pld.fixed_batch_profile import fixed_batch, opposed
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.values.array_types import Floats
 from rangebound.values.ball import Ball, ball, down, precision, up
@@ -78,7 +77,7 @@ SEARCHED = Spacing(fine=12, even=4.0, growth=1.05)
 
 def spacing(step: SingleEvent) -> Spacing:
     """Fine knots where a value of the profile is cheap, fewer where each is a search."""
-    return QUICK if step_profile.is_quick(step.mechanism) else SEARCHED
+    return QUICK if step.mechanism._is_quick else SEARCHED
 
 
 def typical_loss(step: SingleEvent) -> float:
@@ -90,9 +89,9 @@ def typical_loss(step: SingleEvent) -> float:
 
 def largest_loss(step: SingleEvent) -> float:
     """The largest finite privacy loss, for adding a person; sampling can only shrink it."""
-    limit = step_profile.pure(step.mechanism).upper
-    if step_profile.has_edge(step.mechanism) and math.isinf(limit):
-        limit = step_profile.finite_loss(step.mechanism)
+    limit, edge = step_profile.pure(step.mechanism).upper, step.mechanism._edge
+    if edge is not None and math.isinf(limit):
+        limit = edge
     if isinstance(step, SampledEvent) and math.isfinite(limit):
         with precision(step_profile.BITS):
             limit = up((ball(step.rate) * ball(limit).expm1()).log1p())
@@ -101,7 +100,7 @@ def largest_loss(step: SingleEvent) -> float:
 
 def discretize(step: SingleEvent, width: float, tail: float) -> DiscretizedEvent:
     """Upper and lower PLDs of a step on multiples of `width`, up to where the profile has fallen to `tail`."""
-    edge = step_profile.has_edge(step.mechanism)
+    edge = step.mechanism._edge is not None
     with precision(step_profile.BITS):
         above = profile_of(step)
         places = _knots(step, above, width, tail)
@@ -113,7 +112,7 @@ def discretize(step: SingleEvent, width: float, tail: float) -> DiscretizedEvent
             points = _points(profile_below(each, step), places, width)
             found = _masses(_lowered(points, edge=edge), lambda new, old: new <= old)
             lower += _both(found, places, width, down)
-        if step_profile.is_mirrored(step.mechanism) and isinstance(step, MechanismEvent):
+        if step.mechanism._is_mirrored and isinstance(step, MechanismEvent):
             lower = lower[:1] * 2  # its own mirror image
         return DiscretizedEvent(upper, (*lower[:2], *lower[-2:]))
 
@@ -132,7 +131,7 @@ def profile_of(step: SingleEvent) -> step_profile.Profile:
         case SampledEvent():
             return step_profile.sampled(found, step.rate)
         case FixedBatchEvent(mechanism=Mechanism() as mechanism):
-            return fixed_batch(mechanism, step.rate)
+            return step_profile.fixed_batch(mechanism, step.rate)
         case AllocatedEvent(mechanism=Mechanism() as mechanism):
             return allocated(found, mechanism, step.batches)
     raise NotImplementedError(type(step))
@@ -149,7 +148,7 @@ def profile_below(found: step_profile.Profile, step: SingleEvent) -> step_profil
         case SampledEvent():
             return step_profile.sampled(found, step.rate)
         case FixedBatchEvent(mechanism=Mechanism() as mechanism):
-            return opposed(mechanism, step.rate)
+            return step_profile.opposed(mechanism, step.rate)
         case AllocatedEvent(mechanism=Mechanism() as mechanism):
             return step_profile.summed(mechanism, step.batches)
     return found

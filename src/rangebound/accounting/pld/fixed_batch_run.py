@@ -1,6 +1,6 @@
 """Many steps on batches of fixed size: one pair in all of them, and one small step more, dominate every adversary.
 
-In `fixed_batch_profile` the worst gradients of one step differ between epsilons above and below zero, and the supremum
+In `step_profile` the worst gradients of one step differ between epsilons above and below zero, and the supremum
 of the profiles leaks more than any choice of gradients. Here it is bounded what an adversary can gain who chooses
 others in each step, in the direction with against without.
 
@@ -8,7 +8,7 @@ others in each step, in the direction with against without.
 supremum over u, v of E[H_(x/R)(P || Q)], R the likelihood ratio of the t steps. With c = v.u/(|u| C), and H(c) for the
 pair |u| = |v| = C of that cosine:
 
-* For x >= 1, if c >= b and |u| >= bC, H_x is at most H_x(b). The event A of `fixed_batch_profile` holds z + d with z if
+* For x >= 1, if c >= b and |u| >= bC, H_x is at most H_x(b). The event A of `step_profile` holds z + d with z if
   u.d >= 0 and (u-v).d >= 0, and v may move along -d, u along d. As there, v moves away from the line of u to the length
   C, and on the circle towards -u, but only to the cosine b. Then u grows along itself: (u-v).u = |u| (|u| - bC) >= 0.
 * For x < 1 and c <= b, H_x is at most H_x(b). Now H_x = 1 - x + sup over B of xQ(B) - P(B), attained where
@@ -45,9 +45,8 @@ import numpy as np
 
 from rangebound.accounting.event import FixedBatchEvent, SingleEvent
 from rangebound.accounting.pld import discretization, step_profile
-from rangebound.accounting.pld.cumulants import PLDComposition
 from rangebound.accounting.pld.discretization import DiscretePLD
-from rangebound.accounting.pld.fixed_batch_profile import opposed
+from rangebound.accounting.pld.fourier import PLDComposition
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.values.array_types import Floats
 from rangebound.values.ball import Ball, ball, precision
@@ -92,7 +91,7 @@ def _size(step: FixedBatchEvent) -> tuple[float, float]:
 def _first_cell(step: FixedBatchEvent, supremum: DiscretePLD) -> DiscretePLD:
     """F_0 on the knots of the supremum over all pairs."""
     assert isinstance(step.mechanism, Mechanism)
-    exact, losses = opposed(step.mechanism, step.rate), supremum.losses
+    exact, losses = step_profile.opposed(step.mechanism, step.rate), supremum.losses
     below = losses[losses < 0.0]
     mu, rate = _size(step)
     more = dict(zip(below.tolist(), _below(mu, mu, rate, _COSINES[1], below).tolist(), strict=True))

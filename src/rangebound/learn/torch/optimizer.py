@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch.nn.utils.parametrize import ParametrizationList
 
-from rangebound.accounting.per_instance import PerInstance
+from rangebound.accounting.fisher_information import PerInstance
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch import several_processes
 from rangebound.learn.torch.called_criterion import CalledCriterion, ForwardPass, Precision, check_weights

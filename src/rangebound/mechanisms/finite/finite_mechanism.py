@@ -10,23 +10,16 @@ from copy import copy
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol, overload
+from typing import Protocol, Self, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from rangebound import sampling
 from rangebound.errors import ArgumentError, ArgumentTypeError, ClaimFalse, Undecided
+from rangebound.laws.atomic_law import FiniteLaw
 from rangebound.laws.error import Error
-from rangebound.laws.finite_law import FiniteLaw
-from rangebound.mechanisms.finite import (
-    compatible_inputs,
-    input_cells,
-    pair_numbers,
-    table_errors,
-    table_files,
-    table_proof,
-)
+from rangebound.mechanisms.finite import input_cells, pair_numbers, table_files, table_proof
 from rangebound.mechanisms.finite.weights import (
     MOST,
     TOTAL,
@@ -38,11 +31,14 @@ from rangebound.mechanisms.finite.weights import (
     to_text,
     whole_weights,
 )
+from rangebound.mechanisms.private_mechanism import PrivateMechanism, largest, mean
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.proof import Proof
-from rangebound.privacy.risk import MechanismRisk, PairProfile
+from rangebound.privacy.risk import PairProfile
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers, Many, One
+from rangebound.values.ball import Ball, ball
+from rangebound.values.enclosure import Enclosure
 from rangebound.values.numeric import rounded_up
 from rangebound.values.query import Query
 from rangebound.values.serial import read_json, support_from_dict, support_to_dict
@@ -64,7 +60,7 @@ class ProvedLimit(Protocol):
 
 @arguments.guided
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Table(MechanismRisk):
+class Table(PrivateMechanism):
     """Any finite mechanism: for each of finitely many inputs, a law on finitely many outputs in whole-number weights.
 
     A true answer goes to the nearest input, ties always to the upper one, in exact arithmetic; then output y is
@@ -342,40 +338,37 @@ class Table(MechanismRisk):
         return tuple(pair_numbers.input_profile(self.weights, each) for each in sorted(pairs) if each[0] != each[1])
 
     def _attack_pure_below(self) -> float:
-        found = self.epsilon()
-        return found if math.isinf(found) else math.nextafter(found, 0.0)
+        return self._enclosed(self.epsilon()).lower
 
-    def epsilon(self, delta: float = 0.0) -> float:
-        """The smallest epsilon that holds with this delta for all neighbouring datasets.
+    def _enclosed(self, value: float) -> Enclosure:  # an exact number that was rounded up
+        lower = value if math.isinf(value) else max(math.nextafter(value, 0.0), 0.0)
+        return Enclosure(lower=lower, upper=value)
 
-        Guarantee: exact, and rounded up.
-        Assumes: the query's sensitivity is true.
-        Edge cases: `inf` where a neighbour can publish what an input cannot, with more than the probability delta.
+    @cached_property
+    def _hull(self) -> pair_numbers.ProfileHull:
+        return pair_numbers.profile_hull(self.weights, self.reach)
 
-        >>> import rangebound as rb
-        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
-        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[2**62, 0], [2**61, 2**61]])
-        >>> m.epsilon(), m.epsilon(delta=0.5)
-        (inf, 0.0)
-        """
-        return pair_numbers.epsilon_at(self.weights, self.reach, arguments.probability("delta", delta))
+    def _profile_above(self, epsilon: float) -> Ball:
+        return self._hull.delta(epsilon).min(ball(1.0))
 
-    def delta(self, epsilon: float) -> float:
-        """The privacy profile: the smallest delta that holds with this epsilon for all neighbouring datasets.
+    def _known_pairs(self) -> tuple[PairProfile, PairProfile]:
+        first, second = self._worst_stick(0.0).pair, pair_numbers.worst_pair(self.weights, self.reach)
+        found = pair_numbers.input_profile(self.weights, first)
+        same = second in (first, first[::-1])
+        return found, found if same else pair_numbers.input_profile(self.weights, second)
 
-        delta(epsilon) = max over pairs of neighbours of the sum over outputs of (P(y) - e^epsilon Q(y))+.
+    @property
+    def _edge(self) -> float | None:
+        return 43.0 if math.isinf(self.epsilon()) else None  # of weights from 1 to 2^62: 62 ln 2 is less
 
-        Guarantee: exact, and rounded up.
-        Assumes: the query's sensitivity is true.
-        Edge cases: 0 from the pure epsilon on.
+    def _renyi(self, order: float) -> float:
+        return pair_numbers.renyi_at(self.weights, self.reach, order)
 
-        >>> import rangebound as rb
-        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
-        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[2**62, 0], [2**61, 2**61]])
-        >>> m.delta(0.0), m.delta(10.0)
-        (0.5, 0.5)
-        """
-        return pair_numbers.delta_at(self.weights, self.reach, Fraction(arguments.nonnegative("epsilon", epsilon)))
+    def _epsilon(self, delta: float) -> float:
+        return pair_numbers.epsilon_at(self.weights, self.reach, delta)
+
+    def _delta(self, epsilon: float) -> float:
+        return pair_numbers.delta_at(self.weights, self.reach, Fraction(epsilon))
 
     def _worst_answers(self, claim: Claim) -> tuple[float, float]:
         if claim.pure:
@@ -394,41 +387,7 @@ class Table(MechanismRisk):
     def _refutation(self, claim: Claim) -> ClaimFalse | Undecided:
         return table_proof.refutation(self, claim)
 
-    @overload
-    def rdp(self, alpha: float) -> float: ...
-
-    @overload
-    def rdp(self, alpha: Sequence[float] | Floats) -> Floats: ...
-
-    def rdp(self, alpha: float | Sequence[float] | Floats) -> float | Floats:
-        """The Renyi curve: the largest divergence of order `alpha` (one or an array) over all neighbouring datasets.
-
-        Guarantee: never below the true value, and above it by rounding alone: about 1e-13.
-        Assumes: the query's sensitivity is true.
-        Edge cases: order inf is the pure epsilon; orders of 1 and below are refused.
-
-        >>> import rangebound as rb
-        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
-        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
-        >>> m.rdp([2.0, math.inf]).round(6).tolist()
-        [0.847298, 1.098612]
-        """
-        return arguments.at_orders(alpha, lambda order: pair_numbers.renyi_at(self.weights, self.reach, order))
-
-    def fisher(self, answer: npt.ArrayLike) -> float:
-        """Refused: the law of a table has no slope in the true answer, and so no Fisher information.
-
-        It is the same all over the cell of an input, and jumps from one cell to the next. What a table reveals about
-        the true answer, per unit of distance, is `chapman_robbins`.
-
-        >>> import rangebound as rb
-        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
-        >>> rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[2**61, 2**61]] * 2).fisher(0.0)
-        Traceback (most recent call last):
-            ...
-        rangebound.errors.ArgumentError: fisher: a table has no Fisher information, since its law jumps from one input
-        to the next; ask chapman_robbins for the discrete counterpart
-        """
+    def _fisher(self, answer: npt.ArrayLike) -> float:
         raise ArgumentError(
             "fisher: a table has no Fisher information, since its law jumps from one input to the next; ask "
             "chapman_robbins for the discrete counterpart"
@@ -475,66 +434,22 @@ class Table(MechanismRisk):
         exact = epsilon if isinstance(epsilon, Fraction) else Fraction(arguments.nonnegative("epsilon", epsilon))
         return epsilon_private(self.weights, self.reach, exact)
 
-    @overload
-    def error(self, answer: One) -> Error[float]: ...
-
-    @overload
-    def error(self, answer: Many) -> Error[Floats]: ...
-
-    def error(self, answer: npt.ArrayLike) -> Error[float] | Error[Floats]:
-        """Bias, mean absolute and mean squared error of the published number at a true answer (one or an array).
-
-        Edge cases: an answer outside the query's range is clipped to it, and the errors are those of the clipped one.
-        One between two inputs has the errors of its own distance, not those at the input that it goes to.
-
-        >>> import rangebound as rb
-        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
-        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
-        >>> m.error(0.0)
-        Error(bias=0.25, mae=0.25, mse=0.25)
-        """
-        answers = self.query.clip(answer)
-        rows = self._rows(answers).reshape(-1)
-        found = table_errors.errors_at(self.weights, self._points, answers.reshape(-1), rows)
-        if not answers.ndim:
-            return Error(bias=found.bias.item(), mae=found.mae.item(), mse=found.mse.item())
-        bias, mae, mse = (each.reshape(answers.shape) for each in (found.bias, found.mae, found.mse))
+    def _errors_at(self, true: Floats) -> Error[Floats]:
+        found = input_cells.errors_at(self.weights, self._points, true.reshape(-1), self._rows(true).reshape(-1))
+        bias, mae, mse = (each.reshape(true.shape) for each in (found.bias, found.mae, found.mse))
         return Error(bias=bias, mae=mae, mse=mse)
 
-    def worst_error(self) -> Error[float]:
-        """The largest bias, mean absolute and mean squared error over the query's range, each on its own.
-
-        Guarantee: the supremum over all true answers of the range, to round-off: in the cell of one input the errors
-        are convex in the true answer, so the largest is at an end of a cell (which may itself go to the next input).
-        Edge cases: infinite where the range is.
-
-        >>> import rangebound as rb
-        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
-        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[2**62, 0], [0, 2**62]])
-        >>> m.worst_error()
-        Error(bias=0.5, mae=0.5, mse=0.25)
-        """
+    def _worst_error(self) -> Error[float]:
         if not self.query.range.bounded:
             return Error(bias=math.inf, mae=math.inf, mse=math.inf)
-        return table_errors.worst(self.weights, self._points, self._cells)
+        rows = np.arange(len(self.weights))
+        ends = (np.array([float(getattr(cell, name)) for cell in self._cells]) for name in ("lower", "upper"))
+        return largest(*(input_cells.errors_at(self.weights, self._points, end, rows) for end in ends))
 
-    def average_error(self) -> Error[float]:
-        """The errors averaged over a true answer that is uniform on the query's range; the bias in absolute value.
-
-        Guarantee: integrals in closed form, to round-off; on a grid the mean over its points.
-        Edge cases: a range that is not bounded has no such average and is refused.
-
-        >>> import rangebound as rb
-        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
-        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[2**62, 0], [0, 2**62]])
-        >>> m.average_error().mae
-        0.25
-        """
+    def _average_error(self) -> Error[float]:
         if isinstance(self.query.range, Grid):
-            there = self.error(self.query.range.points)
-            bias, mae, mse = (float(np.abs(each).mean()) for each in (there.bias, there.mae, there.mse))
-            return Error(bias=bias, mae=mae, mse=mse)
-        return table_errors.average(self.weights, self._points, self.query.range, self._cells)
+            return mean(self.error(self.query.range.points))
+        return input_cells.average_error(self.weights, self._points, self.query.range, self._cells)
 
     @overload
     def release(self, answer: One) -> float: ...
@@ -573,42 +488,17 @@ class Table(MechanismRisk):
         found: float | Floats = sampling.release(self._sampler, answer, out=out, threads=threads, progress=progress)
         return found
 
-    @overload
-    def confidence_interval(self, published: One, level: float = 0.95) -> tuple[float, float]: ...
-
-    @overload
-    def confidence_interval(self, published: Many, level: float = 0.95) -> tuple[Floats, Floats]: ...
-
-    def confidence_interval(
-        self, published: npt.ArrayLike, level: float = 0.95
-    ) -> tuple[float, float] | tuple[Floats, Floats]:
-        """An interval for the true answer, given the published number (or a pair of arrays, given an array).
-
-        It runs over the cells of all inputs that make neither P(Y >= published) nor P(Y <= published) less than
-        (1 - level)/2, and of those between them.
-
-        Guarantee: covers each true answer of the range with probability at least `level`, by whole-number weights;
-        inside the query's range; rounded outwards.
-        Edge cases: an output that is rare under every input gives a single point. A number that is not an output is
-        refused.
-
-        >>> import rangebound as rb
-        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
-        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
-        >>> m.confidence_interval(1.0), m.confidence_interval(1.0, level=0.4)
-        ((0.0, 1.0), (0.5, 1.0))
-        """
-        share = arguments.probability("level", level)
-        place = compatible_inputs.outputs_of(self._points, arguments.reals("published", published))
-        low, high = (each[place] for each in compatible_inputs.intervals(self.weights, self._cells, self.inputs, share))
-        return (low, high) if place.ndim else (low.item(), high.item())
+    def _interval(self, numbers: Floats, level: float) -> tuple[Floats, Floats]:
+        place = input_cells.outputs_of(self._points, numbers)
+        low, high = input_cells.intervals(self.weights, self._cells, self.inputs, level)
+        return low[place], high[place]
 
     @cached_property
     def _sampler(self) -> sampling.AliasSampler:
         return sampling.alias_sampler(self.query, self._thresholds, self._points, self.weights)
 
     def with_claim(self, claim: Claim | None) -> Table:
-        """The same table with another claim, or with none.
+        """The same table with another claim, or with none; a metric one is refused.
 
         Guarantee: none; a claim is proved by `rangebound.certify(m)` alone.
 
@@ -618,11 +508,9 @@ class Table(MechanismRisk):
         >>> print(m.claim, m.with_claim(rb.Claim(epsilon=1.1)).claim)
         None (1.1, 0)-differential privacy
         """
-        if claim is not None:
-            arguments.instance("claim", claim, Claim, "a Claim, such as rb.Claim(epsilon=1.0), or None")
-            if claim.notion is Notion.METRIC:
-                raise ArgumentError("claim: a table is claimed to be (epsilon, delta)-private, not metric-private")
-        return self._with("claim", claim)
+        if isinstance(claim, Claim) and claim.notion is Notion.METRIC:
+            raise ArgumentError("claim: a table is claimed to be (epsilon, delta)-private, not metric-private")
+        return super().with_claim(claim)
 
     def with_limit(self, limit: ProvedLimit | None) -> Table:
         """The same table with another proved limit beside it, or with none.
@@ -633,40 +521,21 @@ class Table(MechanismRisk):
         >>> m.with_limit(None) == m
         True
         """
-        return self._with("limit", limit)
-
-    def _with(self, name: str, value: object) -> Table:
         found = copy(self)
-        object.__setattr__(found, name, value)
+        object.__setattr__(found, "limit", limit)
         return found
 
-    def to_dict(self) -> dict[str, object]:
-        """The table as plain data, for JSON; its claim is there if it has one. A limit has a `to_json` of its own.
-
-        The weights are little-endian 64-bit words in base64, row after row.
-
-        >>> import rangebound as rb
-        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
-        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
-        >>> rb.Table.from_dict(m.to_dict()) == m
-        True
-        """
-        return {
-            "table": {
-                "query": {"range": support_to_dict(self.query.range), "sensitivity": self.query.sensitivity},
-                "inputs": list(self.inputs),
-                "outputs": list(self.outputs),
-                "weights": to_text(self.weights),
-            },
-            **({} if self.claim is None else {"claim": self.claim.to_dict()}),
+    def _plain(self) -> dict[str, object]:
+        plain = {
+            "query": {"range": support_to_dict(self.query.range), "sensitivity": self.query.sensitivity},
+            "inputs": list(self.inputs),
+            "outputs": list(self.outputs),
+            "weights": to_text(self.weights),
         }
+        return {"table": plain}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, object]) -> Table:
-        """The table that `to_dict` wrote; a missing, unknown or invalid field is refused.
-
-        Edge cases: data without a claim is a table without one. A claim is read, not proved: see `rangebound.certify`.
-        """
+    def _from_plain(cls, data: Mapping[str, object]) -> Self | None:
         match data:
             case {
                 "table": {
@@ -677,15 +546,14 @@ class Table(MechanismRisk):
                     **other,
                 },
                 **rest,
-            } if not (more or other or rest.keys() - {"claim"}):
-                found = cls(
+            } if not (more or other or rest):
+                return cls(
                     query=Query(range=support_from_dict(answers), sensitivity=sensitivity),
                     inputs=tuple(inputs),
                     outputs=tuple(outputs),
                     weights=from_text(words, (len(inputs), len(outputs))),
                 )
-                return found.with_claim(Claim.from_dict(rest["claim"])) if "claim" in rest else found
-        raise ArgumentError(f"data={arguments.shown(data)}: must be what Table.to_dict writes")
+        return None
 
     def to_json(self) -> str:
         """The table as JSON.

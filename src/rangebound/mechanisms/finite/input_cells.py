@@ -1,4 +1,4 @@
-"""Which true answers go to which input of a table, and which inputs neighbouring answers can go to.
+"""Which true answers go to which input of a table, which are neighbours, and the errors and intervals over them.
 
 A true answer goes to the nearest input, a tie to the upper one. With inputs x_0 < x_1 < ..., the cell of x_i is
 [(x_(i-1) + x_i)/2, (x_i + x_(i+1))/2): closed below, open above. All ends are exact fractions. Ties that went to the
@@ -12,15 +12,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
+from rangebound.laws.error import Error
+from rangebound.mechanisms.finite.weights import TOTAL
+from rangebound.values.array_types import Floats, Integers
 from rangebound.values.numeric import rounded_down, rounded_up
 from rangebound.values.support import Grid, Support
 
 End = Fraction | float  # a float only where it is infinite
+T = TypeVar("T", float, Floats)
+_CHUNK = 1 << 18  # weights at a time
 
 
 @dataclass(frozen=True)
@@ -167,3 +173,97 @@ def _midpoints(inputs: Sequence[float]) -> list[Fraction]:
 
 def _end(x: float) -> End:
     return x if math.isinf(x) else Fraction(x)
+
+
+def errors_at(weights: Integers, outputs: Floats, answers: Floats, rows: npt.NDArray[np.intp]) -> Error[Floats]:
+    """Bias, mean absolute and mean squared error at each answer, with the law of each row.
+
+    >>> flip = np.array([[3 << 60, 1 << 60], [1 << 60, 3 << 60]])
+    >>> errors_at(flip, np.array([0.0, 1.0]), np.array([0.0]), np.array([0])).mae.tolist()
+    [0.25]
+    """
+    found = np.empty((3, len(answers)))
+    step = max(_CHUNK // len(outputs), 1)
+    for start in range(0, len(answers), step):
+        here = slice(start, start + step)
+        offset = outputs - answers[here, None]
+        chances = weights[rows[here]] / TOTAL
+        for at, size in enumerate((offset, np.abs(offset), offset * offset)):
+            found[at, here] = (chances * size).sum(axis=1)
+    return Error(bias=found[0], mae=found[1], mse=found[2])
+
+
+def average_error(weights: Integers, outputs: Floats, answers: Support, cells: Sequence[InputCell]) -> Error[float]:
+    """The errors averaged over a true answer that is uniform on the range, by integrals in closed form."""
+    if not answers.bounded:
+        raise ArgumentError(f"range={answers}: must be bounded for an average over it")
+    found = [
+        (row, float(lower), float(upper)) for row, cell in enumerate(cells) for lower, upper in pieces(answers, cell)
+    ]
+    bias = mae = mse = 0.0
+    for row, start, end in found:
+        chances = weights[row] / TOTAL
+        mean = float(chances @ outputs)
+        bias += float(_absolute(end - mean) - _absolute(start - mean))
+        mae += float(chances @ (_absolute(end - outputs) - _absolute(start - outputs)))
+        mse += float(chances @ ((end - outputs) ** 3 - (start - outputs) ** 3)) / 3.0
+    width = math.fsum(end - start for _, start, end in found)
+    return Error(bias=bias / width, mae=mae / width, mse=mse / width)
+
+
+def _absolute(x: T) -> T:
+    """The integral of |x| from 0."""
+    return 0.5 * x * abs(x)
+
+
+def intervals(
+    weights: Integers, cells: Sequence[InputCell], inputs: Sequence[float], level: float
+) -> tuple[Floats, Floats]:
+    """For each output an interval of true answers, its lower and its upper end.
+
+    It runs from the first to the last input under which neither this output and all above it, nor this output and all
+    below it, have a probability under (1 - level)/2. The laws of a table need not rise with the input, so inputs
+    between the two may be incompatible.
+
+    Guarantee: for each input the outputs whose interval leaves it out have a probability of at most 1 - level, by a
+    comparison of whole numbers; ends are rounded outwards.
+    Edge cases: an output that is rare under every input has the one input that it is least rare under.
+
+    >>> cells = [InputCell(Fraction(0), Fraction(1, 2), False), InputCell(Fraction(1, 2), Fraction(1), True)]
+    >>> flip = np.array([[3 << 60, 1 << 60], [1 << 60, 3 << 60]])
+    >>> [each.tolist() for each in intervals(flip, cells, (0.0, 1.0), 0.4)]
+    [[0.0, 0.5], [0.5, 1.0]]
+    """
+    tail = -(-(1 - Fraction(level)) * TOTAL // 2)  # rounded up: a whole number is below (1 - level)/2 if below this
+    up_to = np.cumsum(weights, axis=1)
+    from_here = TOTAL - up_to + weights
+    rarer = np.minimum(up_to, from_here)
+    compatible = rarer >= int(tail)
+    none = ~compatible.any(axis=0)
+    first = np.where(none, rarer.argmax(axis=0), compatible.argmax(axis=0))
+    last = np.where(none, rarer.argmax(axis=0), len(weights) - 1 - compatible[::-1].argmax(axis=0))
+    lower = [_inside(inputs[i], cells[i]) if alone else _down(cells[i]) for i, alone in zip(first, none, strict=True)]
+    upper = [_inside(inputs[i], cells[i]) if alone else _up(cells[i]) for i, alone in zip(last, none, strict=True)]
+    return np.asarray(lower), np.asarray(upper)
+
+
+def outputs_of(outputs: Floats, published: Floats) -> Integers:
+    """The number of each published output; a number that is never published is refused."""
+    place = np.minimum(np.searchsorted(outputs, published), len(outputs) - 1)
+    wrong = np.flatnonzero(outputs[place] != published)
+    if wrong.size:
+        here = published.reshape(-1)[wrong[0]]
+        raise ArgumentError(f"published={here}: is never published; it must be an output of the table")
+    return place.astype(np.int64)
+
+
+def _down(cell: InputCell) -> float:
+    return cell.lower if isinstance(cell.lower, float) else rounded_down(cell.lower)
+
+
+def _up(cell: InputCell) -> float:
+    return cell.upper if isinstance(cell.upper, float) else rounded_up(cell.upper)
+
+
+def _inside(value: float, cell: InputCell) -> float:
+    return min(max(value, _down(cell)), _up(cell))

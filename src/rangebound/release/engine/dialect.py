@@ -1,4 +1,4 @@
-"""What the statements ask of a database's own SQL: one value for each database, in a file of its own.
+"""Trees of SQL, and what the statements ask of a database's own SQL: one value for each, in a file of its own.
 
 Statements are trees that mean the same everywhere; what databases write differently is made here.
 """
@@ -7,8 +7,60 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
+
+if TYPE_CHECKING:
+    Tree = exp.Expr
+else:  # before sqlglot 30, `Expression` was the base of all
+    Tree = getattr(exp, "Expr", exp.Expression)
+
+
+@cache
+def _parsed(template: str) -> Tree:
+    return parse_one(template)
+
+
+def term(template: str, **parts: Tree) -> Tree:
+    """A tree from SQL of our own with holes such as `:x`, in which copies of other trees are put; never their text."""
+    root = exp.Paren(this=_parsed(template).copy())
+    for hole in list(root.find_all(exp.Placeholder)):
+        hole.replace(parts[hole.name].copy())
+    found: Tree = root.this.pop()
+    return found
+
+
+def integer(value: int) -> Tree:
+    """A whole number."""
+    literal = exp.Literal.number(str(abs(value)))
+    return literal if value >= 0 else exp.Paren(this=exp.Neg(this=literal))
+
+
+def double(value: float) -> Tree:
+    """A double, to the last bit: a decimal point alone would make a decimal number of it in one of the engines."""
+    return exp.cast(exp.Literal.string(repr(float(value))), "DOUBLE")
+
+
+def text(value: str) -> Tree:
+    """A text."""
+    return exp.Literal.string(value)
+
+
+def call(function: str, *arguments: Tree) -> Tree:
+    """A function by its name in a database."""
+    return exp.Anonymous(this=function, expressions=list(arguments))
+
+
+def choice(*cases: tuple[Tree, Tree], otherwise: Tree | None = None) -> Tree:
+    """The value of the first case that holds, else `otherwise` (NULL without one)."""
+    return exp.Case(ifs=[exp.If(this=test, true=value) for test, value in cases], default=otherwise)
+
+
+def matches(this: Tree, pattern: str) -> Tree:
+    """Whether a text matches a pattern."""
+    return exp.RegexpLike(this=this, expression=text(pattern))
 
 
 class Dialect(ABC):
@@ -30,12 +82,14 @@ class Dialect(ABC):
     """Whether whole numbers have 128 bits that can be set, and joined over rows."""
     tables_in_choices = False
     """Whether a choice may ask if a value is in a table."""
-    ranks_rows = False
-    """Whether the rows of a unit are ranked by their groups as they are read, in one pass, and not its groups alone."""
     stops = False
     """Whether a number that is too large or too small for a double stops a statement, and is not infinite or 0."""
 
-    def written(self, tree: exp.Expr) -> str:
+    def decimal(self, scale: int) -> str:
+        """The type of the decimals of a public table with this many digits behind the point."""
+        return f"DECIMAL(38, {scale})"
+
+    def written(self, tree: Tree) -> str:
         """A statement as text."""
         return tree.sql(self.name)
 
@@ -43,19 +97,19 @@ class Dialect(ABC):
         """Why no new column can have this name; an empty text where it can."""
         return ""
 
-    def added(self, tree: exp.Expr) -> exp.Expr:
+    def added(self, tree: Tree) -> Tree:
         """The sum of whole numbers of 64 bits over rows, in more than these."""
         return exp.Sum(this=exp.cast(tree, self.wide))
 
-    def added_rows(self, tree: exp.Expr) -> exp.Expr:
+    def added_rows(self, tree: Tree) -> Tree:
         """The sum over the rows of a table of whole numbers from 0 to 2^30."""
         return self.added(tree)
 
-    def times(self, amount: exp.Expr, factor: exp.Expr) -> exp.Expr:
+    def times(self, amount: Tree, factor: Tree) -> Tree:
         """The product of such a sum and a whole number below 2^31, in as many bits as it needs."""
         return exp.Paren(this=exp.Mul(this=amount, expression=factor))
 
-    def computed(self, operation: type[exp.Binary], left: exp.Expr, right: exp.Expr) -> exp.Expr:
+    def computed(self, operation: type[exp.Binary], left: Tree, right: Tree) -> Tree:
         """One operation on doubles: Add, Sub, Mul, Div (not by 0) or Mod (not by 0, with the sign of `left`).
 
         Where the dialect `stops`, both are finite or NULL, may stand in the tree more than once, and a result that is
@@ -63,11 +117,11 @@ class Dialect(ABC):
         """
         return exp.Paren(this=operation(this=left, expression=right))
 
-    def scaled(self, value: exp.Expr, factor: float) -> exp.Expr:
+    def scaled(self, value: Tree, factor: float) -> Tree:
         """A double times a factor, which is rounded to a whole number afterwards; the product is far from overflow."""
-        return exp.Mul(this=value, expression=exp.cast(exp.Literal.string(repr(factor)), "DOUBLE"))
+        return exp.Mul(this=value, expression=double(factor))
 
-    def whole_quotient(self, first: exp.Expr, second: exp.Expr) -> exp.Expr:
+    def whole_quotient(self, first: Tree, second: Tree) -> Tree:
         """The quotient, rounded down, of whole numbers of 64 bits that are not negative."""
         return exp.IntDiv(this=first, expression=second)
 
@@ -76,11 +130,11 @@ class Dialect(ABC):
         return rows
 
     @abstractmethod
-    def hexadecimal(self, digits: exp.Expr) -> exp.Expr:
+    def hexadecimal(self, digits: Tree) -> Tree:
         """The whole number of up to seven hexadecimal digits."""
 
     @abstractmethod
-    def start(self, day: exp.Expr, period: str) -> exp.Expr:
+    def start(self, day: Tree, period: str) -> Tree:
         """The first day of the WEEK (from Monday on) or MONTH that a day is in."""
 
     @abstractmethod
@@ -90,5 +144,5 @@ class Dialect(ABC):
         """A table with a column for each text, which is split into rows; with a `count`, the first counts from 0."""
 
     @abstractmethod
-    def item(self, numbers: Sequence[str], place: exp.Expr, *, whole: bool) -> exp.Expr:
+    def item(self, numbers: Sequence[str], place: Tree, *, whole: bool) -> Tree:
         """The number at a place, counted from 1, of a list of doubles or of `whole` numbers."""

@@ -13,10 +13,9 @@ import duckdb
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
-from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.dialect import Dialect, Tree, call, term, text
 from rangebound.release.engine.duckdb_table import SeenTable
 from rangebound.release.engine.interface import Engine, Further, Place, Record, Unrunnable
-from rangebound.release.engine.term import term
 from rangebound.release.plan.source import Source
 from rangebound.release.plan.table_schema import Schema
 
@@ -31,31 +30,26 @@ class _DuckDB(Dialect):
     masks = True
     tables_in_choices = True
 
-    def added(self, tree: exp.Expr) -> exp.Expr:
+    def added(self, tree: Tree) -> Tree:
         return exp.Sum(this=tree)  # DuckDB adds into 128 bits by itself
 
-    def hexadecimal(self, digits: exp.Expr) -> exp.Expr:
-        return exp.cast(exp.DPipe(this=exp.Literal.string("0x"), expression=digits), "BIGINT")
+    def hexadecimal(self, digits: Tree) -> Tree:
+        return exp.cast(exp.DPipe(this=text("0x"), expression=digits), "BIGINT")
 
-    def start(self, day: exp.Expr, period: str) -> exp.Expr:
-        return exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string(period), day])
+    def start(self, day: Tree, period: str) -> Tree:
+        return call("DATE_TRUNC", text(period), day)
 
     def unfolded(
         self, names: Sequence[exp.Identifier], texts: Sequence[str], separator: str, count: int | None
     ) -> exp.Select:
-        lists: list[exp.Expr] = [] if count is None else [term(f"RANGE({count})")]
-        lists += [_split(each, separator) for each in texts]
-        unnested = [exp.Anonymous(this="UNNEST", expressions=[each]) for each in lists]
-        columns = [exp.alias_(each, name) for each, name in zip(unnested, names, strict=True)]
+        lists = [] if count is None else [term(f"RANGE({count})")]
+        lists += [call("STR_SPLIT", text(each), text(separator)) for each in texts]
+        columns = [exp.alias_(call("UNNEST", each), name) for each, name in zip(lists, names, strict=True)]
         return exp.select(*columns, copy=False)
 
-    def item(self, numbers: Sequence[str], place: exp.Expr, *, whole: bool) -> exp.Expr:
-        listed = exp.cast(_split(" ".join(numbers), " "), "INT128[]" if whole else "DOUBLE[]")
-        return exp.Anonymous(this="LIST_EXTRACT", expressions=[listed, place])
-
-
-def _split(text: str, separator: str) -> exp.Expr:
-    return exp.Anonymous(this="STR_SPLIT", expressions=[exp.Literal.string(text), exp.Literal.string(separator)])
+    def item(self, numbers: Sequence[str], place: Tree, *, whole: bool) -> Tree:
+        listed = call("STR_SPLIT", text(" ".join(numbers)), text(" "))
+        return call("LIST_EXTRACT", exp.cast(listed, "INT128[]" if whole else "DOUBLE[]"), place)
 
 
 DUCKDB = _DuckDB()
@@ -146,7 +140,7 @@ class DuckDB(Engine):
         done = self._connection.query_progress()
         return done if 0.0 <= done <= 100.0 else None
 
-    def written(self, statement: exp.Expr) -> str:
+    def written(self, statement: Tree) -> str:
         """The text of a statement; a Parquet file of which it needs the second reader is read by that from now on."""
         if any(each.alone for each in self._tables):
             names = {each.name for each in statement.find_all(exp.Column)}

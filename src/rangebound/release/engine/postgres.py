@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
-from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.dialect import Dialect, Tree, integer, term, text
 from rangebound.release.engine.interface import Engine, Further, Place, Record, Relation, Unrunnable
 from rangebound.release.engine.postgres_dialect import FEW, OVERFLOW, POSTGRES, POSTGRES_OF_FEW, UNDERFLOW
-from rangebound.release.engine.public_table import is_long, public_table
+from rangebound.release.engine.public_table import public_table
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 from rangebound.values import arguments
 from rangebound.values.extras import need
@@ -138,7 +138,11 @@ class Postgres(Engine):
     def _opened(self, place: Place, given: Any) -> Further:
         """A further table: one of the database, or a public one of this machine: a file, or given under its name."""
         if place.path is not None or given is not None:
-            return _constants(place, given)
+            found = public_table(place, given, self.dialect, "the database")
+            if any("\0" in each.this for each in found.source.find_all(exp.Literal)):
+                rule = "a text of the public table holds a NUL, which PostgreSQL has not"
+                raise PlanError(f"{place.field}: {rule}", field=place.field)
+            return found
         found = self._table(place.table or "", f"{place.field}.table")
         if not place.public:
             self.dialect = POSTGRES  # a row may become several
@@ -278,13 +282,13 @@ def _seen(source: exp.Table, columns: Sequence[tuple[str, str, str, str, bool]])
     for name, base, kind, written, computed in columns:
         family = Family.TEXT if kind == _ENUM else _FAMILIES.get(base, Family.OTHER)
         families[name] = family = Family.OTHER if computed else family
-        this: exp.Expr = exp.column(exp.to_identifier(name, quoted=True))
+        this: Tree = exp.column(exp.to_identifier(name, quoted=True))
         if family is Family.OTHER:
             types[name] = f"{written}, generated as it is read" if computed else written
             if base != _INSTANT or computed:
                 continue
             instants.append(name)
-            this = exp.AtTimeZone(this=this, zone=exp.Literal.string("UTC"))
+            this = exp.AtTimeZone(this=this, zone=text("UTC"))
         tree = _SEEN[family](this) if family in _SEEN else this
         trees.append(exp.alias_(tree, name, quoted=True))
     rows = exp.select(*(trees or [exp.alias_(exp.Literal.number("1"), "1", quoted=True)]), copy=False)
@@ -292,64 +296,14 @@ def _seen(source: exp.Table, columns: Sequence[tuple[str, str, str, str, bool]])
     return Further(source=rows.from_(source.copy(), copy=False), schema=schema)
 
 
-def _as_text(this: exp.Expr) -> exp.Expr:
-    return exp.cast(this, "TEXT")
-
-
-def _with_a_double(this: exp.Expr) -> exp.Expr:
+def _with_a_double(this: Tree) -> Tree:
     """A decimal that is finite and rounded to a double, or NULL; NaN is the largest of all."""
-    tiny = exp.cast(exp.Literal.string(UNDERFLOW), "NUMERIC")
-    zero = exp.If(this=exp.LTE(this=exp.Abs(this=this.copy()), expression=tiny), true=exp.Literal.number("0"))
-    below = exp.LT(this=this.copy(), expression=exp.Literal.number(str(OVERFLOW)))
-    above = exp.GT(this=this.copy(), expression=exp.Neg(this=exp.Literal.number(str(OVERFLOW))))
-    near = exp.Case(ifs=[zero], default=this.copy())
-    return exp.Case(ifs=[exp.If(this=exp.And(this=below, expression=above), true=near)])
+    near = "CASE WHEN ABS(:x) <= CAST(:tiny AS NUMERIC) THEN 0 ELSE :x END"
+    within = f"CASE WHEN :x < :end AND :x > -:end THEN {near} END"
+    return term(within, x=this, tiny=text(UNDERFLOW), end=integer(OVERFLOW))
 
 
-_SEEN: dict[Family, Callable[[exp.Expr], exp.Expr]] = {Family.TEXT: _as_text, Family.DECIMAL: _with_a_double}
-
-
-def _constants(place: Place, given: Any) -> Further:
-    """A public table of this machine as one of constants: for each column one text, which the server splits."""
-    public = public_table(place, given, "the database")
-    schema = public.families
-    texts = [[_NULL if each is None else _THERE + _spelled(each) for each in column] for column in public.columns]
-    if not texts or not texts[0]:
-        empty = [exp.alias_(exp.cast(exp.Null(), _TYPES[each]), name, quoted=True) for name, each in schema.items()]
-        rows = exp.select(*(empty or [exp.Literal.number("1")])).where(exp.false())
-        return Further(source=rows, schema=public.schema)
-    used = set().union(*(set(each) for column in texts for each in column))
-    if "\0" in used:
-        raise PlanError(
-            f"{place.field}: a text of the public table holds a NUL, which PostgreSQL has not", field=place.field
-        )
-    separator = next(chr(code) for code in _SEPARATORS if chr(code) not in used)
-    names = [exp.to_identifier(f"c{at}", quoted=True) for at in range(len(texts))]
-    rows = POSTGRES.unfolded(names, [separator.join(column) for column in texts], separator, None)
-    chosen = []
-    for at, (name, family) in enumerate(schema.items()):
-        this = exp.column(names[at].copy())
-        there = exp.NEQ(this=this, expression=exp.Literal.string(_NULL))
-        rest = exp.Substring(this=this.copy(), start=exp.Literal.number("2"))
-        wide = family is Family.INTEGER and not all(map(is_long, public.columns[at]))
-        kind = "NUMERIC" if wide else _TYPES[family]
-        value = exp.Case(ifs=[exp.If(this=there, true=exp.cast(rest, kind))])
-        chosen.append(exp.alias_(value, name, quoted=True))
-    source = exp.select(*chosen, copy=False).from_(rows.subquery("constants", copy=False), copy=False)
-    return Further(source=source, schema=public.schema)
-
-
-_TYPES = {
-    Family.INTEGER: "BIGINT",
-    Family.NUMBER: "DOUBLE",
-    Family.DECIMAL: "NUMERIC",
-    Family.TEXT: "TEXT",
-    Family.UNTYPED: "TEXT",
-    Family.DATE: "DATE",
-    Family.TIMESTAMP: "TIMESTAMP",
-    Family.BOOLEAN: "BOOLEAN",
+_SEEN: dict[Family, Callable[[Tree], Tree]] = {
+    Family.TEXT: lambda this: exp.cast(this, "TEXT"),
+    Family.DECIMAL: _with_a_double,
 }
-
-
-def _spelled(value: Any) -> str:
-    return repr(value) if isinstance(value, float) else str(value)

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import socket
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError, RangeboundError
-from rangebound.release.engine.dialect import Dialect
+from rangebound.release.engine.dialect import Dialect, Tree, call, term, text
 from rangebound.release.engine.interface import Engine, Further, Place, Record, Unrunnable
-from rangebound.release.engine.java_home import java_home
-from rangebound.release.engine.public_table import is_long, public_table
-from rangebound.release.engine.term import term
+from rangebound.release.engine.local_spark import local_session
+from rangebound.release.engine.public_table import public_table
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 from rangebound.values import arguments
 from rangebound.values.extras import need
+
+__all__ = ["Spark", "local_session"]
 
 _FAMILIES = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Family.INTEGER),
@@ -39,13 +37,6 @@ _FAMILIES = {
 _INSTANT, _UTC = "timestamp", "TIMESTAMP_NTZ '1970-01-01 00:00:00' + unix_micros({}) * INTERVAL '0.000001' SECOND"
 _TALKING = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _PORT = 15002  # of Spark Connect, where an address has none
-_LOCAL = {
-    "spark_ui_enabled": "false",
-    "spark_ui_showConsoleProgress": "false",
-    "spark_sql_session_timeZone": "UTC",
-    "spark_driver_bindAddress": "127.0.0.1",
-    "spark_driver_host": "127.0.0.1",
-}
 # Settings of a session that change what a statement means, and the only values with which ours mean what they say.
 _MEANING = {"spark.sql.parser.quotedRegexColumnNames": "false"}  # else the name of a column is a pattern for others
 _PATIENCE = 10.0  # seconds for a server to answer at all; Spark itself would try for minutes
@@ -60,7 +51,7 @@ class _Spark(Dialect):
     most_whole = 10**38 - 1
     timestamp = "TIMESTAMP_NTZ"
 
-    def written(self, tree: exp.Expr) -> str:
+    def written(self, tree: Tree) -> str:
         found = tree.transform(_spelled).sql(self.name)
         if SUBSTITUTED in found:
             raise EngineError(f"statement: must not hold {SUBSTITUTED!r}, which Spark replaces; rename the column")
@@ -70,38 +61,30 @@ class _Spark(Dialect):
         rule = f"the name of a column must not hold {SUBSTITUTED!r}, which Spark replaces"
         return rule if SUBSTITUTED in name else ""
 
-    def hexadecimal(self, digits: exp.Expr) -> exp.Expr:
+    def hexadecimal(self, digits: Tree) -> Tree:
         return term("CAST(CONV(:digits, 16, 10) AS BIGINT)", digits=digits)
 
-    def start(self, day: exp.Expr, period: str) -> exp.Expr:
-        return exp.Anonymous(this="TRUNC", expressions=[day, exp.Literal.string(period)])
+    def start(self, day: Tree, period: str) -> Tree:
+        return call("TRUNC", day, text(period))
 
     def unfolded(
         self, names: Sequence[exp.Identifier], texts: Sequence[str], separator: str, count: int | None
     ) -> exp.Select:
-        lists: list[exp.Expr] = []
-        if count is not None:
-            lists.append(term(f"SEQUENCE(0, {count - 1})"))
-        lists += [_split(each, separator) for each in texts]
-        zipped = exp.Anonymous(this="ARRAYS_ZIP", expressions=lists)
-        rows = exp.Anonymous(this="INLINE", expressions=[zipped])
+        lists = [] if count is None else [term(f"SEQUENCE(0, {count - 1})")]
+        lists += [call("SPLIT", text(each), text(separator)) for each in texts]
+        rows = call("INLINE", call("ARRAYS_ZIP", *lists))
         return exp.select(exp.Aliases(this=rows, expressions=list(names)), copy=False)
 
-    def item(self, numbers: Sequence[str], place: exp.Expr, *, whole: bool) -> exp.Expr:
+    def item(self, numbers: Sequence[str], place: Tree, *, whole: bool) -> Tree:
         kind = "ARRAY<DECIMAL(38, 0)>" if whole else "ARRAY<DOUBLE>"
-        listed = exp.cast(_split(" ".join(numbers), " "), kind)
-        return exp.Anonymous(this="ELEMENT_AT", expressions=[listed, place])
+        return call("ELEMENT_AT", exp.cast(call("SPLIT", text(" ".join(numbers)), text(" ")), kind), place)
 
 
-def _spelled(tree: exp.Expr) -> exp.Expr:
+def _spelled(tree: Tree) -> Tree:
     """A text by its bytes unless it is plain: how Spark reads quotes, backslashes and dollars depends on settings."""
     if not (isinstance(tree, exp.Literal) and tree.is_string) or _PLAIN.fullmatch(tree.this):
         return tree
     return exp.cast(exp.HexString(this=tree.this.encode().hex()), "TEXT")
-
-
-def _split(text: str, separator: str) -> exp.Expr:
-    return exp.Anonymous(this="SPLIT", expressions=[exp.Literal.string(text), exp.Literal.string(separator)])
 
 
 SPARK = _Spark()
@@ -186,7 +169,8 @@ class Spark(Engine):
         from pyspark.errors import PySparkException
 
         if place.path is not None or (given is not None and not hasattr(given, "createOrReplaceTempView")):
-            return _local(self._session, place, given)
+            found = public_table(place, given, SPARK, "Spark")
+            return self._query(self.written(found.source)), found.schema
         try:
             frame = self._session.table(place.table) if given is None else given
             return frame, _families(frame.dtypes)
@@ -238,31 +222,6 @@ class Spark(Engine):
                 self._session.catalog.dropTempView(each.name)
 
 
-def local_session(threads: int | None = None, **settings: str) -> Any:
-    """A Spark session on this machine alone, whether or not a Java is installed: the extra `spark` brings one.
-
-    `settings` are Spark's own, with underscores for dots: `local_session(spark_driver_memory="4g")`.
-
-    Guarantee: it listens on the loopback address only, has no web page, and its time zone is UTC.
-    Edge cases: a session that runs already is returned as it is; `session.stop()` ends it.
-    """
-    need("pyspark")
-    home = java_home()
-    if home is not None:
-        os.environ["JAVA_HOME"] = home
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's workers would take the first python3 of the path
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master(f"local[{threads or '*'}]")
-    for name, value in {**_LOCAL, **settings}.items():
-        builder = builder.config(name.replace("_", "."), value)
-    try:
-        return builder.getOrCreate()
-    except PySparkException:
-        raise EngineError("java: Spark did not start; it needs Java 17 or 21 (see JAVA_HOME)") from None
-
-
 def _check_settings(session: Any) -> None:
     """Refuse a session of the user in which statements would mean something else."""
     for name, needed in _MEANING.items():
@@ -305,42 +264,6 @@ def _families(kinds: list[tuple[str, str]]) -> Schema:
     instants = [name for name, kind in kinds if kind == _INSTANT and SUBSTITUTED not in name]
     types = {name: kind for name, kind in kinds if found[name] is Family.OTHER}
     return TypedSchema(found, types=types, instants=instants)
-
-
-def _local(session: Any, place: Place, given: Any) -> tuple[Any, Schema]:
-    """A public table of this machine as a frame of a session."""
-    from pyspark.sql import types
-
-    public = public_table(place, given, "Spark")
-    made, fields = [], []
-    for (name, family), values in zip(public.families.items(), public.columns, strict=True):
-        kind, column = _spark_column(family, values)
-        made.append(column)
-        fields.append(types.StructField(name, kind))
-    return session.createDataFrame(list(zip(*made, strict=True)), types.StructType(fields)), public.schema
-
-
-def _spark_column(family: Family, values: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-    """The type of a column that holds all values of a family, and the values in that type."""
-    from pyspark.sql import types
-
-    there = [each for each in values if each is not None]
-    if family is Family.INTEGER:
-        if all(map(is_long, there)):
-            return types.LongType(), values
-        return types.DecimalType(38, 0), [None if each is None else Decimal(each) for each in values]
-    if family is Family.DECIMAL:
-        return types.DecimalType(38, max((-each.as_tuple().exponent for each in there), default=0)), values
-    if family is Family.TEXT:
-        return types.StringType(), [None if each is None else str(each) for each in values]
-    kinds = {
-        Family.NUMBER: types.DoubleType,
-        Family.UNTYPED: types.StringType,
-        Family.DATE: types.DateType,
-        Family.TIMESTAMP: types.TimestampNTZType,
-        Family.BOOLEAN: types.BooleanType,
-    }
-    return kinds[family](), values
 
 
 @contextmanager

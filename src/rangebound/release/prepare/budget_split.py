@@ -22,12 +22,11 @@ from rangebound.release.noise.allocation import (
     split,
     split_gaussian,
 )
+from rangebound.release.noise.form import Publisher
 from rangebound.release.noise.forms import Form, form_of
 from rangebound.release.noise.marginal_publisher import Marginals, marginal_publishers, unit_strategy
 from rangebound.release.noise.noisy_coordinates import MechanismPublisher
-from rangebound.release.noise.partition_selection import partition_selection
-from rangebound.release.noise.publishers import Publisher
-from rangebound.release.noise.threshold_selection import threshold_selection
+from rangebound.release.noise.partition_selection import partition_selection, threshold_selection
 from rangebound.release.plan.groupings import Workload, blocks, hidden_groupings, workload_of, workloads
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.statistic import Sensitivity

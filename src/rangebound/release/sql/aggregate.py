@@ -1,23 +1,331 @@
-"""Exact aggregates: what the engine counts, as coordinates that one unit can move by a known amount."""
+"""A plan as SQL, and its exact aggregates: coordinates that one unit can move by a known amount.
+
+There is one statement with sums for every grouping, and one for each question that needs counts by place. What a
+question adds up it says in the vocabulary of `plan.measure`, which is compiled here; no kind of question is known. The
+statements are trees; `tree.sql(dialect)` writes them for an engine. All arithmetic on data is in whole numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import Any, assert_never
+
+from sqlglot import exp
 
 from rangebound.release.engine import Engine
+from rangebound.release.engine.dialect import Dialect, Tree, choice, integer, term
 from rangebound.release.engine.interface import Record
 from rangebound.release.noise.draw import Coordinates, Key
-from rangebound.release.plan.groupings import Block
+from rangebound.release.plan.groupings import Block, block_of, blocks
 from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.measure import (
+    ONE,
+    Counted,
+    DistinctValues,
+    EdgeCounts,
+    Found,
+    GroupSums,
+    KeyCounts,
+    Measure,
+    Met,
+    Outside,
+    Owned,
+    Places,
+    Product,
+    Rows,
+    Square,
+    Totals,
+    Value,
+    Values,
+)
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.statistic import Found
+from rangebound.release.plan.table_schema import Schema
 from rangebound.release.plan.unit import Unit
-from rangebound.release.sql.gate import not_too_deep, try_statements
-from rangebound.release.sql.group_order import Salt
-from rangebound.release.sql.statements import UNITS, Statement, statements
-from rangebound.release.sql.view import view
+from rangebound.release.sql.contribution_bound import Scan, Sheet
+from rangebound.release.sql.expression import as_key, as_number, beyond_doubles, column, is_there, local, meets
+from rangebound.release.sql.measured import edge_place, fixed_point, outside, place, present, scaled_product, value
+from rangebound.release.sql.relation import Relation, Salt, at_most, counted
+from rangebound.release.sql.view import not_too_deep, try_statements, view
 from rangebound.sampling.entropy import secure_bits
+
+UNITS = "units"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """One statement for a block; its rows hold a key (an index of the public ones, or texts), a place if any, and sums.
+
+    `columns[q]` says which column holds the sum of which name for question q; `placed` that it is counted by place.
+    With `listed` a place is the text of one of these keys.
+    """
+
+    block: Block
+    tree: exp.Select
+    key_width: int
+    columns: Mapping[int, Mapping[str, int]]
+    placed: bool = False
+    listed: Key = ()
+
+
+def statements(
+    plan: Plan, schema: Schema, salt: Salt, *, source: Relation, dialect: Dialect, also: Sequence[Block] = ()
+) -> tuple[Statement, ...]:
+    """The statements of a plan; `also` has further groupings in which some questions are counted.
+
+    Guarantee: they depend on the plan, the schema and the salt alone. What one unit changes in their results is bounded
+    by its rows and groups in the plan, as `Kind.sensitivity` states it for every kind.
+    """
+    found = []
+    asked = [each.measures(plan.unit_of(each), plan.groups(each.counted_by)) for each in plan.query]
+
+    def compiler(block: Block) -> _Compiler:
+        return _Compiler(Scan(plan, schema, salt, source, dialect, block))
+
+    for block in (*blocks(plan), *also):
+        own = [(index, asked[index]) for index in block.questions]
+        sums = {index: each for index, each in own if isinstance(each, GroupSums)}
+        if sums or block.keys is None:
+            found.append(compiler(block).summed(sums))
+        found += [compiler(block).placed(index, each) for index, each in own if isinstance(each, Places)]
+        found += [compiler(block).distinct(index, each) for index, each in own if isinstance(each, DistinctValues)]
+        found += [compiler(block).by_key(index, each) for index, each in own if isinstance(each, KeyCounts)]
+        found += [compiler(block).by_edge(index, each) for index, each in own if isinstance(each, EdgeCounts)]
+        for index, each in own:
+            if isinstance(each, Totals):
+                found += compiler(block_of(plan, each.over, (index,))).totals(index, each, block)
+    return tuple(found)
+
+
+class _Compiler:
+    """Measures of one block as SQL, for one statement."""
+
+    def __init__(self, scan: Scan) -> None:
+        self.scan, self.dialect, self.plan = scan, scan.dialect, scan.plan
+
+    def summed(self, questions: Mapping[int, GroupSums]) -> Statement:
+        """The statement for sums; one for all questions of the block."""
+        scan, counts, measures, finals = self.scan, Sheet("n"), Sheet("m"), Sheet("f")
+        columns: dict[int, dict[str, str]] = {}
+        once: set[str] = set()
+        for index, asked in questions.items():
+            sums = self._sums(asked, self._rows(index), counts, measures)
+            columns[index] = {name: finals.name(tree) for name, tree in sums.items()}
+            once |= {columns[index][name] for name in _owned(asked.of)}
+        if scan.block.keys is None:
+            unit = local(counts.name(integer(1))) if scan.unit is None else integer(1)
+            columns[-1] = {UNITS: finals.name(unit)}
+            once.add(columns[-1][UNITS])
+        order = list(finals.trees)
+        read = {**counts.trees, **measures.trees}
+        totals = {name: counted(name, tree) for name, tree in counts.trees.items()}
+        totals |= {name: self.dialect.added_rows(local(name)) for name in measures.trees}
+        if scan.unit is None:
+            totals = {name: totals[each.name] for name, each in finals.trees.items()}
+            tree = scan.grouped(scan.rows(read), scan.texts, totals)
+            tree = scan.listed(tree, order) if scan.public else tree
+        else:
+            times = scan.times()
+            cells = scan.grouped(scan.truncated({**read, **times}), [*scan.owners, *times], totals)
+            cells, bounded = self._over_times(cells, finals.trees, once)
+            tree = scan.grouped(cells, scan.keys, {name: self.dialect.added(each) for name, each in bounded.items()})
+        at = {name: len(scan.keys) + place for place, name in enumerate(order)}
+        where = {index: {name: at[column] for name, column in own.items()} for index, own in columns.items()}
+        return self._statement(tree, where)
+
+    def _statement(self, tree: exp.Select, columns: Mapping[int, Mapping[str, int]], **placed: Any) -> Statement:
+        scan = self.scan
+        whole = scan.with_keys(tree)
+        return Statement(block=scan.block, tree=whole, key_width=len(scan.keys), columns=columns, **placed)
+
+    def placed(self, index: int, asked: Places) -> Statement:
+        """The statement for counts by place, in units of 1 / ONE row."""
+        scan = self.scan
+        found = place(asked, self._value(asked.values), self._whole(asked.values, asked.borders), self.dialect)
+        counted = self._counted(asked.rows)
+        measures = {"j": found if counted is None else choice((counted, found), otherwise=integer(-1))}
+        if asked.once:
+            return self._placed(index, scan.by_place(measures, None))
+        times = scan.times()
+        return self._placed(index, scan.by_place({**measures, **times}, self._rows(index), times=list(times)))
+
+    def by_key(self, index: int, asked: KeyCounts) -> Statement:
+        """The statement for counts by the key of one column more, of those that the plan lists."""
+        scan = self.scan
+        key, counted = scan.read_key(asked.column), self._counted(asked.rows)
+        (listed,) = scan.plan.columns((asked.column,))
+        tree = scan.by_place({"j": key if counted is None else choice((counted, key))}, None, listed)
+        return self._placed(index, tree, listed)
+
+    def by_edge(self, index: int, asked: EdgeCounts) -> Statement:
+        """The statement for counts by place among edges, of each unit one in all."""
+        scan = self.scan
+        this = as_number(asked.column, scan.schema, dated=asked.dated)
+        found = edge_place(local(scan.read.name(choice((present(this), this)))), asked.edges)
+        counted = self._counted(asked.rows)
+        place_of = found if counted is None else choice((counted, found), otherwise=integer(-1))
+        return self._placed(index, scan.by_place({"j": place_of}, 1))
+
+    def _placed(self, index: int, tree: exp.Select, listed: Key = ()) -> Statement:
+        """A statement for counts by place, or by listed key."""
+        return self._statement(tree, {index: {"count": len(self.scan.keys) + 1}}, placed=True, listed=listed)
+
+    def distinct(self, index: int, asked: DistinctValues) -> Statement:
+        """The statement for the number of distinct values."""
+        scan = self.scan
+        value: Tree = local(scan.read.name(as_key(asked.column, scan.schema)))
+        counted = self._counted(asked.rows)
+        tree = scan.by_value(value if counted is None else choice((counted, value)), asked.most)
+        return self._statement(tree, {index: {"n": len(scan.keys)}})
+
+    def totals(self, index: int, asked: Totals, block: Block) -> list[Statement]:
+        """The statements for sums of all groups together, as sums of the block that publishes them."""
+        scan = self.scan
+        measures = {name: self._measure(each, asked.rows) for name, each in asked.of.items()}
+        sums = {name: self._total(each, name, measures[name]) for name, each in asked.of.items()}
+        if scan.unit is None:
+            cells = scan.grouped(scan.rows(measures), scan.texts, sums)
+            cells = scan.listed(cells, list(measures)) if scan.public else cells
+            finals: Mapping[str, Tree] = {name: local(name) for name in measures}
+        else:
+            times = scan.times()
+            cells = scan.grouped(scan.truncated({**measures, **times}), [*scan.owners, *times], sums)
+            n = next(local(name) for name, each in asked.of.items() if isinstance(each, Counted | Owned))
+            finals = {name: self._bounded(each, local(name), n, self._rows(index)) for name, each in asked.of.items()}
+            cells, finals = self._over_times(cells, finals, _owned(asked.of))
+        tree = scan.grouped(cells, [], {name: self.dialect.added(each) for name, each in finals.items()})
+        columns = {index: {name: at for at, name in enumerate(finals)}}
+        found = [Statement(block=block, tree=scan.with_keys(tree), key_width=0, columns=columns)]
+        return found if asked.existing is None else [*found, self._existing(index, asked, asked.existing, block)]
+
+    def _over_times(
+        self, cells: exp.Select, finals: Mapping[str, Tree], once: Collection[str]
+    ) -> tuple[exp.Select, Mapping[str, Tree]]:
+        """What a unit counts for in a group, from what it counts for in each period of it, where there are any.
+
+        Sums add up; a unit that counts `once` counts so in all periods together.
+        """
+        if self.scan.block.unit.period is None:
+            return cells, finals
+        sums = {
+            name: exp.Max(this=tree.copy()) if name in once else self.dialect.added(tree)
+            for name, tree in finals.items()
+        }
+        return self.scan.grouped(cells, ["u", *self.scan.keys], sums), {name: local(name) for name in finals}
+
+    def _existing(self, index: int, asked: Totals, name: str, block: Block) -> Statement:
+        """How many rows there are (or groups with rows, where a unit counts once), of each unit up to the limit."""
+        scan, rows = self.scan, self._measure(Counted(), asked.rows)
+        cells = scan.grouped(scan.indexed({"n": rows}), ["u", *scan.keys], {"n": counted("n", rows)})
+        once = any(isinstance(each, Owned) for each in asked.of.values())
+        one = exp.Least(this=local("n"), expressions=[integer(1)]) if once else local("n")
+        units = scan.grouped(cells, ["u"], {"m": self.dialect.added(one)})
+        most = exp.cast(exp.Least(this=local("m"), expressions=[integer(asked.limit)]), "BIGINT")
+        tree = scan.with_keys(scan.grouped(units, [], {"m": self.dialect.added(most)}))
+        return Statement(block=block, tree=tree, key_width=0, columns={index: {name: 0}})
+
+    def _sums(self, asked: GroupSums, rows: int, counts: Sheet, measures: Sheet) -> dict[str, Tree]:
+        """What a unit's sums in one group count for, after the truncation."""
+        n = local(counts.name(self._measure(Counted(), asked.rows)))
+        columns = {
+            name: local((counts if _counts(each) else measures).name(self._measure(each, asked.rows)))
+            for name, each in asked.of.items()
+        }
+        if self.scan.unit is None:
+            return dict(columns)
+        return {name: self._bounded(each, columns[name], n, rows) for name, each in asked.of.items()}
+
+    def _rows(self, index: int) -> int:
+        """How many rows of a unit count for a question in each group."""
+        return self.plan.unit_of(self.plan.query[index]).rows
+
+    def _bounded(self, measure: Measure, amount: Tree, n: Tree, rows: int) -> Tree:
+        """What the sum of a measure over a unit's n rows in a group counts for: all up to `rows` rows, else a part."""
+        match measure:
+            case Owned():
+                return term("CASE WHEN :n > 0 THEN 1 ELSE 0 END", n=n)
+            case Counted():
+                return term("CASE WHEN :n < :most THEN :n ELSE :most END", n=n, most=integer(rows))
+        return at_most(amount, n, rows, self.dialect)
+
+    def _total(self, measure: Measure, name: str, tree: Tree) -> Tree:
+        """The sum of a measure over rows, from what one row adds to it."""
+        return counted(name, tree) if _counts(measure) else self.dialect.added_rows(local(name))
+
+    def _measure(self, measure: Measure, rows: Rows) -> Tree:
+        """What one row adds to a sum: 0 if it does not count, or NULL where rows are counted."""
+        tree = self._compiled(measure)
+        if _counts(measure) and not rows.where and rows.values is not None and not rows.also:
+            return tree if rows.values.filler is not None else self._value(rows.values)
+        met = self._counted(rows, _vanishing(measure))
+        if met is None:
+            return tree
+        return choice((met, tree), otherwise=None if _counts(measure) else integer(0))
+
+    def _compiled(self, measure: Measure) -> Tree:
+        """What one row that counts adds to a sum."""
+        match measure:
+            case Counted() | Owned():
+                return integer(1)
+            case Value(of=values):
+                return fixed_point(values, self._value(values), self.dialect)
+            case Square(of=values):
+                fixed = fixed_point(values, self._value(values), self.dialect)
+                return scaled_product(fixed, fixed.copy(), self.dialect)
+            case Product(of=(first, second)):
+                return scaled_product(self._compiled(first), self._compiled(second), self.dialect)
+            case Met(conditions=conditions):
+                test = local(self.scan.read.name(meets(conditions, self.scan.schema)))
+                return choice((test, integer(ONE)), otherwise=integer(0))
+            case Outside(of=values):
+                whole = self._whole(values, (values.lower, values.upper))
+                return outside(values, self._value(values), whole)
+        assert_never(measure)
+
+    def _value(self, values: Values) -> Tree:
+        return local(self.scan.read.name(value(values, self.scan.schema)))
+
+    def _whole(self, values: Values, compared: Iterable[float]) -> Tree | None:
+        """A column as whole numbers, where these and not doubles are compared with some values."""
+        needed = beyond_doubles(values.column, compared, self.scan.schema)
+        return local(self.scan.read.name(column(values.column))) if needed else None
+
+    def _counted(self, rows: Rows, besides: Collection[Values] = ()) -> Tree | None:
+        """Whether a row counts, None if all do: it meets `where`, and has a value or the plan's constant for one.
+
+        Values `besides` need not be there.
+
+        Guarantee: true or false by the row alone, never NULL. So a missing value is one more condition that a row meets
+        or not, and a unit can change what it can change with a condition.
+        """
+        needed: list[Tree] = []
+        if rows.where:
+            needed.append(local(self.scan.read.name(meets(rows.where, self.scan.schema))))
+        for values in (rows.values, *rows.also):
+            if values is not None and values.filler is None and values not in besides:
+                needed.append(is_there(self._value(values)))
+        return reduce(lambda a, b: exp.And(this=a, expression=b), needed) if needed else None
+
+
+def _owned(measures: Mapping[str, Measure]) -> set[str]:
+    """The names of the measures that a unit adds 1 to at most."""
+    return {name for name, each in measures.items() if isinstance(each, Owned)}
+
+
+def _counts(measure: Measure) -> bool:
+    """Whether a measure is 1 in every row that counts, so that its sum is the number of these."""
+    return isinstance(measure, Counted | Owned)
+
+
+def _vanishing(measure: Measure) -> frozenset[Values]:
+    """The values whose absence alone makes a measure 0: they are then at the lower end of the fixed point."""
+    match measure:
+        case Value(of=values) | Square(of=values):
+            return frozenset([values]) if values.filler is None and values.least is None else frozenset()
+        case Product(of=(first, second)):
+            return _vanishing(first) | _vanishing(second)
+    return frozenset()
+
 
 Compiled = tuple[Statement, str]
 """A statement, and its text as an engine will run it."""

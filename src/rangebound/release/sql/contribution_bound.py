@@ -8,32 +8,33 @@ from functools import reduce
 
 from sqlglot import exp
 
-from rangebound.release.engine.dialect import Dialect
-from rangebound.release.engine.term import Tree, term
+from rangebound.release.engine import Engine
+from rangebound.release.engine.dialect import Dialect, Tree, choice, double, integer, term
 from rangebound.release.noise.draw import Key
 from rangebound.release.plan.condition import Condition
 from rangebound.release.plan.fields import number
-from rangebound.release.plan.groupings import Block
+from rangebound.release.plan.groupings import Block, public_keys
+from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.statistic import ONE
 from rangebound.release.plan.table_schema import TEXTS, Family, Schema
-from rangebound.release.sql import group_order
-from rangebound.release.sql.comparison import meets
-from rangebound.release.sql.expression import as_key, as_number, column, double, integer, is_there, local, place_in_time
-from rangebound.release.sql.group_key import key_text, key_value
-from rangebound.release.sql.group_order import Salt, shortened
+from rangebound.release.sql import relation
+from rangebound.release.sql.expression import as_key, as_number, column, is_there, local, meets, place_in_time
+from rangebound.release.sql.measured import edge_place, key_text, key_value, place_among, present
 from rangebound.release.sql.relation import (
     Relation,
+    Salt,
     aliased,
     at_most,
     join,
     of,
     same,
     select_from,
+    shortened,
     table_of,
     where,
     wide,
 )
+from rangebound.release.sql.view import view
 
 LONGEST_KEY = 2**20
 """A text of more characters is not a key that can be selected: it would have to leave the engine before it is."""
@@ -73,8 +74,9 @@ class Scan:
         self.limit = block.unit.groups
         few = block.keys is not None and len(block.keys) <= self.limit
         self.choosing = self.unit is not None and bool(block.by) and not few
-        self.ranking = self.choosing and dialect.ranks_rows
-        self.owners = ["u", *(["p"] if self.ranking else []), *self.keys]  # of rows within the bounds
+        small = self.public and len(block.keys or ()) <= relation.SMALL_PRIME and self.limit <= _MASKED
+        self.masking = self.choosing and small and dialect.masks
+        self.owners = ["u", *(["p"] if self.choosing and not self.masking else []), *self.keys]  # within the bounds
 
     def asked(self, wheres: Sequence[tuple[Condition, ...]]) -> Tree | None:
         """Whether a row meets one of several lists of conditions, or None where all rows do."""
@@ -199,10 +201,7 @@ class Scan:
         """Rows in the groups that their unit keeps."""
         if not self.choosing:
             return self.indexed(measures)
-        if self.ranking:
-            return self._truncated_in_order(measures)
-        small = self.public and len(self.block.keys or ()) <= group_order.SMALL_PRIME and self.limit <= _MASKED
-        return self._truncated_by_mask(measures) if small and self.dialect.masks else self._truncated_by_rank(measures)
+        return self._truncated_by_mask(measures) if self.masking else self._truncated_in_order(measures)
 
     def _placed(self, measures: Mapping[str, Tree]) -> exp.Select:
         """Rows with the place `p` of their group in their unit's order."""
@@ -211,12 +210,12 @@ class Scan:
 
     def _place(self) -> Tree:
         if not self.public:
-            return group_order.digest(self.salt, self._named(), *map(shortened, map(local, self.keys)))
+            return relation.digest(self.salt, self._named(), *map(shortened, map(local, self.keys)))
         assert self.unit is not None
         assert self.block.keys is not None
         family = self.schema[self.unit]
-        number = group_order.unit_number(local("u"), family, self.salt, self.dialect)
-        return group_order.place(number, local("i"), self.salt, group_order.modulus(len(self.block.keys)))
+        number = relation.unit_number(local("u"), family, self.salt, self.dialect)
+        return relation.place(number, local("i"), self.salt, relation.modulus(len(self.block.keys)))
 
     def _named(self) -> Tree:
         """The owner of a row as a text that is not long."""
@@ -224,7 +223,7 @@ class Scan:
         return shortened(local("u")) if self.schema[self.unit] in TEXTS else local("u")
 
     def _truncated_in_order(self, measures: Mapping[str, Tree]) -> exp.Select:
-        """The first groups of each unit by sorting its rows, which then lie together by the place `p` of their group.
+        """The first groups of each unit, in any engine, by sorting its rows; they then lie together by group.
 
         Two groups of a unit may have the same place only where keys are not public: then the keys decide.
         """
@@ -234,18 +233,6 @@ class Scan:
         ranked = select_from(self._placed(measures), "placed", *kept, exp.alias_(rank, "a", quoted=True))
         rows = select_from(ranked, "ranked", *(each.copy() for each in kept))
         return where(rows, exp.LTE(this=local("a"), expression=integer(self.limit)))
-
-    def _truncated_by_rank(self, measures: Mapping[str, Tree]) -> exp.Select:
-        """The first groups of each unit by sorting them: for any engine and any number of groups."""
-        owners = ["u", *self.keys]
-        groups = select_from(self._placed({}), "placed", *map(local, owners), local("p")).distinct(copy=False)
-        order = exp.Order(expressions=[exp.Ordered(this=local(name)) for name in ("p", *self.keys)])
-        rank = exp.Window(this=exp.RowNumber(), partition_by=[local("u")], order=order)
-        ranked = select_from(groups, "groups", *map(local, owners), exp.alias_(rank, "a", quoted=True))
-        first = select_from(ranked, "ranked", *map(local, owners))
-        first = where(first, exp.LTE(this=local("a"), expression=integer(self.limit)))
-        rows = select_from(self.indexed(measures), "r", *(of("r", name) for name in (*owners, *measures)))
-        return join(rows, first.subquery("first", copy=False), same(owners, "r", "first"))
 
     def _truncated_by_mask(self, measures: Mapping[str, Tree]) -> exp.Select:
         """The first groups of each unit without sorting: its places are bits of a word, and the lowest bits stay."""
@@ -319,7 +306,7 @@ class Scan:
         owners = ["u", *self.keys]
         rows = where(select_from(self.truncated({"d": value}), "rows", exp.Star()), there)
         own = select_from(rows, "rows", *map(local, (*owners, "d"))).distinct(copy=False)
-        place = exp.alias_(group_order.digest(self.salt, self._named(), shortened(local("d"))), "p", quoted=True)
+        place = exp.alias_(relation.digest(self.salt, self._named(), shortened(local("d"))), "p", quoted=True)
         placed = select_from(own, "own", *map(local, (*owners, "d")), place)
         order = exp.Order(expressions=[exp.Ordered(this=local(name)) for name in ("p", "d")])
         rank = exp.Window(this=exp.RowNumber(), partition_by=list(map(local, owners)), order=order)
@@ -337,3 +324,62 @@ def _row(values: list[Tree]) -> Tree:
 def _among(this: Tree, texts: Key, dialect: Dialect) -> Tree:
     """Whether a text is one of some texts, which are a table of constants."""
     return exp.In(this=this, query=table_of(["k"], [(each,) for each in texts], dialect).subquery(copy=False))
+
+
+Conditions = tuple[Condition, ...]
+
+
+def owners_by_value(
+    plan: Plan,
+    salt: Salt,
+    engine: Engine,
+    *,
+    column: str,
+    edges: Sequence[float],
+    dated: bool,
+    wheres: Sequence[Conditions] = (),
+) -> exp.Select:
+    """Owners by the place of their values among public edges, as `place_among` counts it.
+
+    Every owner adds one in all, spread over the places of its values in the rows that meet one of `wheres`; it needs no
+    range, and cannot fail.
+    """
+    once = plan.counted_unit.model_copy(update={"rows": 1, "groups": 1})
+    block = Block(by=(), unit=once, keys=((),), questions=())
+    seen = view(plan, engine)
+    scan = Scan(plan, seen.schema, salt, seen.source(salt), engine.dialect, block)
+    this = as_number(column, seen.schema, dated=dated)
+    x = local(scan.read.name(choice((present(this), this))))
+    met, found = scan.asked(wheres), edge_place(x, edges)
+    found = found if met is None else choice((met, found), otherwise=integer(-1))
+    return scan.by_place({"j": found}, once.rows)
+
+
+def owners_by_size(
+    plan: Plan,
+    salt: Salt,
+    engine: Engine,
+    *,
+    by: tuple[str, ...],
+    edges: Sequence[int],
+    groups: bool,
+    wheres: Sequence[Conditions] = (),
+) -> exp.Select:
+    """Owners by how many rows they have in the group where they have most, or by how many `groups` they are in.
+
+    Where rows are bounded in each period, by how many they have in the group and period where they have most.
+
+    Every owner that has rows that meet one of `wheres` adds one, at a place among public edges, as `place_among` counts
+    it; only such rows are looked at.
+    """
+    seen, block = view(plan, engine), Block(by=by, unit=plan.counted_unit, keys=public_keys(plan, by), questions=())
+    scan = Scan(plan, seen.schema, salt, seen.source(salt), engine.dialect, block)
+    met, times = scan.asked(wheres), {} if groups else scan.times()
+    rows = scan.indexed({**({} if met is None else {"w": met}), **times})
+    rows = rows if met is None else where(select_from(rows, "asked", exp.Star()), local("w"))
+    cells = scan.grouped(rows, ["u", *scan.keys, *times], {"n": exp.Count(this=exp.Star())})
+    size = exp.Count(this=exp.Star()) if groups else exp.Max(this=local("n"))
+    units = scan.grouped(cells, ["u"], {"m": size})
+    placed = exp.alias_(place_among(local("m"), list(map(integer, edges))), "j", quoted=True)
+    count = exp.Mul(this=wide(exp.Count(this=exp.Star()), engine.dialect), expression=integer(ONE))
+    return scan.with_keys(scan.grouped(select_from(units, "units", placed), ["j"], {"f0": count}))

@@ -1,21 +1,23 @@
-"""Columns as SQL trees that mean the same in every engine and never fail.
+"""Columns and conditions as SQL trees that mean the same in every engine and never fail.
 
-User's names become quoted identifiers and their values literals of the tree; no text is ever pasted into SQL.
-"""
+User's names become quoted identifiers and their values literals of the tree; no text is ever pasted into SQL. A
+condition is true or false for every row, never NULL."""
 
 from __future__ import annotations
 
 import datetime
 import hashlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
+from typing import TypeGuard
 
 from sqlglot import exp
 
-from rangebound.release.engine.term import Tree, term
-from rangebound.release.plan.condition import HIDDEN, hidden_text
-from rangebound.release.plan.fields import WHOLE
+from rangebound.release.engine.dialect import Tree, choice, double, integer, matches, term, text
+from rangebound.release.plan.condition import HIDDEN, Comparison, Condition, Plain, hidden_text, size
+from rangebound.release.plan.expressions.nodes import ValueType, type_of
+from rangebound.release.plan.fields import HUGE, WHOLE, number
 from rangebound.release.plan.source import PLAIN, TextFormat, day_parts
 from rangebound.release.plan.table_schema import Family, Schema, form_of
 
@@ -54,22 +56,6 @@ def local(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
-def integer(value: int) -> Tree:
-    """A whole number."""
-    literal = exp.Literal.number(str(abs(value)))
-    return literal if value >= 0 else exp.Paren(this=exp.Neg(this=literal))
-
-
-def double(value: float) -> Tree:
-    """A double, to the last bit: a decimal point alone would make a decimal number of it in one of the engines."""
-    return exp.cast(exp.Literal.string(repr(float(value))), "DOUBLE")
-
-
-def text(value: str) -> Tree:
-    """A text."""
-    return exp.Literal.string(value)
-
-
 def day(value: datetime.date) -> Tree:
     """A date."""
     return exp.cast(text(value.isoformat()), "DATE")
@@ -79,11 +65,6 @@ def every(conditions: Iterable[Tree]) -> Tree:
     """The conjunction of conditions; none is true."""
     true: Tree = exp.true()
     return reduce(lambda a, b: exp.And(this=a, expression=b), conditions, true)
-
-
-def choice(*cases: tuple[Tree, Tree], otherwise: Tree | None = None) -> Tree:
-    """The value of the first case that holds, else `otherwise` (NULL without one)."""
-    return exp.Case(ifs=[exp.If(this=test, true=value) for test, value in cases], default=otherwise)
 
 
 def as_number(name: str, schema: Schema, *, dated: bool = False) -> Tree:
@@ -114,10 +95,6 @@ def _parsed(this: Tree, kind: str) -> Tree:
     return exp.TryCast(this=_text(this), to=exp.DataType.build(kind), safe=True)
 
 
-def _matches(this: Tree, pattern: str) -> Tree:
-    return exp.RegexpLike(this=this, expression=text(pattern))
-
-
 def longer(this: Tree, most: int) -> Tree:
     """Whether a text has more characters."""
     return exp.GT(this=exp.Length(this=_text(this)), expression=integer(most))
@@ -145,7 +122,7 @@ def _plain_number(this: Tree, form: TextFormat) -> Tree:
     groups = "" if mark is None else f"[0-9]{{1,3}}([{mark}][0-9]{{2,3}})*[{mark}][0-9]{{3}}|"
     pattern = rf"^ *[+-]?({groups}[0-9]*)([{sign}][0-9]*)?([eE][+-]?[0-9]{{1,3}})? *\z"
     plain = _replaced(_replaced(_text(this), mark or "", ""), sign, ".")
-    return _spelled(this, (_matches(_text(this), pattern), plain))
+    return _spelled(this, (matches(_text(this), pattern), plain))
 
 
 def _plain_day(this: Tree, form: TextFormat) -> Tree:
@@ -165,7 +142,7 @@ def _plain_day(this: Tree, form: TextFormat) -> Tree:
         parts[letter] = exp.Anonymous(this="LPAD", expressions=[found, integer(widths[at]), text("0")])
     after = term("SUBSTRING(:text, LENGTH(:first) + 1)", text=_text(this), first=first)
     whole = term(":Y || '-' || :m || '-' || :d || :after", after=after, **parts)
-    return _spelled(this, (_matches(_text(this), pattern), whole))
+    return _spelled(this, (matches(_text(this), pattern), whole))
 
 
 def _replaced(this: Tree, old: str, new: str) -> Tree:
@@ -182,9 +159,9 @@ def _from_text(this: Tree, form: TextFormat = PLAIN) -> Tree:
     plain = _plain_number(this, form)
     return _spelled(
         this,
-        (_matches(_text(plain), _NUMERAL), _parsed(plain, "DOUBLE")),
-        (_matches(_text(this), _TRUE), double(1.0)),
-        (_matches(_text(this), _FALSE), double(0.0)),
+        (matches(_text(plain), _NUMERAL), _parsed(plain, "DOUBLE")),
+        (matches(_text(this), _TRUE), double(1.0)),
+        (matches(_text(this), _FALSE), double(0.0)),
     )
 
 
@@ -210,7 +187,7 @@ def _known_day(this: Tree) -> Tree:
 def _written_day(this: Tree) -> Tree:
     """The day of a date in a text; a time of day behind it is left out, as that of a timestamp is."""
     first = exp.Left(this=_text(this), expression=integer(10))
-    return _spelled(this, (_matches(_text(this), _DAY), _known_day(_parsed(first, "DATE"))))
+    return _spelled(this, (matches(_text(this), _DAY), _known_day(_parsed(first, "DATE"))))
 
 
 _AS_DAY: dict[Family, Callable[[Tree], Tree]] = {
@@ -251,7 +228,7 @@ def read_hour(name: str, schema: Schema) -> Tree:
         return term("CASE WHEN :there THEN EXTRACT(HOUR FROM :x) END", there=there, x=this)
     day = _plain_day(this, form_of(schema, name))
     written = exp.Substring(this=_text(day), start=integer(12), length=integer(2))
-    timed = every([_matches(_text(day), _TIMED), there])
+    timed = every([matches(_text(day), _TIMED), there])
     return exp.TryCast(this=_spelled(this, (timed, written)), to=exp.DataType.build("INT"), safe=True)
 
 
@@ -289,7 +266,7 @@ def read_truth(this: Tree, yes: Tree, no: Tree) -> Tree:
 
 
 def _truths(this: Tree, yes: Tree, no: Tree) -> list[tuple[Tree, Tree]]:
-    return [(_matches(_text(this), _YES), yes), (_matches(_text(this), _NO), no)]
+    return [(matches(_text(this), _YES), yes), (matches(_text(this), _NO), no)]
 
 
 def _spelled_whole(this: Tree, form: TextFormat) -> list[tuple[Tree, Tree]]:
@@ -297,13 +274,13 @@ def _spelled_whole(this: Tree, form: TextFormat) -> list[tuple[Tree, Tree]]:
     this = _plain_number(this, form)
     x = _parsed(this, "DOUBLE")
     small = exp.Between(this=x, low=double(1.0 - WHOLE), high=double(WHOLE - 1.0))
-    tests = every([_matches(_text(this), _NUMERAL), small, term("FLOOR(:x) = :x", x=x)])
+    tests = every([matches(_text(this), _NUMERAL), small, term("FLOOR(:x) = :x", x=x)])
     return [(tests, exp.cast(exp.cast(x.copy(), "BIGINT"), "TEXT"))]
 
 
 def _spelled_day(this: Tree, form: TextFormat) -> list[tuple[Tree, Tree]]:
     this = _plain_day(this, form)
-    return [(_matches(_text(this), _DAY), exp.Left(this=_text(this), expression=integer(10)))]
+    return [(matches(_text(this), _DAY), exp.Left(this=_text(this), expression=integer(10)))]
 
 
 _SPELLED: dict[type, Callable[[Tree, TextFormat], list[tuple[Tree, Tree]]]] = {
@@ -329,3 +306,76 @@ def clipped(this: Tree, low: Tree, high: Tree) -> Tree:
 def is_there(this: Tree) -> Tree:
     """Whether a value is not NULL."""
     return exp.Not(this=exp.Is(this=this.copy(), expression=exp.Null()))
+
+
+_SIGNS: dict[Comparison, type[Tree]] = {
+    Comparison.EQUAL: exp.EQ,
+    Comparison.UNEQUAL: exp.NEQ,
+    Comparison.BELOW: exp.LT,
+    Comparison.AT_MOST: exp.LTE,
+    Comparison.ABOVE: exp.GT,
+    Comparison.AT_LEAST: exp.GTE,
+}
+
+
+def meets(conditions: Iterable[Condition], schema: Schema) -> Tree:
+    """Whether a row meets all conditions: true or false, never NULL."""
+    return every(exp.Coalesce(this=_meets(each, schema), expressions=[exp.false()]) for each in conditions)
+
+
+def _meets(condition: Condition, schema: Schema) -> Tree:
+    this, numeric = _compared(condition, schema)
+    there = finite(this, numeric=numeric)
+    if condition.comparison is Comparison.PRESENT:
+        return there
+    if condition.comparison is Comparison.MISSING:
+        return exp.Not(this=exp.Coalesce(this=there, expressions=[exp.false()]))
+    whole = schema[condition.column] is Family.INTEGER
+    large: list[Tree] = [integer(int(each)) for each in condition.values if whole and beyond(each)]
+    others = [_literal(each) for each in condition.values if not (whole and beyond(each))]
+    sides = (this, others), (column(condition.column), large)
+    test = _test(condition.comparison, [(side, values) for side, values in sides if values])
+    return exp.And(this=there, expression=exp.Paren(this=test))
+
+
+def _test(comparison: Comparison, sides: Sequence[tuple[Tree, list[Tree]]]) -> Tree:
+    """A comparison with the values of a condition; those of a list are compared with the one or the other side."""
+    if comparison in _SIGNS:
+        ((this, (value,)),) = sides
+        return _SIGNS[comparison](this=this, expression=value)
+    tests: list[Tree] = [exp.In(this=this, expressions=values) for this, values in sides]
+    found = reduce(lambda a, b: exp.Or(this=a, expression=b), tests)
+    return found if comparison is Comparison.ONE_OF else exp.Not(this=exp.Paren(this=found))
+
+
+def _literal(value: Plain) -> Tree:
+    """A value of a plan: texts and truth values as text, numbers and dates as doubles."""
+    if isinstance(value, bool):
+        return text("true" if value else "false")
+    return text(value) if isinstance(value, str) else double(number(value))
+
+
+def _compared(condition: Condition, schema: Schema) -> tuple[Tree, bool]:
+    """What a condition compares, and whether these are doubles."""
+    name, family = condition.column, schema[condition.column]
+    kind = type_of(condition.values[0]) if condition.values else None
+    texts = (ValueType.TEXT, ValueType.TRUTH)
+    numeric = family not in (Family.TEXT, Family.UNTYPED) if kind is None else kind not in texts
+    if kind is ValueType.TRUTH and family is not Family.BOOLEAN:  # a text that is none is missing, and not unequal
+        return read_truth(column(name), text("true"), text("false")), False
+    if not numeric:
+        return as_key(name, schema), False
+    return as_number(name, schema, dated=kind is ValueType.DATE), True
+
+
+def beyond_doubles(name: str, values: Iterable[Plain], schema: Schema) -> bool:
+    """Whether a column of whole numbers is compared with some that have neighbours without a double of their own."""
+    return schema[name] is Family.INTEGER and any(beyond(each) for each in values)
+
+
+def beyond(value: Plain) -> TypeGuard[float]:
+    """Whether a number is compared with whole numbers as one: as doubles, neighbours of it would be it.
+
+    Below 2^53 a number, whole or not, is distinguished from every whole number by the nearest double of that.
+    """
+    return WHOLE <= size(value) < HUGE

@@ -28,8 +28,9 @@ from sqlglot import exp
 
 from rangebound.errors import EngineError, PlanError
 from rangebound.release.engine import Engine
+from rangebound.release.engine.dialect import Tree, choice, double, integer
+from rangebound.release.engine.dialect import text as literal
 from rangebound.release.engine.interface import Place
-from rangebound.release.engine.term import Tree
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.source import Join, TextFormat
 from rangebound.release.plan.table_schema import (
@@ -43,11 +44,20 @@ from rangebound.release.plan.table_schema import (
     extended,
     form_of,
 )
-from rangebound.release.sql.expression import as_key, as_number, choice, column, double, every, integer, is_there, local
-from rangebound.release.sql.expression import text as literal
-from rangebound.release.sql.group_order import Salt, digest, shortened
+from rangebound.release.sql.expression import as_key, as_number, column, every, is_there, local
 from rangebound.release.sql.local_time import in_zone
-from rangebound.release.sql.relation import Relation, View, aliased, of, star, unused_name, where
+from rangebound.release.sql.relation import (
+    Relation,
+    Salt,
+    View,
+    aliased,
+    digest,
+    of,
+    shortened,
+    star,
+    unused_name,
+    where,
+)
 
 _OTHER = "joined"
 _KINDS = {Family.INTEGER: int, Family.BOOLEAN: bool, Family.DATE: datetime.date}

@@ -18,11 +18,10 @@ from zoneinfo import ZoneInfo
 
 from sqlglot import exp
 
-from rangebound.release.engine.dialect import Dialect
-from rangebound.release.engine.term import Tree, term
+from rangebound.release.engine.dialect import Dialect, Tree, choice, integer, term, text
 from rangebound.release.plan.condition import hidden_text
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema, extended
-from rangebound.release.sql.expression import choice, column, integer, text
+from rangebound.release.sql.expression import column
 from rangebound.release.sql.relation import Relation, with_trees
 
 _FIRST_YEAR, _LAST_YEAR = 1800, 2100  # no zone changes before; a yearly rule never ends

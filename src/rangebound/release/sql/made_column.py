@@ -16,31 +16,27 @@ from itertools import pairwise
 
 from sqlglot import exp
 
-from rangebound.release.engine.dialect import Dialect
-from rangebound.release.engine.term import Tree, term
-from rangebound.release.plan.column_declaration import MadeColumn
+from rangebound.release.engine.dialect import Dialect, Tree, choice, double, term, text
+from rangebound.release.plan.columns import MadeColumn
 from rangebound.release.plan.condition import Comparison, Condition
 from rangebound.release.plan.expressions.nodes import CALENDAR, Constant, Named, Range, ValueType
 from rangebound.release.plan.expressions.typed import Typed, whole
 from rangebound.release.plan.fields import WHOLE, number
 from rangebound.release.plan.table_schema import Family, Schema, extended
-from rangebound.release.sql.comparison import meets
 from rangebound.release.sql.expression import (
     as_key,
     as_number,
     by_truth,
-    choice,
     clipped,
     column,
     day,
-    double,
     finite,
+    meets,
     read_day,
     read_hour,
     read_number,
     read_truth,
     source_name,
-    text,
 )
 
 _FAMILIES = {ValueType.TEXT: Family.TEXT, ValueType.TRUTH: Family.BOOLEAN, ValueType.DATE: Family.DATE}

@@ -18,25 +18,12 @@ from functools import partial
 
 from sqlglot import exp
 
-from rangebound.release.engine.dialect import Dialect
-from rangebound.release.engine.term import Tree, term
+from rangebound.release.engine.dialect import Dialect, Tree, choice, double, integer, term
+from rangebound.release.plan.columns import UnitColumn
 from rangebound.release.plan.fields import HUGE, WHOLE, date
-from rangebound.release.plan.per_unit import UnitColumn
 from rangebound.release.plan.table_schema import KEYS, Family, Schema, TypedSchema, form_of
-from rangebound.release.sql.expression import (
-    as_key,
-    as_number,
-    choice,
-    clipped,
-    column,
-    day,
-    double,
-    finite,
-    integer,
-    is_there,
-)
-from rangebound.release.sql.group_order import Salt
-from rangebound.release.sql.relation import Relation, View, aliased, star, unused_name, where
+from rangebound.release.sql.expression import as_key, as_number, clipped, column, day, finite, is_there
+from rangebound.release.sql.relation import Relation, Salt, View, aliased, star, unused_name, where
 
 _BITS = 40  # of a value in fixed point, at the end of its range that is farther from 0
 _HALF = 30  # bits of a sum that are brought to a double by themselves

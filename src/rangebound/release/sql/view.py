@@ -1,21 +1,22 @@
-"""What the questions of a plan see as their table: the engine's own, or a selection that the steps of the plan make.
+"""What the questions of a plan see as their table, and the gate before a charge.
 
-Each step takes a view and gives another; in each the table has the alias `SOURCE`, so that an expression about a column
-is the same tree in a step as in a question.
-"""
+What they see is the engine's own table, or a selection that the steps of the plan make. Each step takes a view and
+gives another; in each the table has the alias `SOURCE`, so that an expression about a column is the same tree in a step
+as in a question. Every statement is written, and tried on its engine without rows, before it is paid for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
-from rangebound.errors import PlanError
+from rangebound.errors import EngineError, PlanError
 from rangebound.release.engine import Engine
 from rangebound.release.engine.dialect import Dialect
-from rangebound.release.plan.column_declaration import MadeColumn
+from rangebound.release.engine.interface import Unrunnable
+from rangebound.release.plan.columns import MadeColumn
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import UNIT_TABLE, Family, check_made, check_unit_columns, extended
-from rangebound.release.sql.gate import not_too_deep
 from rangebound.release.sql.joined import joined
 from rangebound.release.sql.local_time import in_zone
 from rangebound.release.sql.made_column import made_columns
@@ -70,3 +71,32 @@ def _with_made(seen: View, made: Sequence[MadeColumn], dialect: Dialect) -> View
         columns = {name: (tree, schema.get(name, Family.OTHER)) for name, tree in layer.items()}
         seen = with_columns(seen, columns, dialect)
     return View(schema=extended(before, schema), source=seen.source)
+
+
+@contextmanager
+def not_too_deep() -> Iterator[None]:
+    """Refuse a plan whose statements have more levels than Python goes down."""
+    try:
+        yield
+    except RecursionError:
+        rule = "the columns that the plan computes from each other have too many levels for a statement"
+        way = "shorten their expressions, or store some of these columns in the table"
+        raise PlanError(f"columns: {rule}; {way}", field="columns") from None
+
+
+def try_statements(engine: Engine, asked: Iterable[tuple[str, str, str]]) -> None:
+    """Try statements on their engine as if no private table had a row, and refuse one that it cannot run.
+
+    Each comes with the field of the plan that it is made for, the name of what it answers, and its text.
+
+    Guarantee: no row is read, so what it refuses reveals nothing about any. What passes is the text that will be run.
+    """
+    for field, name, text in asked:
+        try:
+            engine.rehearse(text)
+        except Unrunnable:
+            rule = f"the engine cannot run the statement for {name!r}, whatever the table holds; this costs nothing"
+            way = "shorten expressions, or use fewer keys, bins and digits"
+            raise PlanError(f"{field}: {rule}; {way}", field=field) from None
+        except EngineError as reason:
+            raise EngineError(f"{reason}; this costs nothing", away=reason.away) from None

@@ -12,9 +12,7 @@ export function short(x) {
   return String(Number(x.toPrecision(4)));
 }
 
-export function percent(part) {
-  return `${Number((100 * part).toFixed(1))} %`;
-}
+export const percent = (part) => `${Number((100 * part).toFixed(1))} %`;
 
 function node(name, attributes, parent, text) {
   const made = document.createElementNS(SPACE, name);
@@ -22,10 +20,6 @@ function node(name, attributes, parent, text) {
   if (text !== undefined) made.textContent = text;
   if (parent) parent.append(made);
   return made;
-}
-
-function paper(width, height, words) {
-  return node("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": words });
 }
 
 function steps(low, high, wanted) {
@@ -40,7 +34,7 @@ function steps(low, high, wanted) {
 // heights are probabilities on one scale; those of a curve are of a strip as wide as a spike is drawn.
 export function lawChart(cell, words) {
   const width = 340, height = 190, left = 12, right = 12, top = 22, bottom = 26;
-  const svg = paper(width, height, words);
+  const svg = node("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": words });
   let [low, high] = cell.window;
   low = Math.min(low, cell.answer); high = Math.max(high, cell.answer);
   if (high <= low) { low -= 1; high += 1; }
@@ -76,7 +70,7 @@ export function lawChart(cell, words) {
 // The trade-off curve: false alarms across, misses up; the diagonal is a coin.
 export function tradeoffChart(points, words) {
   const width = 400, height = 300, left = 60, right = 24, top = 12, bottom = 44;
-  const svg = paper(width, height, words);
+  const svg = node("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": words });
   const x = (value) => left + value * (width - left - right);
   const y = (value) => height - bottom - value * (height - top - bottom);
   for (const each of [0, 0.25, 0.5, 0.75, 1]) {
@@ -95,7 +89,7 @@ export function tradeoffChart(points, words) {
 // The budget as one bar, a part for each question.
 export function shareBar(parts, words) {
   const width = 1000, height = 40;
-  const svg = paper(width, height, words);
+  const svg = node("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": words });
   const total = Math.max(parts.reduce((sum, each) => sum + each.share, 0), 1);
   let at = 0;
   parts.forEach((each, index) => {
@@ -111,7 +105,7 @@ export function shareBar(parts, words) {
 // Published epsilons on a logarithmic line, and the one of this plan.
 export function epsilonChart(deployments, epsilon, words) {
   const width = 1000, height = 120, left = 20, right = 20, low = Math.log10(0.01), high = Math.log10(100);
-  const svg = paper(width, height, words);
+  const svg = node("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": words });
   const x = (value) => left + ((Math.log10(value) - low) / (high - low)) * (width - left - right);
   const floor = height - 24;
   node("line", { class: "axis", x1: left, x2: width - right, y1: floor, y2: floor }, svg);

@@ -1,12 +1,10 @@
 // The page: its controls, and how it opens.
 
-import { at, button, decimal, say, tell } from "./elements.js";
-import { showOthers } from "./law_view.js";
-import { state } from "./page_state.js";
-import { add, newAnswers, newBounds, newNumber, newRows, newUnit, ownBounds, remove, showAddFields, showKeys, wanted } from "./plan_edits.js";
-import { checkText, columns, editText, exported, savePlan } from "./plan_file.js";
+import { at, button, decimal, say, state, tell } from "./elements.js";
+import * as edits from "./plan_edits.js";
 import { certify, changed, unproved } from "./proof.js";
 import { account, askPublish, publish, trial } from "./trial.js";
+import { showOthers } from "./view.js";
 
 function takeEpsilon(value) {
   state.typed = false;
@@ -40,19 +38,15 @@ function endEpsilon() {
   unproved("error", "Not certified: there is no valid epsilon.", "not proved");
 }
 
-// The rows of the table of questions come and go, so the table listens for them.
-function listenToQuestions() {
-  const table = at("question-table");
-  const listen = (type, selector, act) => table.addEventListener(type, ({ target }) => {
+function listen() {
+  // The rows of the table of questions come and go, so the table listens for them.
+  const onRow = (type, selector, act) => at("question-table").addEventListener(type, ({ target }) => {
     if (target.matches(selector)) act(target, target.closest("tr"));
   });
-  listen("input", "td.share input", (slider, row) => changed({ query: row.dataset.query, share: Number(slider.value) / 100 }));
-  listen("change", "td.margin input", (field, row) => wanted(row.dataset.query, field));
-  listen("change", "[data-bound]", (_, row) => ownBounds(row));
-  listen("click", "th button", (_, row) => remove(row.dataset.query));
-}
-
-function listen() {
+  onRow("input", "td.share input", (slider, row) => changed({ query: row.dataset.query, share: Number(slider.value) / 100 }));
+  onRow("change", "td.margin input", (field, row) => edits.wanted(row.dataset.query, field));
+  onRow("change", "[data-bound]", (_, row) => edits.ownBounds(row));
+  onRow("click", "th button", (_, row) => edits.remove(row.dataset.query));
   at("epsilon").addEventListener("input", () => {
     at("epsilon-exact").value = state.epsilons[Number(at("epsilon").value)];
     takeEpsilon(state.epsilons[Number(at("epsilon").value)]);
@@ -66,18 +60,18 @@ function listen() {
   at("offers").addEventListener("click", (event) => { if (event.target.matches("button")) takeEpsilon(Number(event.target.dataset.epsilon)); });
   at("even-shares").addEventListener("click", () => { state.changes.weights = undefined; state.changes.selection = undefined; changed(); });
   at("law-question").addEventListener("change", () => { state.question = at("law-question").value; state.answers = null; certify(); });
-  for (const index of [0, 1, 2]) at(`answer-${index}`).addEventListener("change", newAnswers);
-  for (const name of ["kind", "lower", "upper", "rows"]) at(`number-${name}`).addEventListener("change", newNumber);
-  for (const name of ["rows", "groups"]) at(`unit-${name}`).addEventListener("change", newBounds);
-  at("unit-column").addEventListener("change", () => newUnit(at("unit-column").value));
-  at("unit-none").addEventListener("click", () => newUnit(""));
-  at("about-rows").addEventListener("change", newRows);
-  at("add-kind").addEventListener("change", showAddFields);
-  at("add-by").addEventListener("change", showKeys);
-  at("add-question").addEventListener("click", add);
-  at("plan-text").addEventListener("input", editText);
-  at("apply-plan").addEventListener("click", checkText);
-  at("save-plan").addEventListener("click", savePlan);
+  for (const index of [0, 1, 2]) at(`answer-${index}`).addEventListener("change", edits.newAnswers);
+  for (const name of ["kind", "lower", "upper", "rows"]) at(`number-${name}`).addEventListener("change", edits.newNumber);
+  for (const name of ["rows", "groups"]) at(`unit-${name}`).addEventListener("change", edits.newBounds);
+  at("unit-column").addEventListener("change", () => edits.newUnit(at("unit-column").value));
+  at("unit-none").addEventListener("click", () => edits.newUnit(""));
+  at("about-rows").addEventListener("change", edits.newRows);
+  at("add-kind").addEventListener("change", edits.showAddFields);
+  at("add-by").addEventListener("change", edits.showKeys);
+  at("add-question").addEventListener("click", edits.add);
+  at("plan-text").addEventListener("input", edits.editText);
+  at("apply-plan").addEventListener("click", edits.checkText);
+  at("save-plan").addEventListener("click", edits.savePlan);
   at("make-trial").addEventListener("click", trial);
   at("ask-publish").addEventListener("click", askPublish);
   at("confirm-publish").addEventListener("click", publish);
@@ -87,8 +81,7 @@ function listen() {
 async function open() {
   state.begin = await (await fetch("start")).json();
   if (state.begin.error) throw new Error(state.begin.error);
-  state.epsilons = state.begin.epsilons;
-  state.deltas = state.begin.deltas;
+  Object.assign(state, { epsilons: state.begin.epsilons, deltas: state.begin.deltas });
   at("epsilon").max = state.epsilons.length - 1;
   at("delta").max = state.deltas.length - 1;
   at("version").textContent = state.begin.version;
@@ -96,15 +89,14 @@ async function open() {
   at("number").hidden = file !== null;
   at("saving").hidden = at("steps").hidden = file === null;
   at("save-plan").textContent = `Save to ${file}`;
-  at("exports").replaceChildren(...state.begin.exports.map((name) => button(file && name === "plan.toml" ? "Save a copy" : `Save ${name}`, () => exported(name))));
+  at("exports").replaceChildren(...state.begin.exports.map((name) => button(file && name === "plan.toml" ? "Save a copy" : `Save ${name}`, () => edits.exported(name))));
   state.plan = state.shownText = state.opened = at("plan-text").value = state.begin.plan;
   showOthers();
-  showAddFields();
+  edits.showAddFields();
   listen();
-  listenToQuestions();
   if (await certify()) account();
   at("add").open = file !== null && state.view?.questions.length === 1; // a first plan
-  columns();
+  edits.columns();
 }
 
 open().catch((error) => say("error", error.message));

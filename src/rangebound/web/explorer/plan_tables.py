@@ -15,7 +15,7 @@ from rangebound.errors import ArgumentError, PlanError, RangeboundError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.record import Account
 from rangebound.release.dummy.made_up_rows import made_up
-from rangebound.release.engine.open_engine import opened
+from rangebound.release.engine import opened
 from rangebound.release.output.fact_sheet import markdown_text
 from rangebound.release.output.ledger_entry import opening_command
 from rangebound.release.output.table import Release

@@ -1,8 +1,7 @@
-// A change: a quick answer comes first and is marked; the certified one replaces it.
+// A change: a quick answer comes first and is marked; the certified one replaces it, with the epsilons that meet all
+// margins: a small one, and one that leaves more for the others.
 
-import { at, put, say, tell } from "./elements.js";
-import { ask, state } from "./page_state.js";
-import { forgetSolution, solve } from "./solution.js";
+import { ask, at, make, put, say, state, tell } from "./elements.js";
 import { account, forgetTrial } from "./trial.js";
 import { dim, showCertified, showQuick, showText } from "./view.js";
 
@@ -68,7 +67,7 @@ export async function certify() {
       state.wrong = error.field ?? "";
       unproved("error", error.message, "not proved");
       solve(); // the margins may be what needs more
-      showNewText();
+      ask("export", { name: "plan.toml" }).then((found) => showText(found.text), () => {}); // with all changes all the same
     }
     return error.message;
   }
@@ -94,8 +93,30 @@ export function unproved(kind, words, instead) {
   for (const each of document.querySelectorAll("#risk-numbers dd")) put(each, null, instead);
 }
 
-// The text with all changes where the plan is refused as it is now.
-async function showNewText() {
-  const found = await ask("export", { name: "plan.toml" }).catch(() => null);
-  if (found) showText(found.text);
+// All that an epsilon for the margins depends on: the plan and what was changed on the page, but for epsilon itself.
+const present = () => JSON.stringify([state.plan, { ...state.changes, epsilon: undefined }, state.rows]);
+
+// Take away what was found for another plan.
+function forgetSolution() {
+  if (state.solved === present()) return;
+  state.solved = null;
+  tell("solution", "");
+  at("offers").replaceChildren();
+}
+
+async function solve() {
+  forgetSolution();
+  const own = present();
+  if (state.solved === own || state.fault) return;
+  state.solved = own;
+  tell("solution", "Solving.");
+  try {
+    const found = await ask("solve", { rows: state.rows });
+    if (own !== present()) return; // the plan has changed since, and is solved anew
+    put(at("solution"), found.margins_alone, found.words);
+    at("offers").replaceChildren(...found.offered.map(({ epsilon, words }) => make("p", { class: "buttons" },
+      make("button", { type: "button", "data-epsilon": epsilon }, `Take epsilon ${epsilon}`), make("span", {}, words))));
+  } catch (error) {
+    if (own === present()) tell("solution", error.message.startsWith("query: no question has a margin") ? "" : error.message, true);
+  }
 }

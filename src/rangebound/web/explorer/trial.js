@@ -1,8 +1,7 @@
 // The account, made-up rows, the real ones.
 
-import { at, button, save } from "./elements.js";
-import { showTable } from "./law_view.js";
-import { ask, state } from "./page_state.js";
+import { ask, at, button, save, state } from "./elements.js";
+import { showTable } from "./view.js";
 
 export async function account() {
   const found = await ask("account").catch((error) => ({ reason: error.message }));

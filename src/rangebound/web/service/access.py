@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from rangebound.errors import ArgumentError
-from rangebound.ledger.names import plain_name
+from rangebound.ledger.chain import plain_name
 
 PREFIX = "rb_"
 _DAY = 86_400.0

@@ -32,14 +32,12 @@ from rangebound.errors import (
     RequestConflict,
     RequestRejected,
 )
-from rangebound.ledger.approval import folded
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.guarded_chain import signed
+from rangebound.ledger.chain import folded, signed
 from rangebound.ledger.record import ApprovalRequest
 from rangebound.ledger.requests import request_of_another
 from rangebound.release import release
-from rangebound.release.engine import Engine
-from rangebound.release.engine.open_engine import opened
+from rangebound.release.engine import Engine, opened
 from rangebound.release.output.deployment_record import record, record_text
 from rangebound.release.output.explain import dry_run
 from rangebound.release.output.ledger_entry import check_rule

@@ -12,7 +12,7 @@ from scipy import stats
 
 import rangebound as rb
 from rangebound.accounting import renyi
-from rangebound.accounting.per_instance import PerInstance
+from rangebound.accounting.fisher_information import PerInstance
 from rangebound.audit import attack
 from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiWatcher, SecureNoise, several_processes
 from rangebound.learn.torch.accounts import worst_case

@@ -12,13 +12,13 @@ from sqlglot import exp
 from rangebound.errors import PlanError
 from rangebound.release import parse_plan
 from rangebound.release.engine.duckdb import DUCKDB
-from rangebound.release.plan.asking import translate
+from rangebound.release.plan.asking.translation import translate
 from rangebound.release.plan.expressions.functions import FUNCTIONS
 from rangebound.release.plan.expressions.nodes import Call, columns_of
 from rangebound.release.plan.expressions.reading import read
 from rangebound.release.plan.kinds import written_kinds
 from rangebound.release.plan.table_schema import Family
-from rangebound.release.sql.statements import statements
+from rangebound.release.sql.aggregate import statements
 from tests.release.plan.asking.test_translation import BASE, CONDITIONS, MADE, QUESTIONS, REFUSED
 from tests.release.plans import SALT
 

@@ -18,7 +18,7 @@ import torch
 from torch.func import functional_call, grad, jvp, vjp, vmap
 
 from rangebound.accounting.event import repetitions
-from rangebound.accounting.per_instance import PerInstance
+from rangebound.accounting.fisher_information import PerInstance
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch import several_processes
 from rangebound.learn.torch.clipping_norm import Elementwise

@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rangebound.accounting.per_instance import PerInstance
+from rangebound.accounting.fisher_information import PerInstance
 from rangebound.accounting.renyi import epsilon_at
 from rangebound.errors import ArgumentError
 from rangebound.laws.boundings import TRUNCATE

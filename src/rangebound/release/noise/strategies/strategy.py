@@ -1,4 +1,9 @@
-"""What every strategy is: measure exact counts, answer from the measurements, and say what that costs."""
+"""What a strategy is: measure exact counts, answer from the measurements, and say what that costs.
+
+Strategies for workloads: which numbers to measure with noise, so that all wanted answers together are accurate. A
+strategy is made of public facts, turns exact counts into noisy measurements on a public lattice, and those into
+unbiased answers with their variances, in arithmetic that every machine does alike. It knows nothing of plans and SQL.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
-from rangebound.release.noise.joint_loss import JointLoss
-from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
+from rangebound.release.noise.draw import Bits
+from rangebound.release.noise.joint_loss import Contributions, JointLoss, NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import (
-    Bits,
     ExactAnswers,
     LatticeNoise,
     Wholes,
