@@ -10,7 +10,7 @@ ROOMS = {
     "audit": 640,
     "cli": 2_515,
     "laws": 1_980,
-    "learn": 8_510,
+    "learn": 7_640,
     "ledger": 4_640,
     "mechanisms": 5_930,
     "optimum": 2_990,
