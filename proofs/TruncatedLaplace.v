@@ -247,3 +247,19 @@ Proof.
   replace (- last - - (last - s)) with (- (last - (last - s))) in K by ring. rewrite Rabs_Ropp in K.
   replace (- last - - last) with (last - last) in K by ring. apply K; destruct l; destruct u; simpl in *; lra.
 Qed.
+
+(** Where the support is the range and all answers are neighbours, its ends are the worst pair, and have the same mass. *)
+Theorem all_neighbours : forall b l u s eps, 0 < b -> l < u -> s = u - l -> s <= b * eps -> forall x x' y,
+  l <= x <= u -> l <= x' <= u -> Rabs (x - x') <= s ->
+  density b (Some l) (Some u) x y <= exp eps * density b (Some l) (Some u) x' y.
+Proof.
+  intros b l u s eps Hb Hlu Hs He. assert (Hi := div_pos b Hb). subst s.
+  assert (E : mass b (Some l) (Some u) u = mass b (Some l) (Some u) l).
+  { unfold mass, past, from_lower, to_upper. cbv iota beta. replace (u - u) with (l - l) by ring. lra. }
+  assert (K : exp ((u - l) / b) <= exp eps).
+  { apply exp_le. replace eps with (b * eps * / b) by (field; lra). unfold Rdiv. apply Rmult_le_compat_r; lra. }
+  assert (M : 0 < mass b (Some l) (Some u) l) by (apply mass_pos; simpl; lra).
+  apply truncated_laplace with (first := l) (last := u) (s := u - l); simpl; try lra.
+  - replace (l + (u - l)) with u by ring. rewrite E. apply Rmult_le_compat_r; lra.
+  - replace (u - (u - l)) with l by ring. rewrite E. apply Rmult_le_compat_r; lra.
+Qed.

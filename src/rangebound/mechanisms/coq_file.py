@@ -177,11 +177,19 @@ def _of_truncated_laplace(m: Mechanism, claim: Claim, refuted: bool) -> str:
             f"density scale lower upper {at} {at}.\nProof.\n  apply refuted_{lemma}; {unfold}; try exact I; "
             f"first [lra | {_MORE}].\nQed.\n"
         )
+    if (first, last) == (lower, upper) and last - first == farthest <= Fraction(m.noise.scale) * Fraction(
+        claim.epsilon
+    ):
+        proof = f"intros. apply all_neighbours with (s := farthest); try lra; try assumption; {_NEAR}."
+    else:
+        proof = (
+            "intros. apply truncated_laplace with (first := first) (last := last) (s := farthest); try assumption;\n"
+            f"    try ({_NEAR}); {unfold}; try exact I; first [lra | {_NUMBERS}]."
+        )
     return f"""{text}Theorem certified : forall x x' y, {_NEIGHBOURS}
   density scale lower upper x y <= exp epsilon * density scale lower upper x' y.
 Proof.
-  intros. apply truncated_laplace with (first := first) (last := last) (s := farthest); try assumption;
-    try ({_NEAR}); {unfold}; try exact I; first [lra | {_NUMBERS}].
+  {proof}
 Qed.
 {_events("density scale lower upper")}"""
 
