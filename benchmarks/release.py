@@ -22,8 +22,8 @@ from benchmarks.report import Row, parser, publish
 from benchmarks.tables import errors, opendp, pipeline_dp
 from rangebound.release import Source, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.sql.relation import Salt
 from rangebound.release.sql.aggregate import statements
+from rangebound.release.sql.relation import Salt
 from rangebound.sampling.entropy import secure_bits as bits
 
 GROUPS, PEOPLE, KEPT = 100, 1_000_000, 5

@@ -25,7 +25,7 @@ from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.draw import Reading
 from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
-from rangebound.release.noise.quantile_publisher import QuantilePublisher
+from rangebound.release.noise.quantiles import QuantilePublisher
 from rangebound.release.prepare import prepare
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.relation import Salt

@@ -44,8 +44,7 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
     from rangebound.laws.boundings import QUANTIZE, RECTIFY, TRUNCATE, UNBOUNDED
     from rangebound.laws.distribution import Law
     from rangebound.laws.gaussian import Gaussian
-    from rangebound.laws.laplace import Laplace
-    from rangebound.laws.truncated_laplacian import TruncatedLaplacian
+    from rangebound.laws.laplace import Laplace, TruncatedLaplacian
     from rangebound.ledger import Cost, Ledger
     from rangebound.mechanisms.calibration import calibrate
     from rangebound.mechanisms.certificates import Certificate, certify, verify
@@ -53,9 +52,9 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
     from rangebound.mechanisms.estimation import Estimates, estimate
     from rangebound.mechanisms.finite import Table
     from rangebound.mechanisms.mechanism import Mechanism
-    from rangebound.mechanisms.published.variable_scale import VariableScaleLaplace
     from rangebound.mechanisms.remapping import Remapped, remap
     from rangebound.mechanisms.staircase import Staircase
+    from rangebound.mechanisms.variable_scale import VariableScaleLaplace
     from rangebound.optimum.best_table import optimal
     from rangebound.optimum.choice import choose
     from rangebound.optimum.limit_proof import Limit
@@ -155,8 +154,7 @@ _NAMES = {
     "laws.boundings": ("QUANTIZE", "RECTIFY", "TRUNCATE", "UNBOUNDED"),
     "laws.distribution": ("Law",),
     "laws.gaussian": ("Gaussian",),
-    "laws.laplace": ("Laplace",),
-    "laws.truncated_laplacian": ("TruncatedLaplacian",),
+    "laws.laplace": ("Laplace", "TruncatedLaplacian"),
     "ledger": ("Cost", "Ledger"),
     "mechanisms.calibration": ("calibrate",),
     "mechanisms.certificates": ("Certificate", "certify", "verify"),
@@ -164,7 +162,7 @@ _NAMES = {
     "mechanisms.estimation": ("Estimates", "estimate"),
     "mechanisms.finite": ("Table",),
     "mechanisms.mechanism": ("Mechanism",),
-    "mechanisms.published.variable_scale": ("VariableScaleLaplace",),
+    "mechanisms.variable_scale": ("VariableScaleLaplace",),
     "mechanisms.remapping": ("Remapped", "remap"),
     "mechanisms.staircase": ("Staircase",),
     "optimum.best_table": ("optimal",),

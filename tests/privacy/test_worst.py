@@ -12,14 +12,10 @@ from scipy.special import log_ndtr, logsumexp
 import rangebound as rb
 from rangebound.errors import ClaimFalse
 from rangebound.laws.shape import Shape
-from rangebound.privacy.counterexample import find_counterexample
-from rangebound.privacy.search.branch_and_bound import enclose
-from rangebound.privacy.search.cell_bound import Task, bound
-from rangebound.privacy.search.delta_objective import Delta
-from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.search.renyi_objective import Renyi
+from rangebound.privacy.counterexample import find_counterexample, loss_is_pinned
+from rangebound.privacy.search.branch_and_bound import Task, bound, enclose
+from rangebound.privacy.search.objectives import Delta, Loss, Renyi
 from rangebound.privacy.setting import SearchLine
-from rangebound.privacy.supremum import loss_is_pinned
 from rangebound.privacy.worst import pair_profile, worst_delta, worst_epsilon, worst_loss, worst_pair_at, worst_renyi
 from rangebound.values.ball import ball, down, precision, taylor, up
 from tests.crosscheck.compare import agree

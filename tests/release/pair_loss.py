@@ -22,13 +22,12 @@ from rangebound.laws.family import Curve
 from rangebound.ledger.rule import RenyiFilter
 from rangebound.privacy.gdp import delta_of_mu
 from rangebound.release.noise import exponential_mechanism
-from rangebound.release.noise.joint_loss import added_up
+from rangebound.release.noise.joint_loss import NoiseAccount, added_up
+from rangebound.release.noise.joint_selection import SelectionPublisher
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.partition_selection import WHOLE
-from rangebound.release.noise.quantile_publisher import QuantilePublisher
+from rangebound.release.noise.quantiles import QuantilePublisher
 from rangebound.release.noise.range_ends import RangePublisher
-from rangebound.release.noise.selection_publisher import SelectionPublisher
-from rangebound.release.noise.strategies.contributions import NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, wholes
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
@@ -91,7 +90,7 @@ def strategy_of(publisher, *sizes):
         (published([0] * cells, row) - none) * scale / step
         for row, (scale, step) in zip(noises, list(scales), strict=True)
     ]
-    pure = together and publisher.measured.strategy.account is NoiseAccount.PURE
+    pure = together and publisher.strategy.account is NoiseAccount.PURE
     found = Strategy(counts=np.stack(counts, axis=1), noise=np.stack(noise, axis=1), pure=pure)
     assert not pure or ((found.noise != 0.0).sum(axis=1) == 1).all()  # each number has noise of its own
     some = np.arange(cells) % 5 * 3 + 1  # it is linear

@@ -230,7 +230,7 @@ def sums(question, rows):
         bins = question.bins
         borders = [float(lower + (upper - lower) * at / bins) for at in range(1, bins)]
     else:
-        bins = question.steps + 1
-        borders = [float(lower + (at - Fraction(1, 2)) * Fraction(repr(question.grid_step))) for at in range(1, bins)]
+        bins, step = question.steps + 1, Fraction(repr(float(question.exact_step)))
+        borders = [float(lower + (at - Fraction(1, 2)) * step) for at in range(1, bins)]
     places = [sum(border <= each for border in borders) for each in numbers]
     return [sum(place == at for place in places) * ONE for at in range(bins)]

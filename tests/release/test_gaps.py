@@ -17,9 +17,9 @@ from rangebound.ledger.book import Ledger
 from rangebound.release import make_plan, parse_plan, release, suggest
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.gaps import COUNTS, COVER, VALUES, left_out
-from rangebound.release.noise.exponential_mechanism import rate, weights
-from rangebound.release.noise.quantile_interval import margin, shifted_scores
-from rangebound.release.plan import statistic
+from rangebound.release.noise.exponential_mechanism import rate, scores, weights
+from rangebound.release.noise.quantiles import margin
+from rangebound.release.plan import measure
 from rangebound.release.plan.condition import Condition
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.release.sql.contribution_bound import owners_by_size, owners_by_value
@@ -56,7 +56,7 @@ def plan_for(*, public=True, **unit):
 
 
 def counted(engine, tree):
-    return {int(place): Fraction(int(count), statistic.ONE) for place, count in engine.run(tree)}
+    return {int(place): Fraction(int(count), measure.ONE) for place, count in engine.run(tree)}
 
 
 def by_hand(plan, rows, *, groups=None, asked=everything):
@@ -76,7 +76,7 @@ def by_hand(plan, rows, *, groups=None, asked=everything):
             size = len(set(own)) if groups else max(map(own.count, own))
             own = [bisect_left(SIZES, size) + bisect_right(SIZES, size)]
         for place in set(own):
-            share = Fraction(own.count(place) * statistic.ONE // len(own), statistic.ONE)
+            share = Fraction(own.count(place) * measure.ONE // len(own), measure.ONE)
             found[place] = found.get(place, 0) + share
     return {place: count for place, count in found.items() if count}
 
@@ -126,7 +126,7 @@ def test_one_owner_adds_at_most_one(name, asked):
 def chances(counts, epsilon, *, faster=1):
     speed = rate(float(COVER), Fraction(1), epsilon) * faster
     shift = margin(len(counts) + 1, speed, 0.95)
-    found = weights(shifted_scores([Fraction(0), *counts], Fraction(float(COVER)), shift), speed)
+    found = weights(scores([Fraction(0), *counts], float(COVER), shift, open_below=True), speed)
     return [each / sum(found) for each in found]
 
 

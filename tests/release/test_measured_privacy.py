@@ -18,9 +18,9 @@ import pytest
 from rangebound.audit import attack
 from rangebound.laws.family import Curve
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher
-from rangebound.release.noise.quantile_publisher import QuantilePublisher
+from rangebound.release.noise.partition_selection import ThresholdSelection
+from rangebound.release.noise.quantiles import QuantilePublisher
 from rangebound.release.noise.strategies.lattice_noise import LatticeNoise
-from rangebound.release.noise.threshold_selection import ThresholdSelection
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
 from rangebound.release.plan.groupings import blocks
 from rangebound.release.plan.toml import make_plan

@@ -14,6 +14,7 @@ import operator
 import random
 import re
 import sqlite3
+from dataclasses import replace
 from fractions import Fraction
 
 import duckdb
@@ -27,8 +28,9 @@ from statsmodels.datasets import modechoice
 from rangebound.errors import PlanError
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
+from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.source import Source
-from rangebound.release.plan.statistic import ONE
 from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import answers
@@ -696,7 +698,8 @@ def test_control_missing_values_in_the_middle_are_caught(monkeypatch):
     plan = make("people of two rows", [], None, 150, ["age"], None, random.Random(1), 1.0)
     with in_arrow(rows, TYPES) as engine:
         check(plan, engine, rows)
-    middle = property(lambda self: self.bounds.lower + self.bounds.width / 2)
-    monkeypatch.setattr("rangebound.release.plan.kinds.kind.Kind.missing_as", middle)
+    own = Kind.column_values.fget
+    middle = property(lambda self: replace(own(self), filler=self.bounds.lower + self.bounds.width / 2))
+    monkeypatch.setattr(Kind, "column_values", middle)
     with pytest.raises(AssertionError, match="age"), in_arrow(rows, TYPES) as engine:
         check(plan, engine, rows)

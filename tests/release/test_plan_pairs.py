@@ -30,19 +30,18 @@ from rangebound.release.engine.dialect import choice, integer, text
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise import publishers
 from rangebound.release.noise.exponential_mechanism import rate
+from rangebound.release.noise.joint_loss import Contributions
 from rangebound.release.noise.joint_selection import rate as selection_rate
 from rangebound.release.noise.marginal_publisher import marginal_publishers
 from rangebound.release.noise.noisy_coordinates import gaussian_length
-from rangebound.release.noise.partition_selection import PartitionSelection
-from rangebound.release.noise.publishers import real_number, whole_number
-from rangebound.release.noise.strategies.contributions import Contributions
-from rangebound.release.noise.strategies.marginal_design import rescaled
+from rangebound.release.noise.partition_selection import PartitionSelection, threshold_selection
+from rangebound.release.noise.publishers import one_coordinate
+from rangebound.release.noise.strategies.marginal_strategy import rescaled
 from rangebound.release.noise.table_publisher import best_table
-from rangebound.release.noise.threshold_selection import threshold_selection
 from rangebound.release.plan.groupings import hidden_blocks, public_keys
 from rangebound.release.plan.kinds.fractions import FractionKind
 from rangebound.release.plan.kinds.kind import KINDS as KNOWN
-from rangebound.release.plan.statistic import Counted
+from rangebound.release.plan.measure import Counted
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import allocations, noisy_count, prepared
 from rangebound.release.sql.aggregate import aggregated, compiled
@@ -1110,7 +1109,7 @@ def key_by_other_rows(name, rule, schema, this, dialect):
 
 
 def half_the_noise(*given, **facts):
-    found = whole_number(*given, **facts)
+    found = one_coordinate(*given, **facts)
     noise = replace(found.mechanism.noise, scale=found.mechanism.noise.scale / 2)
     return replace(found, mechanism=replace(found.mechanism, noise=noise))
 
@@ -1159,7 +1158,7 @@ BROKEN = {
     "ranked keys count every row": (RANKED[0], "plan.kinds.selections.Owned", Counted, "top k.*cell"),
     "ranked counts have half their noise": (
         RANKED[0],
-        "noise.forms.scalar_form.publishers.whole_number",
+        "noise.forms.publishers.one_coordinate",
         half_the_noise,
         "top k.*share",
     ),
@@ -1176,25 +1175,25 @@ BROKEN = {
     ),
     "a strategy is for fewer cells of a unit": (
         0,
-        "noise.forms.strategy_form.Contributions",
+        "noise.workload_publisher.Contributions",
         lambda rows, cells, replaced: Contributions(rows=rows, cells=1, replaced=replaced),
         "share",
     ),
     "Gaussian noise is for the length of one group": (
         64,
         "noise.publishers.gaussian_length",
-        lambda found, publisher: gaussian_length(replace(found, square=found.cell**2), publisher),
+        lambda found, *moved: gaussian_length(replace(found, square=found.cell**2), *moved),
         "share",
     ),
     "a quantile is drawn at eight times its rate": (
         35,
-        "noise.publishers.exponential.rate",
+        "noise.quantiles.exponential.rate",
         lambda *given: 8 * rate(*given),
         "share",
     ),
     "selected keys are drawn at four times their rate": (
         SELECTIONS[0],
-        "noise.forms.selection_form.joint_selection.rate",
+        "noise.joint_selection.rate",
         lambda *given: 4 * selection_rate(*given),
         "(top k|mode).*share",
     ),
@@ -1211,7 +1210,7 @@ BROKEN = {
 @pytest.fixture
 def forgetting():
     """Publishers are made again in a test, and those that it made are forgotten after it."""
-    known = (whole_number, real_number, marginal_publishers, publishers._mechanism)
+    known = (one_coordinate, marginal_publishers, publishers._mechanism)
     for each in known:
         each.cache_clear()
     yield

@@ -75,7 +75,7 @@ def square_error(publisher):
         rounding = (publisher.step or 0.0) ** 2 / 12.0
         return own.noise.scale**2 * (1.0 if isinstance(own.noise, Gaussian) else 2.0) + rounding
     if isinstance(publisher, WorkloadPublisher):
-        return float(publisher.measured.variances.mean())
+        return float(publisher.variances.mean())
     return publisher.mse
 
 

@@ -17,8 +17,8 @@ import pytest
 from rangebound.release.asked_in_sql import Answer
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.output.table import Release
-from rangebound.release.plan.asking import translate
 from rangebound.release.plan.asking.aggregates import Aggregates, Question
+from rangebound.release.plan.asking.translation import translate
 from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.prepare import answers
 from rangebound.release.sql.aggregate import aggregate
@@ -252,7 +252,7 @@ def test_quantiles_lie_between_the_values_beside_their_rank(number, level):
     table = make_table(7)
     text = {0.01: f"MIN({number})", 0.99: f"MAX({number})"}.get(level, f"QUANTILE_CONT({number}, {level})")
     asked, found = answered(f"SELECT wing, {text} AS q, COUNT({number}) AS n FROM visits GROUP BY wing", BASE, table)
-    step = asked.plan.query[0].grid_step
+    step = float(asked.plan.query[0].exact_step)
     for row in found.rows():
         n = row["n"]
         ends = [min(max(level + side * 1.5 / n, 0.0), 1.0) for side in (-1, 1)]

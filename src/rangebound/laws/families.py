@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from rangebound.laws.family import BallNoise, Curve, Noise
 from rangebound.laws.gaussian import Gaussian
-from rangebound.laws.laplace import Laplace
-from rangebound.laws.truncated_laplacian import TruncatedLaplacian
+from rangebound.laws.laplace import Laplace, TruncatedLaplacian
 
 # By the name that a family has in files and on the command line, in the order in which they are offered.
 FAMILIES: dict[str, type[Noise]] = {

@@ -68,7 +68,6 @@ class Gaussian(Noise):
         return self.scale / xp.maximum(start / self.scale, xp.ones_like(start))
 
     def log_pdf(self, x: Array) -> Array:
-        """log of the density at `x`."""
         z = namespace(x).clip(x / self.scale, -_FAR, _FAR)  # so that the square fits into a double
         return -0.5 * z * z - (math.log(self.scale) + _LOG_ROOT_2_PI)
 
@@ -107,7 +106,6 @@ class Gaussian(Noise):
         return xp.where(narrow, xp.where(empty, -xp.inf, summed), wide)
 
     def reach(self, lower: Array, log_mass: Array, location: Array) -> Array:
-        """The x for which [lower, x] has mass e^log_mass; NaN-free where the mass to the right suffices."""
         xp, sp = namespace(lower, log_mass, location), special(lower, log_mass, location)
         start = (lower - location) / self.scale
         below, above = log_ndtr(start), log_ndtr(-start)
@@ -134,12 +132,10 @@ class Gaussian(Noise):
         return x
 
     def crossing(self, p: Array, q: Array, level: Array) -> Array:
-        """For p < q: where log g(x-p) - log g(x-q) falls through `level`."""
         gap = q - p
         return 0.5 * (p + q) - level * self.scale * (self.scale / gap)
 
     def log_renyi_integral(self, p: Array, q: Array, order: float, lower: Array, upper: Array) -> Array:
-        """log of the integral over [lower, upper] of g(x-p)^order g(x-q)^(1-order)."""
         gap = (q - p) / self.scale
         # The ends as seen from p and then from p + (1 - order)(q - p): that point itself may have too few digits.
         a, b = ((end - p) / self.scale - (1.0 - order) * gap for end in (lower, upper))
@@ -203,11 +199,9 @@ class GaussianInBalls(BallNoise):
         return (d - 2 * y) * (d / (2 * self.scale * self.scale))
 
     def thresholds(self, p: Ball, d: Ball, level: Ball) -> list[Ball]:
-        """Where the log-ratio of the pair (p, p + d) falls through `level`."""
         return [p + (d / 2 - level * self.scale * self.scale / d)]
 
     def renyi_integral(self, p: Ball, d: Ball, order: Ball, lower: End, upper: End) -> Ball:
-        """Integral over [lower, upper] of g(x-p)^order g(x-p-d)^(1-order)."""
         centre = p + (1 - order) * d
         ratio = d / self.scale
         start = None if lower is None else lower - centre

@@ -14,13 +14,17 @@ from rangebound.laws.boundings import TRUNCATE, Bounding
 from rangebound.laws.families import FAMILIES
 from rangebound.laws.family import Curve, Noise
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.privacy import metric
+from rangebound.privacy import laplace_union, metric
 from rangebound.privacy.claim import Claim, Notion
-from rangebound.privacy.counterexample import Counterexample, excess, find_counterexample, quick_counterexample
-from rangebound.privacy.pairs.laplace_pair import top_stick
-from rangebound.privacy.supremum import by_windows, loss_is_pinned
-from rangebound.privacy.unions import laplace_union
-from rangebound.privacy.unions.laplace_union import interval_scale, universal_scale
+from rangebound.privacy.counterexample import (
+    Counterexample,
+    by_windows,
+    excess,
+    find_counterexample,
+    loss_is_pinned,
+    quick_counterexample,
+)
+from rangebound.privacy.pairs.truncated_laplace import top_stick
 from rangebound.privacy.windows.gaussian_hockey_stick import stick_of_pair
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.privacy.worst import worst_loss, worst_under
@@ -180,7 +184,7 @@ def _refuse_hopeless(request: _Request) -> None:
 def _dp_scale(request: _Request) -> float:
     claim, query = request.claim, request.query
     if claim.pure and _is_interval(request):
-        return interval_scale(query.range.hull, claim.epsilon, query.sensitivity)
+        return laplace_union.interval_scale(query.range.hull, claim.epsilon, query.sensitivity)
     start = request.start()
     if claim.pure and _is_union(request, start):
         lowers, uppers = np.asarray(start.shape.spans).T
@@ -195,7 +199,7 @@ def _dp_scale(request: _Request) -> float:
 def _enough(request: _Request, start: Mechanism) -> float:
     """A scale that is private and cheap to find; more noise than that is never needed."""
     if request.family.pure:
-        return universal_scale(request.claim, request.query.sensitivity, request.noise)
+        return laplace_union.universal_scale(request.claim, request.query.sensitivity, request.noise)
     if request.claim.pure or start.noise.limited or not loss_is_pinned(start.setting):
         return math.inf
     if math.isinf(worst_loss(start.setting).upper):
@@ -298,7 +302,6 @@ def _pair_scale(request: _Request, counterexample: Counterexample, scale: float)
     def over(s: float) -> float:
         setting = request.mechanism(s).setting
         shape = setting.shape.mirrored() if mirrored else setting.shape
-
         if not request.claim.pure and setting.noise.gaussian and shape.normalised:
             quick = stick_of_pair(Laws(s, shape), request.claim.epsilon, position, up(line.d))
             if quick is not None:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.laws.atomic_law import FiniteLaw, LatticeLaw
 from rangebound.laws.distribution import Law
-from rangebound.laws.finite_law import FiniteLaw
-from rangebound.laws.lattice_law import LatticeLaw
 from rangebound.mechanisms.mechanism import describe_noise
 from rangebound.plot import style
 from rangebound.values import arguments

@@ -19,7 +19,7 @@ from fractions import Fraction
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
 from rangebound.privacy.counterexample import pair_loss
-from rangebound.privacy.pairs.exact import (
+from rangebound.privacy.pairs.divergences import (
     Mapped,
     Truncated,
     TruncatedGaussian,

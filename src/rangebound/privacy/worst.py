@@ -15,33 +15,32 @@ import numpy as np
 
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
+from rangebound.privacy import laplace_union
 from rangebound.privacy.claim import Claim
-from rangebound.privacy.counterexample import find_counterexample, finite_pair, pair_epsilon, pair_loss
-from rangebound.privacy.pairs.exact import Mapped, family, stick
-from rangebound.privacy.pairs.laplace_pair import top_loss
-from rangebound.privacy.search.branch_and_bound import FLOOR, probe
-from rangebound.privacy.search.delta_objective import Delta
-from rangebound.privacy.search.endless_lattice import rounded_top
-from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.search.renyi_objective import Renyi
-from rangebound.privacy.setting import SearchLine, Setting, neighbours, pair_at, some_pair
-from rangebound.privacy.supremum import (
+from rangebound.privacy.counterexample import (
     Make,
     by_windows,
     delta_on,
     enclosed,
+    find_counterexample,
+    finite_pair,
     loss_is_pinned,
     loss_on,
     loss_values,
     lossy_pairs,
+    pair_epsilon,
+    pair_loss,
     tasks,
 )
-from rangebound.privacy.unions import laplace_union
+from rangebound.privacy.pairs.divergences import Mapped, family, stick
+from rangebound.privacy.pairs.truncated_laplace import top_loss
+from rangebound.privacy.search.branch_and_bound import FLOOR, probe
+from rangebound.privacy.search.objectives import Delta, Loss, Renyi
+from rangebound.privacy.setting import SearchLine, Setting, neighbours, pair_at, some_pair
 from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 
 # Beyond these the answer of the limit is given, which is on the safe side.
 _LARGEST_EPSILON, _LARGEST_ORDER = 1e6, 1e8
-_LONG, _FEW = 12, 8  # cells of a grid that may hide its ends, and lines that are compared one by one
 _HIGH_ORDER = 1e5  # from which on a divergence may be as good as its limit
 WIDTH = 1e-6  # relative: the widest enclosure that is published as a number
 
@@ -129,44 +128,9 @@ def worst_renyi(setting: Setting, order: float) -> Worst:
             return Worst(min(worst_renyi(setting, _LARGEST_ORDER).lower, pure.upper), pure.upper, pure.pair)
     if setting.shape.normalised or setting.shape.points:
         found = _at_limit(setting, order) if order > _HIGH_ORDER and loss_is_pinned(setting) else None
-        found = found or _rounded_inside(setting, order)
         found = found or _searched(setting, lambda noise, shape: Renyi(noise, shape, order))
         return found if found.closed else _capped(setting, found, order)
     return _pinned(setting, lambda side, line: _renyi_on(side, line, order))
-
-
-def _rounded_inside(setting: Setting, order: float) -> Worst | None:
-    """Gaussian noise rounded to a grid that is wide enough to hide its ends: the ceiling of the endless lattice.
-
-    The lower end is a pair in the middle of the grid. None where the two do not meet, or there are many lines.
-    """
-    pairs, noise, cells = setting.pairs(), setting.noise, setting.shape.cells
-    if not noise.gaussian or setting.shape.spans or len(cells) < _LONG or not 0 < len(pairs) <= _FEW:
-        return None
-    centre = 0.5 * cells[0][1] + 0.5 * cells[-1][0]
-    worst = Worst(0.0, 0.0, some_pair(setting))
-    for side, line in pairs:
-        top = rounded_top(noise, side.shape.cells, ball(order), line.d)
-        upper, step = max(worst.upper, up(top.value)), cells[1][1] - cells[1][0]
-        middle, gap = centre if side == setting else -centre, line.far - line.near
-        for share in (
-            order - 1.0,
-            order / 2.0 - 1.0,
-        ):  # where the geometric mixture lies in the middle, or as far off as they
-            best = side.shape.cells[0][1] + top.position
-            at = best + step * round((middle + share * gap - best) / step)
-            at = min(max(at, line.start), line.end)
-            value = down(_rounded_at(side, at, line.d, order))
-            if value > worst.lower:
-                worst = Worst(value, upper, pair_at(side, setting, line, at))
-        worst = Worst(worst.lower, upper, worst.pair)
-        if not upper <= worst.lower * (1.0 + 0.5 * WIDTH):
-            return None
-    return worst
-
-
-def _rounded_at(side: Setting, position: float, d: Ball, order: float) -> Ball:
-    return refine(lambda: Mapped(side.noise, side.shape).renyi(ball(position), d, ball(order)))
 
 
 def _at_limit(setting: Setting, order: float) -> Worst | None:

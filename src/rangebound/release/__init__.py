@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors; a
     from rangebound.release.output.solution import MarginMet, Solution, solve
     from rangebound.release.output.table import Release
     from rangebound.release.output.table_certificate import Checked, check_certificate, check_entry
-    from rangebound.release.plan.asking import Translated, translate
+    from rangebound.release.plan.asking.translation import Translated, translate
     from rangebound.release.plan.condition import Condition
     from rangebound.release.plan.draft import draft
     from rangebound.release.plan.field_table import field_table
@@ -114,7 +114,7 @@ _HOMES = {
     "Requirement": "output.fact_sheet",
     "Solution": "output.solution",
     "Suggestion": "gaps",
-    "Translated": "plan.asking",
+    "Translated": "plan.asking.translation",
     "ask": "asked_in_sql",
     "check_certificate": "output.table_certificate",
     "check_entry": "output.table_certificate",
@@ -135,7 +135,7 @@ _HOMES = {
     "release": "run",
     "solve": "output.solution",
     "suggest": "gaps",
-    "translate": "plan.asking",
+    "translate": "plan.asking.translation",
 }
 """Where the names are that are no parts of a plan, from this folder on."""
 

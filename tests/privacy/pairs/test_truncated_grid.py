@@ -9,13 +9,9 @@ import math
 import numpy as np
 import pytest
 import scipy.special
-from flint import arb
 
 import rangebound as rb
-from rangebound.privacy.pairs.lattice_sums import Theta
-from rangebound.privacy.search.endless_lattice import Threshold, stick_ceiling
 from rangebound.privacy.worst import worst_delta, worst_loss, worst_renyi
-from rangebound.values.ball import ball, down, precision, span, taylor, up
 from tests.matrix.deadline import deadline
 
 INF = math.inf
@@ -184,72 +180,3 @@ def test_the_scan_notices_a_number_that_is_too_small():
     truth = brute(LONG, stick(0.5), 200.0, 300.0)
     assert not truth * (1.0 - 1e-5) >= truth * (1.0 - 1e-11)
     assert worst_delta(gaussian(10.0, 500, step=25.0).setting, 0.5).upper > 1.001 * truth
-
-
-@pytest.mark.parametrize(("scale", "d"), [(0.2, 1.0), (0.4, 0.7), (1.3, 0.3), (0.3, 0.45)])
-def test_the_endless_lattice_is_the_limit_of_long_grids(scale, d):
-    with precision(128):
-        found = stick_ceiling(ball(1.0), ball(scale), ball(0.4), ball(d)).value
-    truth = brute(gaussian(scale, 80, d), stick(0.4), 40.0, 42.0 + d)
-    assert truth * (1.0 - 1e-11) <= up(found) <= truth * (1.0 + 1e-6)
-
-
-@pytest.mark.few(40)
-@pytest.mark.parametrize("steps", [0.7, 9.0, 20.0, 100.0])
-@pytest.mark.parametrize(("first", "last"), [(0, None), (1, None), (1, 60), (17, 90)])
-@pytest.mark.parametrize("place", [-11.0, -3.0, 0.0, 2.0, 6.0])
-def test_sums_by_integrals_agree_with_sums_of_terms(steps, first, last, place, monkeypatch):
-    """Euler and Maclaurin against term by term, every coefficient; and against numpy."""
-    with precision(128):
-        rate, t = 1 / arb(steps) ** 2, arb(place) / arb(steps)
-        one_by_one = Theta(rate).sum(taylor(t, 9), first, last)
-        monkeypatch.setattr("rangebound.privacy.pairs.lattice_sums._MANY", -1)
-        formula = Theta(rate).sum(taylor(t, 9), first, last)
-        for k in range(10):
-            assert formula[k].overlaps(one_by_one[k])
-            if steps >= 9.0:
-                assert formula[k].rel_accuracy_bits() > 40
-    j = np.arange(first, 4000 if last is None else last + 1, dtype=float)
-    terms = -0.5 * (j / steps) ** 2 + j * place / steps
-    assert float(one_by_one[0].mid()) == pytest.approx(float(np.exp(terms).sum()), rel=1e-11)
-
-
-def test_a_sum_over_a_cell_of_positions_covers_every_position():
-    with precision(128):
-        theta = Theta(1 / arb(25))
-        wide = theta.sum(taylor(span(0.1, 0.6), 5), 0, 40)
-        for t in np.linspace(0.1, 0.6, 11):
-            there = theta.sum(taylor(ball(float(t)), 5), 0, 40)
-            assert all(wide[k].contains(there[k]) for k in range(5))
-        outside = theta.sum(taylor(ball(0.7), 5), 0, 40)
-        assert not wide[0].overlaps(outside[0])  # the control
-
-
-def test_points_off_their_places_are_covered_by_the_wobble():
-    generator = np.random.default_rng(5)
-    off = 1e-3
-    j = np.arange(0, 30)
-    with precision(128):
-        theta, plain = Theta(1 / arb(16), (ball(off), ball(30.0))), Theta(1 / arb(16))
-        for _ in range(20):
-            x = j + np.where(j > 0, generator.uniform(-off, off, size=30), 0.0)
-            t = float(generator.uniform(-1.0, 2.0))
-            terms = np.exp(-0.5 * x**2 / 16.0 + x * t)
-            found = theta.sum(taylor(ball(t), 3), 0, 29)
-            missed = plain.sum(taylor(ball(t), 3), 0, 29)
-            for k in range(4):
-                exact = float((x**k * terms).sum()) / math.factorial(k)
-                assert down(found[k]) <= exact <= up(found[k])
-                assert k == 0 or not down(missed[k]) <= exact <= up(missed[k])  # the control
-
-
-def test_the_ceiling_of_a_threshold_test_holds_on_every_cell():
-    with precision(128):
-        objective = Threshold(ball(1.0), ball(3.0), ball(0.4))
-        generator = np.random.default_rng(2)
-        for _ in range(60):
-            start = float(generator.uniform(-15.0, 15.0))
-            end = start + float(generator.exponential(4.0))
-            top = up(objective.ceiling(start, end, ball(1.0)))
-            inside = [up(objective.value(ball(x), ball(1.0))) for x in np.linspace(start, end, 9).tolist()]
-            assert max(inside) <= top * (1.0 + 1e-12) + 1e-30

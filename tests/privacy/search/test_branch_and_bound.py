@@ -9,12 +9,9 @@ import pytest
 
 import rangebound as rb
 from rangebound.laws.shape import Shape
-from rangebound.privacy.pairs.truncated_laplace_grid import TruncatedLaplaceGrid
-from rangebound.privacy.search.branch_and_bound import Found, climb, enclose
-from rangebound.privacy.search.cell_bound import Task, bound
-from rangebound.privacy.search.delta_objective import Delta
-from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.search.renyi_objective import Renyi
+from rangebound.privacy.pairs.truncated_grid import TruncatedLaplaceGrid
+from rangebound.privacy.search.branch_and_bound import Found, Task, bound, climb, enclose
+from rangebound.privacy.search.objectives import Delta, Loss, Renyi
 from rangebound.privacy.setting import SearchLine, lines
 from rangebound.values.ball import PRECISIONS, ball, down, precision, up
 from tests.matrix.cells import ALLOWED, Cell

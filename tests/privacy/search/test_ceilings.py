@@ -10,12 +10,9 @@ import pytest
 
 import rangebound as rb
 from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
-from rangebound.privacy.pairs.divergences import renyi_formula
-from rangebound.privacy.pairs.exact import family, stick
-from rangebound.privacy.search.delta_objective import Delta
-from rangebound.privacy.search.endless_lattice import rounded_ceiling
-from rangebound.privacy.search.renyi_objective import Renyi
-from rangebound.privacy.worst import _rounded_inside, worst_renyi
+from rangebound.privacy.pairs.divergences import family, renyi_formula, stick
+from rangebound.privacy.search.objectives import Delta, Renyi
+from rangebound.privacy.worst import worst_renyi
 from rangebound.values.ball import ball, down, precision, up
 from tests.matrix.deadline import deadline
 
@@ -176,37 +173,6 @@ def divergence(cuts, scale, order, p, d):
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
-    ("step", "scale", "order", "d"), [(1.0, 1.0, 2.0, 1.0), (1.0, 1.5, 3.0, 0.7), (0.5, 1.0, 8.0, 0.5)]
-)
-def test_no_position_is_above_the_ceiling_and_all_are_close_below_it(step, scale, order, d):
-    top = rounded_ceiling(ball(step), ball(scale), ball(order), ball(d), ball(0.0)).value
-    cuts = [step * k for k in range(-45, 45)]
-    seen = [divergence(cuts, scale, order, step * k / 7, d) for k in range(8)]
-    assert max(seen) <= up(top) * (1.0 + 1e-13)
-    assert min(seen) >= down(top) * (1.0 - 1e-4)
-
-
-def test_a_coarser_lattice_has_a_lower_ceiling():
-    """The control: rounding to steps of 1 must be refuted as a ceiling for steps of a half."""
-    coarse, fine = (rounded_ceiling(ball(h), ball(1.5), ball(3.0), ball(0.7), ball(0.0)).value for h in (1.0, 0.5))
-    seen = divergence([0.5 * k for k in range(-45, 45)], 1.5, 3.0, 0.1, 0.7)
-    assert up(coarse) < seen <= up(fine) * (1.0 + 1e-13)
-
-
-@pytest.mark.slow
-def test_cuts_off_their_places_need_the_margin_for_them():
-    """With it none is above; the control without it is refuted."""
-    generator, off = np.random.default_rng(12), 0.02
-    exact, safe = (rounded_ceiling(ball(1.0), ball(1.5), ball(4.0), ball(1.0), ball(x)).value for x in (0.0, off))
-    seen = []
-    for _ in range(12):
-        cuts = [k + off * float(generator.choice([-1.0, 1.0])) for k in range(-30, 30)]
-        seen.append(divergence(cuts, 1.5, 4.0, float(generator.uniform()), 1.0))
-    assert up(exact) < max(seen) <= up(safe)
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
     ("scale", "answers", "sensitivity", "grid", "order"),
     [
         (0.4, rb.Interval(0, 100), 0.1, rb.Grid(step=0.1, within=rb.Interval(0, 50)), 8),
@@ -223,13 +189,3 @@ def test_a_long_grid_needs_no_search(scale, answers, sensitivity, grid, order):
     p, q = found.pair
     cuts = [high for _, high in m.shape.cells[:-1] if abs(high - p) < (12.0 + order) * scale]
     assert math.isclose(divergence(cuts, scale, order, p, q - p), found.lower, rel_tol=1e-9)
-
-
-def test_the_ceiling_is_what_the_search_finds():
-    grid = rb.Grid(step=1, within=rb.Interval(0, 30))
-    noise, ranges = rb.Gaussian(scale=1.5), (grid.within, rb.Interval(0, 3))
-    long, short = (made(noise, 1.0, answers, grid, rb.QUANTIZE) for answers in ranges)
-    quick = _rounded_inside(long.setting, 2.0)
-    assert quick.closed
-    assert _rounded_inside(short.setting, 2.0) is None  # the control: seen from there an end hides something
-    assert worst_renyi(short.setting, 2.0).upper < quick.lower

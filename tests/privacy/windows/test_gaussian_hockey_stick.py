@@ -9,8 +9,7 @@ import scipy.special
 
 from rangebound.laws.gaussian import Gaussian
 from rangebound.laws.shape import Shape
-from rangebound.privacy.search.delta_objective import Delta
-from rangebound.privacy.search.loss_objective import Loss
+from rangebound.privacy.search.objectives import Delta, Loss
 from rangebound.privacy.windows import gaussian_hockey_stick as tested
 from rangebound.privacy.windows import gaussian_laws
 from rangebound.privacy.windows.gaussian_hockey_stick import loss_bounds, stick, stick_of_pair

@@ -10,11 +10,10 @@ import pytest
 import rangebound as rb
 from rangebound.laws.gaussian import Gaussian
 from rangebound.laws.shape import Shape
+from rangebound.privacy.counterexample import tasks
 from rangebound.privacy.search.branch_and_bound import enclose
-from rangebound.privacy.search.delta_objective import Delta
-from rangebound.privacy.search.renyi_objective import Renyi
+from rangebound.privacy.search.objectives import Delta, Renyi
 from rangebound.privacy.setting import Setting
-from rangebound.privacy.supremum import tasks
 from rangebound.privacy.windows import gaussian_rounded, gaussian_worst
 from rangebound.privacy.windows import gaussian_worst as tested
 from rangebound.privacy.windows.gaussian_rounded import _GaussianCells, rounded_renyi

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.laws.truncated_laplacian import TruncatedLaplacian
+from rangebound.laws.laplace import TruncatedLaplacian
+from rangebound.privacy.counterexample import tasks
 from rangebound.privacy.pairs.mapped import Mapped
 from rangebound.privacy.search.branch_and_bound import enclose
-from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.search.renyi_objective import Renyi
-from rangebound.privacy.supremum import tasks
+from rangebound.privacy.search.objectives import Loss, Renyi
 from rangebound.privacy.windows import laplace_rounded
 from rangebound.privacy.windows.discs import exactly
 from rangebound.privacy.windows.laplace_rounded import clipped, enclosed
@@ -158,7 +157,7 @@ def contained(of, order):
             start = ends.places[windows.first]
             at = start + dice.uniform(windows.low, windows.high)
             kept = start + (at - start) == at  # so that both are given the same position
-            sigma = exactly((at - start)[kept, None]).over(exactly(of.noise.scale))
+            sigma = exactly((at - start)[kept, None]) / of.noise.scale
             discs = laplace_rounded._problem(task.objective, ends, 0.0).values(
                 windows.at(kept), windows.first[kept], sigma
             )
@@ -178,7 +177,7 @@ def test_every_disc_holds_the_value_in_balls(name, order):
 @pytest.mark.parametrize("part", ["_left", "_right", "_inner", "_own"])
 def test_a_term_that_is_left_out_and_a_mass_that_is_off_by_little_would_be_seen(part, monkeypatch):
     own = laplace_rounded._own
-    wrong = (lambda *given: own(*given).scaled(1.0 + 1e-12)) if part == "_own" else lambda *_: exactly(np.zeros((1, 1)))
+    wrong = (lambda *given: own(*given) * (1.0 + 1e-12)) if part == "_own" else lambda *_: exactly(np.zeros((1, 1)))
     monkeypatch.setattr(laplace_rounded, part, wrong)
     assert not contained(*((SETTINGS["grid"], 2.0) if part == "_own" else (SETTINGS["distant pairs"], 1.01)))
 

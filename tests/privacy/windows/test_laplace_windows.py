@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 
 import rangebound as rb
+from rangebound.privacy.counterexample import tasks
 from rangebound.privacy.search.branch_and_bound import enclose
-from rangebound.privacy.search.delta_objective import Delta
-from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.search.renyi_objective import Renyi
-from rangebound.privacy.supremum import tasks
+from rangebound.privacy.search.objectives import Delta, Loss, Renyi
 from rangebound.privacy.windows import laplace_windows, segments
-from rangebound.privacy.windows.discs import Discs, exactly
+from rangebound.privacy.windows.discs import Discs
 from rangebound.privacy.windows.laplace_windows import enclosed
 from rangebound.privacy.worst import worst_delta
 from rangebound.values.ball import ball, down, precision
 from tests.crosscheck.oracle import oracle
-from tests.privacy.unions.test_long_unions import union
+from tests.privacy.test_long_unions import union
 
 
 def grid(count, step=1.0, low=0.0):
@@ -189,7 +187,7 @@ def test_the_control_with_the_branch_of_another_window_undercuts():
         windows = segments.windows_of(ends, 0, lines[0].line).halves().halves()
         before = np.maximum(windows.first - 1, 0)
         shift = ends.places[windows.first] - ends.places[before]
-        apart = windows.apart.minus(exactly(shift / ends.scale))
+        apart = windows.apart - shift / ends.scale
         wrong = windows._replace(first=before, low=windows.low + shift, high=windows.high + shift, apart=apart)
         problem = laplace_windows._problem(lines[0].objective, ends, windows)
         right = problem.bounds(windows, -math.inf)

@@ -9,10 +9,8 @@ import pytest
 from scipy.special import ndtri
 
 from rangebound.privacy.gdp import mu_of_parts, mu_of_pure
-from rangebound.release.noise.joint_loss import JointLoss, added_up
-from rangebound.release.noise.strategies.contributions import HALF_PI, Contributions, NoiseAccount, layer_loss
-from rangebound.release.noise.strategies.tree import Tree
-from rangebound.release.noise.strategies.tree_strategy import TreeStrategy
+from rangebound.release.noise.joint_loss import HALF_PI, Contributions, JointLoss, NoiseAccount, added_up, layer_loss
+from rangebound.release.noise.strategies.tree_strategy import Tree, TreeStrategy
 from rangebound.values.numeric import rounded_up
 from tests.release.noise.strategies.test_tree_design import incidence
 from tests.release.pair_loss import profile

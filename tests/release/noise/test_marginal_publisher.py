@@ -21,7 +21,7 @@ from rangebound.release.engine.spark import Spark
 from rangebound.release.noise.allocation import Allocation, BudgetShare, LossForm
 from rangebound.release.noise.marginal_publisher import unit_strategy
 from rangebound.release.noise.strategies.lattice_noise import gaussian_reach
-from rangebound.release.noise.strategies.marginal_design import rescaled
+from rangebound.release.noise.strategies.marginal_strategy import rescaled
 from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.report import report
 from rangebound.release.output.table import plan_from_json, plan_json

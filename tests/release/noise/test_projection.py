@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from rangebound.release.noise import projection
-from rangebound.release.noise.projection import LARGEST, Identities, project, whole_point
+from rangebound.release.noise.projection import LARGEST, Identities, project
 from tests.thinning import crossed
 
 
@@ -208,7 +208,7 @@ def structures(draw):
 def test_any_identities_hold_or_there_is_no_result_whatever_the_answers(case):
     values, identities, lower, upper = case
     found = project(values, Identities.of(identities), lower, upper)
-    possible = whole_point(len(values), Identities.of(identities), lower, upper)
+    possible = project(np.zeros(len(values)), Identities.of(identities), lower, upper)
     if found is not None:
         check(found.numbers, identities, lower, upper)
     if possible is not None:
@@ -220,7 +220,7 @@ def test_what_no_numbers_meet_has_no_result_and_what_is_no_number_is_refused():
     sums = Identities.of([(0, [1, 2])])
     assert project([0, 0, 0], sums, [5, 0, 0], [5, 1, 1]) is None
     assert project([5, 2, 3], sums, 0.2, 0.8) is None
-    assert whole_point(2, Identities.of([(0, [1, 1])]), 1, 1) is None
+    assert project([0.0, 0.0], Identities.of([(0, [1, 1])]), 1, 1) is None
     for numbers, words in (
         (([np.nan],), "values: must not contain NaN"),
         (([1.0], np.nan), "lower, upper: must not contain NaN"),

@@ -15,7 +15,7 @@ from rangebound.release.noise import publishers
 from rangebound.release.noise.allocation import BudgetShare, LossForm
 from rangebound.release.noise.noisy_coordinates import MechanismPublisher
 from rangebound.release.noise.partition_selection import WHOLE, PartitionSelection, partition_selection
-from rangebound.release.noise.public_constant import PublicConstant
+from rangebound.release.noise.publishers import PublicConstant
 from rangebound.release.output import table_certificate
 from rangebound.release.output.table_certificate import write_certificate
 from rangebound.release.plan.statistic import Sensitivity
@@ -80,11 +80,11 @@ def test_control_a_scale_or_a_sensitivity_that_is_one_step_too_small_is_refused(
 @pytest.mark.parametrize(("sensitivity", "lower"), [(Fraction(1, 2), 0.0), (Fraction(1), 0.5)], ids=str)
 def test_a_count_that_is_not_whole_gets_a_mechanism_on_a_lattice(sensitivity, lower):
     share = BudgetShare(epsilon=1.0, delta=0.0, groups=1, parts=1)
-    facts = {"step": 1.0, "mechanism": None, "confidence": 0.95}
-    found = publishers.whole_number(rb.Interval(lower, 9), moves(sensitivity), share, **facts)
+    facts = {"whole": True, "step": 1.0, "mechanism": None, "confidence": 0.95}
+    found = publishers.one_coordinate(rb.Interval(lower, 9), moves(sensitivity), share, **facts)
     assert isinstance(found, MechanismPublisher)
     found.check(moves(sensitivity), share)
-    assert not isinstance(publishers.whole_number(rb.Interval(0, 9), moves(1), share, **facts), MechanismPublisher)
+    assert not isinstance(publishers.one_coordinate(rb.Interval(0, 9), moves(1), share, **facts), MechanismPublisher)
 
 
 def test_control_discrete_laplace_noise_that_is_one_step_too_narrow_is_refused():

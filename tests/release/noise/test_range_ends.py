@@ -11,7 +11,7 @@ import pytest
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import range_ends
 from rangebound.release.noise.allocation import BudgetShare
-from rangebound.release.noise.range_ends import range_publisher
+from rangebound.release.noise.range_ends import RangePublisher
 from rangebound.release.plan.kinds.ranks import COVER, VALUES
 from rangebound.sampling.entropy import secure_bits
 
@@ -20,7 +20,8 @@ EDGES = (-10.0, 0.0, 1.0, 10.0, 100.0)
 
 def made(epsilon, edges=EDGES, steps=1):
     share = BudgetShare(epsilon=epsilon, delta=0.0, groups=1, parts=2)
-    return range_publisher(edges, Fraction(steps), share, confidence=0.95)
+    rate = exponential.rate(float(COVER), Fraction(steps), share.drawn)
+    return RangePublisher(edges=edges, rate=rate, confidence=0.95)
 
 
 def counts(values, edges=EDGES):

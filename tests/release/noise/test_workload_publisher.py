@@ -17,14 +17,14 @@ from rangebound.errors import PlanError
 from rangebound.ledger.book import Ledger
 from rangebound.release import check_certificate, check_entry, explain, parse_plan, release
 from rangebound.release.noise import workload_publisher
-from rangebound.release.noise.crosstab_measurements import LaplaceStrategy, crosstab_measurements, margins
-from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
-from rangebound.release.noise.strategies.laplace_tail import laplace_radius
-from rangebound.release.noise.strategies.lattice_noise import wholes
+from rangebound.release.noise.joint_loss import Contributions, NoiseAccount
+from rangebound.release.noise.strategies.crosstab import LaplaceStrategy, Margins, design_crosstab
+from rangebound.release.noise.strategies.lattice_noise import laplace_radius, wholes
 from rangebound.release.noise.strategies.marginal_strategy import cell_count
 from rangebound.release.output.report import report
 from rangebound.release.output.table import Release
 from rangebound.release.plan.groupings import blocks
+from rangebound.release.plan.kinds.summed_counts import marginals
 from rangebound.release.prepare import prepare, rehearse
 from rangebound.sampling.entropy import secure_bits
 from tests.release.noise.refusals import refusal
@@ -128,9 +128,11 @@ def test_a_whole_release_adds_up_and_has_a_certificate_with_unbiased_answers_bes
     assert found["mu"].notna().all() == (account == "gaussian")
     assert found["bias"].isna().all() if name == "three columns" else found["bias"].min() >= 0.5
     publisher = prepare(plan).publishers[0]
-    value, unbiased, sums = found["value"].to_numpy(), found["unbiased"].to_numpy(), publisher.measured.workload.sums
-    assert unbiased.tolist() == publisher.unclamped([each.draws for each in made.cells])  # before the projection
-    assert (np.abs(unbiased - value) <= 20 * np.sqrt(publisher.measured.variances) + 20).all()
+    value, unbiased, sums = found["value"].to_numpy(), found["unbiased"].to_numpy(), publisher.workload.sums
+    assert (
+        unbiased.tolist() == publisher.unclamped([each.draws for each in made.cells]).tolist()
+    )  # before the projection
+    assert (np.abs(unbiased - value) <= 20 * np.sqrt(publisher.variances) + 20).all()
     for at, total in enumerate(sums.totals):
         parts = sums.parts[sums.starts[at] : sums.starts[at + 1]]
         assert unbiased[parts].sum() == pytest.approx(unbiased[total], abs=1e-6)
@@ -155,11 +157,15 @@ def test_measurements_that_stand_elsewhere_are_refused():
     assert refuses(made, damaged)
 
 
+def with_margins(*sizes):
+    return Margins(sizes=sizes, wanted=marginals(len(sizes), every=True), names=tuple("abcd"[: len(sizes)]))
+
+
 @crossed({"account": list(NoiseAccount), "bounds": [(1, 1), (2, 2), (1, 3)], "replaced": [False, True]})
 def test_no_unit_costs_more_than_the_strategy_says(account, bounds, replaced):
     contributions = Contributions(rows=bounds[0], cells=bounds[1], replaced=replaced)
-    wanted = margins(("a", "b"), (2, 3), every=True)
-    found = crosstab_measurements(wanted, account, Fraction(1), contributions).strategy
+    wanted = with_margins(2, 3)
+    found = design_crosstab(wanted, budget=Fraction(1), account=account, contributions=contributions)
     if account is NoiseAccount.PURE and bounds == (1, 3):  # so small a table is measured by its cells alone
         found = replace(found, scales=tuple(each * (2 if replaced else 1) for each in (6.0, 18.0, 0.0, 9.0)))
     costs = [spent(wanted, found, each) for each in moves(6, contributions)]
@@ -249,7 +255,7 @@ def test_what_cannot_be_drawn_is_refused_before_the_charge(monkeypatch, what):
 def test_pure_crosstabs_are_answered_by_least_squares(sizes, seed):
     """Second route: generalised least squares with matrices, for any choice of measured margins."""
     chance = np.random.default_rng(seed)
-    found = margins(tuple("abcd"[: len(sizes)]), sizes, every=True)
+    found = with_margins(*sizes)
     scales = np.where(chance.random(len(found.wanted)) < 0.6, chance.uniform(0.5, 20.0, len(found.wanted)), 0.0)
     scales[0] = 5.0
     measured = LaplaceStrategy(margins=found, contributions=Contributions(), scales=tuple(scales.tolist()))
@@ -278,14 +284,14 @@ def empty_totals(kind, runs, project_again=None):
     plan = asked({"kind": kind, "by": list(keys), **more}, epsilon=0.1, keys=keys)
     publisher = prepare(plan).publishers[0]
     cells = math.prod(len(each) for each in plan.columns(plan.query[0].by))
-    spread = math.sqrt(publisher.measured.variances[-1])
+    spread = math.sqrt(publisher.variances[-1])
     found = []
     for _ in range(runs):
         drawn = publisher.draw([(Fraction(0),)] * cells, secure_bits)
         if project_again is None:
             found.append(publisher.read(drawn)[0][-1].values[0] / spread)
         else:
-            answers = publisher.measured.answers([each for draw in drawn[0] for each in draw])
+            answers = publisher.unclamped(drawn[0])
             found.append(project_again(publisher, answers)[-1] / spread)
     return np.array(found)
 
@@ -301,7 +307,7 @@ def test_the_total_of_empty_cells_is_near_zero(kind):
 
 def weighted(publisher, answers):
     """The nearest numbers that are not negative and add up, by weights of 1 / variance."""
-    sums, roots = publisher.measured.workload.sums, publisher.measured.variances**-0.5
+    sums, roots = publisher.workload.sums, publisher.variances**-0.5
     parts = [sums.parts[first:stop].tolist() for first, stop in itertools.pairwise(sums.starts)]
     rows = leaves_of(len(answers), list(zip(sums.totals.tolist(), parts, strict=True)))
     return rows @ nnls(roots[:, None] * rows, roots * answers)[0]

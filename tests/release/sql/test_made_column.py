@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from rangebound.errors import PlanError
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.plan.column_declaration import MadeColumn
+from rangebound.release.plan.columns import MadeColumn
 from rangebound.release.plan.expressions.functions import FUNCTIONS
 from rangebound.release.plan.expressions.nodes import ValueType
 from rangebound.release.plan.expressions.reading import read

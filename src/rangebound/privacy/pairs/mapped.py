@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import bisect
-import itertools
 import math
 from collections.abc import Collection
 
-from flint import arb, ctx
+from flint import ctx
 
-from rangebound.laws.family import BallNoise, Noise
+from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
-from rangebound.privacy.pairs.exponential_family import Tilted
-from rangebound.privacy.pairs.integrals import Integrals, Span, finite_end, near_pair, shifted, up_to
+from rangebound.privacy.pairs.truncated import finite_end, shifted
 from rangebound.values.ball import (
     INFINITY,
     Ball,
@@ -38,10 +36,6 @@ class Mapped:
         self.limited, self.gaussian = noise.limited, noise.gaussian
         self.span = shape.spans[0] if shape.spans else None
         self.cells = shape.cells
-        self._tilted: dict[tuple[float, bool], Tilted] = {}
-        self._rounded: RoundedLaplace | None = None
-        if self.span is None and len(shape.cells) > _FEW and noise.exponential:
-            self._rounded = RoundedLaplace([high for _, high in shape.cells[:-1]], self.noise.untruncated)
         # Ranges of the cuts that an attacker can see: a whole span, or single points.
         self.cuts: list[tuple[float, float]] = (
             [self.span] if self.span is not None else [(high, high) for _, high in shape.cells[:-1]]
@@ -85,19 +79,14 @@ class Mapped:
 
     def renyi(self, p: Ball, d: Ball, order: Ball) -> Ball:
         """Renyi divergence of P from Q of an order above 1."""
-        if self.gaussian and self.span is None and is_taylor(p):
-            return self._rounded_gaussian(p, d, order)
         total: Ball = ball(0.0)
         cells = self.cells
         if self.gaussian and self.span is None:
-            first, last = self._near_cells(p, d, order)
+            first, last = self._near_cells(value_of(p), d, order)
             r, ratio = p + (1 - order) * d, d / self.noise.scale
             total = self._left_out(first, last, r) * (order * (order - 1) * ratio * ratio / 2).exp()
-            total, cells = ball(0.0).union(total), self.cells[first:last]
-        if self._rounded is not None and self._covers(value_of(p), d):
-            inner, loose = self._rounded.inner(p, d, order)
-            total = inner / self.noise.normaliser
-            cells = (self.cells[0], *loose, self.cells[-1])
+            total = total if is_taylor(p) else ball(0.0).union(total)  # of a series an upper bound will do
+            cells = self.cells[first:last]
         if self.span is not None:
             total = self.noise.renyi_integral(p, d, order, finite_end(self.span[0]), finite_end(self.span[1]))
         for low, high in cells:
@@ -131,13 +120,6 @@ class Mapped:
         if last < len(self.cells):
             total = total + self.noise.mass(ball(self.cells[last][0]) - r, None)
         return total
-
-    def _covers(self, p: Ball, d: Ball) -> bool:
-        """Whether inner cells count together: noise of limited reach must reach all of them from both locations."""
-        if not self.limited:
-            return True
-        first, last = ball(self.cuts[0][0]), ball(self.cuts[-1][1])
-        return bool(first >= p + d - self.noise.limit) and bool(last <= p + self.noise.limit)
 
     def fisher(self, p: Ball) -> Ball:
         """Fisher information about the location: scores inside the span, (dP)^2/P at each atom."""
@@ -188,57 +170,6 @@ class Mapped:
             ratio = tightened(ratio, lambda at: mass(at).log() - mass(at + d).log(), p[0])
         return a * ((order - 1) * ratio).exp()
 
-    def _beside(self, low: Ball | None, high: Ball | None, at: Ball) -> Tilted | None:
-        """The tilted form of a cell about its end next to a position outside of it; None inside."""
-        if low is not None and at <= low:
-            end, from_below = low, True
-        elif high is not None and at >= high:
-            end, from_below = high, False
-        else:
-            return None
-        key = float(end), from_below
-        if key not in self._tilted:
-            self._tilted[key] = Tilted(self.noise.scale, end, from_below=from_below)
-        return self._tilted[key]
-
-    def _rounded_gaussian(self, p: Ball, d: Ball, order: Ball) -> Ball:
-        """The divergence after rounding Gaussian noise, for a series p.
-
-        The product of powers of the densities is that of a Gaussian about r = p + (1-order) d. A cell beside p with the
-        end c next to it has P = s g(c - p) T(p), T its tilted mass, and adds s g(c - r) T(p)^order T(p+d)^(1-order), of
-        which the latter hardly varies with p. What varies most is taken out of the sum: s g(c - r) for a cut next to r.
-        Cells far from r count as finely as can be, which is more by less than the precision: an upper bound.
-        """
-        variance = self.noise.scale * self.noise.scale
-        r = p + (1 - order) * d
-        base = value_of(r).mid().max(ball(self.cuts[0][0])).min(ball(self.cuts[-1][1]))
-        rest, lift = (r - base) * (r - base) / (2 * variance), order * (order - 1) * d * d / (2 * variance)
-        total: Ball = ball(0.0)
-        first, last = self._near_cells(value_of(p), d, order)
-        total = total + self._left_out(first, last, r) * rest.exp()
-        for low, high in self.cells[first:last]:
-            ends = finite_end(low), finite_end(high)
-            view = self._beside(*ends, value_of(p).mid())
-            if view is None:
-                part = self._atom(*ends, p, d, order) * (rest - lift).exp()
-            else:
-                away = view.centre - base
-                tilt = ((r - base - away / 2) * (away / variance)).exp() / (2 * arb.pi()).sqrt()
-                part = tilt * self._tilted_power(view, ends, p, d, order)
-            if not value_of(part).is_finite():
-                return arb.nan()
-            total = total + part
-        return (total.log() - rest + lift) / (order - 1)
-
-    def _tilted_power(self, view: Tilted, cell: Span, p: Ball, d: Ball, order: Ball) -> Ball:
-        """T(p)^order T(p+d)^(1-order)."""
-        here, other = Integrals(view, p), Integrals(view, p + (up_to(d) if near_pair(p, d) else d))
-        mass, away = here.mass([cell]), other.mass([cell])
-        if not (value_of(mass) > 0 and value_of(away) > 0):
-            return arb.nan()
-        gap = d * other.slope([cell]) if near_pair(p, d) else away.log() - mass.log()
-        return mass * ((1 - order) * gap).exp()
-
     def _near(self, peak: Ball, start: float, end: float) -> list[tuple[float, float]]:
         """The cuts that can make an offset next to the peak: all of a few, or the neighbours of each end's best."""
         if len(self.cuts) <= 16:
@@ -276,61 +207,3 @@ class Mapped:
 
 def _clip(x: float, lower: float, upper: float) -> float:
     return min(max(x, lower), upper)
-
-
-class RoundedLaplace:
-    """The cells of a grid that are not the outermost, and Renyi sums over thousands of them in a few steps.
-
-    In units of the scale, left of both locations the two densities have the ratio e^d and right of both e^-d, so the
-    cells there count together. A cell [l, l + w] between the two adds
-
-        e^{(2a-1) p + (a-1) d} e^{-(2a-1) l} (1 - e^-w)^a (e^w - 1)^(1-a) / 2
-
-    to the sum of P^a Q^(1-a) (p the left location), of which only the first factor depends on the positions. What is
-    left are the cells in which one of the two locations lies. Noise that is cut at a limit has the same masses over the
-    mass that it keeps, but for the outermost cells, which lack what is beyond the limit. `whole` is the noise without
-    its limit.
-    """
-
-    def __init__(self, cuts: list[float], whole: BallNoise) -> None:
-        self.cuts, self._whole = cuts, whole
-        self._places = [ball(cut) for cut in cuts]
-        self._known: dict[str, list[Ball]] = {}
-
-    def inner(self, p: Ball, d: Ball, order: Ball) -> tuple[Ball, list[tuple[float, float]]]:
-        """The sum over the inner cells that do not meet one of the two locations, and the cells that do."""
-        low, high = value_of(p), value_of(p) + d
-        last = len(self.cuts) - 1
-        left = min(max(bisect.bisect_right(self.cuts, down(low)) - 1, 0), last)  # the last cut left of both
-        right = min(max(bisect.bisect_left(self.cuts, up(high)), 0), last)  # the first cut right of both
-        first = min(max(bisect.bisect_left(self.cuts, up(low)), left), right)  # between these two cuts surely inside
-        final = min(max(bisect.bisect_right(self.cuts, down(high)) - 1, left), right)
-        first, final = (first, final) if first <= final else (right, right)
-        edge = ((order - 1) * d / self._whole.scale).exp()
-        total: Ball = ball(0.0)
-        if left > 0:
-            total = total + edge * self._mass(0, left, p)
-        if right < last:
-            total = total + self._mass(right, last, p) / edge
-        if first < final:
-            steep = self._steep(order)
-            fast = ((p - self._places[0]) * ((2 * order - 1) / self._whole.scale)).exp()
-            total = total + fast * edge * (steep[first] - steep[final]) / 2
-        loose = [*itertools.pairwise(self.cuts[left : first + 1]), *itertools.pairwise(self.cuts[final : right + 1])]
-        return total, loose
-
-    def _mass(self, start: int, end: int, p: Ball) -> Ball:
-        return self._whole.mass(shifted(self._places[start], p), shifted(self._places[end], p))
-
-    def _steep(self, order: Ball) -> list[Ball]:
-        """Sums from the right of the factors that do not depend on the positions."""
-        key = str(order)
-        if key not in self._known:
-            b, rate = self._whole.scale, 2 * order - 1
-            terms = []
-            for low, high in itertools.pairwise(self._places):
-                width = (high - low) / b
-                size = power(-(-width).expm1(), order) * power(width.expm1(), 1 - order)
-                terms.append((-(low - self._places[0]) * rate / b).exp() * size)
-            self._known = {key: list(itertools.accumulate(reversed(terms), initial=ball(0.0)))[::-1]}
-        return self._known[key]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rangebound.privacy.risk.attack_risk import AttackRisk, MechanismRisk, ProfileRisk, guaranteed, odds
-from rangebound.privacy.risk.enclosed_risk import EnclosedRisk
+from rangebound.privacy.risk.attack_risk import AttackRisk, EnclosedRisk, MechanismRisk, ProfileRisk, guaranteed, odds
 from rangebound.privacy.risk.tradeoff_curve import PairProfile, mirrored
 
 __all__ = [

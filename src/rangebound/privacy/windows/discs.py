@@ -9,12 +9,14 @@ Assumed of the machine: sums, products and quotients are rounded to nearest, exp
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.values.array_types import Floats
+from rangebound.values.array_types import Bools, Floats
 
 UNIT = 2.0**-52  # twice the rounding error of one operation, which covers that of the radius as well
 ROUGH = 8.0 * UNIT  # of an elementary function
@@ -22,35 +24,36 @@ _TINY = 1e-290  # absolute: what underflow may take away
 _BLOCK = 16  # terms that are summed one by one
 
 
-class Discs(NamedTuple):
-    """The discs |z - mid| <= rad. A radius that is not finite says that nothing is known."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Discs:
+    """The discs |z - mid| <= rad. A radius that is not finite says that nothing is known.
+
+    Sums, products and so on are with other discs, or with doubles as they are; where a divisor may be 0 nothing is
+    known of the quotient.
+    """
 
     mid: Floats
     rad: Floats
 
-    def plus(self, other: Discs) -> Discs:
-        """The sum."""
+    def __neg__(self) -> Discs:
+        return Discs(-self.mid, self.rad)
+
+    def __add__(self, other: Discs | Floats | float) -> Discs:
+        other = _discs(other)
         mid = self.mid + other.mid
         return Discs(mid, (self.rad + other.rad) * (1.0 + 2.0 * UNIT) + UNIT * np.abs(mid))
 
-    def minus(self, other: Discs) -> Discs:
-        """The difference."""
-        mid = self.mid - other.mid
-        return Discs(mid, (self.rad + other.rad) * (1.0 + 2.0 * UNIT) + UNIT * np.abs(mid))
+    def __sub__(self, other: Discs | Floats | float) -> Discs:
+        return self + -_discs(other)
 
-    def times(self, other: Discs) -> Discs:
-        """The product."""
+    def __mul__(self, other: Discs | Floats | float) -> Discs:
+        other = _discs(other)
         mid = self.mid * other.mid
         spread = np.abs(self.mid) * other.rad + self.rad * (np.abs(other.mid) + other.rad)
         return Discs(mid, spread * (1.0 + 4.0 * UNIT) + UNIT * np.abs(mid) + _TINY)
 
-    def scaled(self, factor: float) -> Discs:
-        """The product with a number."""
-        mid = factor * self.mid
-        return Discs(mid, abs(factor) * self.rad * (1.0 + UNIT) + UNIT * np.abs(mid) + _TINY)
-
-    def over(self, other: Discs) -> Discs:
-        """The quotient; nothing is known where the divisor may be 0."""
+    def __truediv__(self, other: Discs | Floats | float) -> Discs:
+        other = _discs(other)
         size = np.abs(other.mid)
         room = size - other.rad
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -78,10 +81,6 @@ class Discs(NamedTuple):
             mid = np.log(self.mid)
             spread = -np.log1p(-np.where(share < 1.0, share, np.nan))
         return Discs(mid, spread * (1.0 + ROUGH) + ROUGH * np.abs(mid) + _TINY)
-
-    def halved(self) -> Discs:
-        """Half of it."""
-        return Discs(0.5 * self.mid, 0.5 * self.rad)
 
     def at(self, index: Any) -> Discs:
         """Those at an index, as of an array."""
@@ -119,4 +118,17 @@ def exactly(x: npt.ArrayLike) -> Discs:
 
 def difference(x: npt.ArrayLike, y: npt.ArrayLike) -> Discs:
     """x - y of doubles."""
-    return exactly(x).minus(exactly(y))
+    return exactly(x) - exactly(y)
+
+
+def _discs(x: Discs | Floats | float) -> Discs:
+    return x if isinstance(x, Discs) else exactly(x)
+
+
+def where(chosen: Bools, first: Discs, second: Discs) -> Discs:
+    """The first where it is chosen, else the second."""
+    return Discs(np.where(chosen, first.mid, second.mid), np.where(chosen, first.rad, second.rad))
+
+
+def side_by_side(parts: Sequence[Discs], axis: int = 0) -> Discs:
+    return Discs(*(np.concatenate([getattr(part, x) for part in parts], axis=axis) for x in ("mid", "rad")))

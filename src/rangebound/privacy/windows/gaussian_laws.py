@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rangebound.laws.shape import Shape
-from rangebound.privacy.pairs.truncated_gaussian_grid import spacing
+from rangebound.privacy.pairs.truncated_grid import spacing
 from rangebound.privacy.windows.chebyshev import UNIT
 from rangebound.values.array_types import Bools, Floats, Indices
 

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from rangebound.laws.shape import Shape
-from rangebound.privacy.pairs.truncated_gaussian_grid import spacing
+from rangebound.privacy.pairs.truncated_grid import spacing
 from rangebound.privacy.windows.chebyshev import UNIT, truncation
 from rangebound.privacy.windows.gaussian_laws import Laws, WindowPlace
 from rangebound.privacy.windows.gaussian_windows import (

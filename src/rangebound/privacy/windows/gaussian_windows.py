@@ -240,4 +240,5 @@ def bounds(
     rounding = np.where(small, lebesgue(degree) * errors.max(axis=1), np.inf)
     place = np.clip(windows.middle + windows.radius * found.where, windows.start, windows.end)
     least = missed if np.ndim(missed) == 0 else 0.0  # what is the same for all is no less on smaller windows
-    return WindowBounds(found.upper + rounding + missed, found.lower - rounding - missed, place, rounding + least)
+    stays = np.where(np.isfinite(rounding), lebesgue(degree) * errors.min(axis=1), np.inf)
+    return WindowBounds(found.upper + rounding + missed, found.lower - rounding - missed, place, stays + least)

@@ -9,10 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from rangebound.laws.shape import Shape
-from rangebound.privacy.search.branch_and_bound import Found
-from rangebound.privacy.search.cell_bound import Task
-from rangebound.privacy.search.delta_objective import Delta
-from rangebound.privacy.search.renyi_objective import Renyi
+from rangebound.privacy.search.branch_and_bound import Found, Task
+from rangebound.privacy.search.objectives import Delta, Renyi
 from rangebound.privacy.setting import SearchLine
 from rangebound.privacy.windows.chebyshev import UNIT, truncation
 from rangebound.privacy.windows.gaussian_hockey_stick import stick, stick_of_pair

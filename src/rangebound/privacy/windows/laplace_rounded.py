@@ -20,14 +20,13 @@ import numpy as np
 
 from rangebound.laws.family import Noise
 from rangebound.laws.shape import Shape
-from rangebound.privacy.pairs.truncated_gaussian_grid import spacing
-from rangebound.privacy.search.branch_and_bound import Found
-from rangebound.privacy.search.cell_bound import Task
-from rangebound.privacy.search.renyi_objective import Renyi
+from rangebound.privacy.pairs.truncated_grid import spacing
+from rangebound.privacy.search.branch_and_bound import Found, Task
+from rangebound.privacy.search.objectives import Renyi
 from rangebound.privacy.setting import SearchLine
-from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly
+from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly, where
 from rangebound.privacy.windows.laplace_windows import RADII, Problem, search
-from rangebound.privacy.windows.segments import Ends, LaplaceWindows, joined, rate_of, running, where, windows_of
+from rangebound.privacy.windows.segments import Ends, LaplaceWindows, joined, rate_of, running, windows_of
 from rangebound.values.array_types import Floats, Indices
 
 _NARROW = 1.0  # scales: in narrower cells differences of masses are taken from the middle
@@ -110,7 +109,7 @@ def _ends(cuts: list[float], scale: float, lines: list[SearchLine]) -> Ends:
     first = min([cuts[0], *(line.start for line in lines)]) - slop
     last = max([cuts[-1], *(line.end for line in lines)]) + far + slop
     places = np.asarray([first, *cuts, last])
-    widths = difference(places[1:], places[:-1]).over(exactly(scale))
+    widths = difference(places[1:], places[:-1]) / scale
     nothing = exactly(np.zeros(places.size))
     return Ends(places, np.zeros(places.size - 1), widths, nothing, nothing, scale, True)
 
@@ -163,7 +162,7 @@ class _LaplaceCells(NamedTuple):
 
 def _problem(objective: Renyi, ends: Ends, wobble: float) -> Problem:
     order, noise = float(objective.order), objective.noise
-    limit = exactly(noise.extent).over(exactly(noise.scale)) if noise.limited else None
+    limit = exactly(noise.extent) / noise.scale if noise.limited else None
     cells = _LaplaceCells(ends, order, _between(ends, order), limit, wobble)
     radii = (*RADII[:2], min(RADII[2], 0.3 / order))
     return Problem(ends, None, lambda windows, _, sigma: _renyi(cells, windows, sigma), radii)
@@ -172,11 +171,11 @@ def _problem(objective: Renyi, ends: Ends, wobble: float) -> Problem:
 def _between(ends: Ends, order: float) -> Discs:
     """A cell of width w at distance s adds (1 - e^-w) e^{-(2a-1)s - (a-1)w}."""
     inner = ends.widths.at(slice(-2, 0, -1))
-    fade = inner.times(rate_of(order)).scaled(-1.0).expm1()
-    less = exactly(order).minus(exactly(1.0))
-    own = inner.scaled(-1.0).expm1().times(inner.times(less).scaled(-1.0).exp())  # with the sign turned
-    found = running(fade, own.over(fade), points=False)
-    return Discs(*(np.concatenate([[0.0], each[::-1], [0.0]]) for each in found))
+    fade = (-(inner * rate_of(order))).expm1()
+    less = exactly(order) - 1.0
+    own = (-inner).expm1() * (-(inner * less)).exp()
+    found = running(fade, own / fade, points=False)
+    return Discs(*(np.concatenate([[0.0], each[::-1], [0.0]]) for each in (found.mid, found.rad)))
 
 
 class _Place(NamedTuple):
@@ -190,24 +189,24 @@ class _Place(NamedTuple):
 def _renyi(cells: _LaplaceCells, windows: LaplaceWindows, sigma: Discs) -> Discs:
     """d + log(T)/(a-1), T the sum of P^a Q^(1-a) relative to e^{(a-1)d}."""
     ends, d = cells.ends, _column(windows.d)
-    tau = sigma.plus(_column(windows.apart))
+    tau = sigma + _column(windows.apart)
     i, j = windows.first[:, None], windows.second[:, None]
-    p = _Place(i, sigma, ends.widths.at(i).minus(sigma))
-    q = _Place(j, tau, ends.widths.at(j).minus(tau))
-    less, last = exactly(cells.order).minus(exactly(1.0)), ends.places.size - 2
+    p = _Place(i, sigma, ends.widths.at(i) - sigma)
+    q = _Place(j, tau, ends.widths.at(j) - tau)
+    less, last = (exactly(cells.order) - 1.0, ends.places.size - 2)
     here, there = _own(cells, p), _own(cells, q)
     log_here, log_there = here.log(), there.log()
     # where both are in one cell; else Q is e^{-d} times e^after (1 - e^-w) in that of p, as P is in that of q
-    same = here.times(log_here.minus(log_there).minus(d).times(less).exp())
-    of_p, of_q = _seen(cells, i, d.minus(p.after), 0), _seen(cells, j, d.minus(q.before), last)
-    own = here.times(log_here.minus(p.after).minus(of_p.log()).times(less).exp())
-    ratio = q.before.plus(of_q.log()).minus(d.scaled(2.0)).minus(log_there)
-    other = of_q.times(q.before.minus(d).plus(ratio.times(less)).exp())
-    total = where(i == j, same, own.plus(other).plus(_inner(cells, windows, p)))
-    total = total.plus(_left(cells, windows, p)).plus(_right(cells, windows, q))
+    same = here * ((log_here - log_there - d) * less).exp()
+    of_p, of_q = (_seen(cells, i, d - p.after, 0), _seen(cells, j, d - q.before, last))
+    own = here * ((log_here - p.after - of_p.log()) * less).exp()
+    ratio = q.before + of_q.log() - d * 2.0 - log_there
+    other = of_q * (q.before - d + ratio * less).exp()
+    total = where(i == j, same, own + other + _inner(cells, windows, p))
+    total = total + _left(cells, windows, p) + _right(cells, windows, q)
     if cells.limit is not None:
-        total = total.over(cells.limit.scaled(-1.0).expm1().scaled(-1.0))
-    return d.plus(total.plus(exactly(_LEAST)).halved().log().over(less))
+        total = total / -(-cells.limit).expm1()
+    return d + ((total + _LEAST) * 0.5).log() / less
 
 
 def _column(each: Discs) -> Discs:
@@ -219,20 +218,20 @@ def _own(cells: _LaplaceCells, at: _Place) -> Discs:
 
     In a narrow cell of width w it is 2 (1 - e^-w/2) - e^-before (e^u - 1)^2, u = before - w/2, which does not cancel.
     """
-    width = cells.ends.widths.at(at.cell).halved()
-    left, right = (each.scaled(-1.0).expm1().scaled(-1.0) for each in (at.before, at.after))
-    off = at.before.minus(width).expm1()
-    narrow = width.scaled(-1.0).expm1().scaled(-2.0).minus(at.before.scaled(-1.0).exp().times(off.times(off)))
-    inner = where(width.mid < 0.5 * _NARROW, narrow, left.plus(right))
-    outer = exactly(1.0) if cells.limit is None else cells.limit.scaled(-1.0).expm1().scaled(-1.0)
-    found = where(at.cell == 0, outer.plus(right), inner)
-    return where(at.cell == cells.ends.places.size - 2, outer.plus(left), found)
+    width = cells.ends.widths.at(at.cell) * 0.5
+    left, right = (-(-each).expm1() for each in (at.before, at.after))
+    off = (at.before - width).expm1()
+    narrow = (-width).expm1() * -2.0 - (-at.before).exp() * (off * off)
+    inner = where(width.mid < 0.5 * _NARROW, narrow, left + right)
+    outer = exactly(1.0) if cells.limit is None else -(-cells.limit).expm1()
+    found = where(at.cell == 0, outer + right, inner)
+    return where(at.cell == cells.ends.places.size - 2, outer + left, found)
 
 
 def _seen(cells: _LaplaceCells, cell: Indices, away: Discs, outermost: int) -> Discs:
     """1 - e^-w for a cell as seen from `away` outside of it; the outermost one ends at the limit."""
-    inner = cells.ends.widths.at(cell).scaled(-1.0).expm1().scaled(-1.0)
-    outer = exactly(1.0) if cells.limit is None else away.minus(cells.limit).expm1().scaled(-1.0)
+    inner = -(-cells.ends.widths.at(cell)).expm1()
+    outer = exactly(1.0) if cells.limit is None else -(away - cells.limit).expm1()
     return where(cell == outermost, outer, inner)
 
 
@@ -240,38 +239,38 @@ def _inner(cells: _LaplaceCells, windows: LaplaceWindows, p: _Place) -> Discs:
     """The cells strictly between the two locations."""
     ends, rate = cells.ends, rate_of(cells.order)
     first, second = windows.first[:, None] + 1, windows.second[:, None]
-    gap = _wider(difference(ends.places[first], ends.places[second]).over(exactly(ends.scale)), cells.wobble)
-    found = cells.between.at(first).minus(cells.between.at(second).times(gap.times(rate).exp()))
+    gap = _wider(difference(ends.places[first], ends.places[second]) / ends.scale, cells.wobble)
+    found = cells.between.at(first) - cells.between.at(second) * (gap * rate).exp()
     some = where(second > first, found, exactly(np.zeros((1, 1))))
-    return p.after.times(rate).scaled(-1.0).exp().times(some)
+    return (-(p.after * rate)).exp() * some
 
 
 def _left(cells: _LaplaceCells, windows: LaplaceWindows, p: _Place) -> Discs:
     """The cells left of both locations. What the limit takes from the first one changes its ratio as well."""
-    found = p.before.scaled(-1.0).exp()
+    found = (-p.before).exp()
     if cells.limit is not None:
         ends = cells.ends
-        away = difference(ends.places[windows.first], ends.places[1]).over(exactly(ends.scale))
-        away = _column(away).plus(p.before)
-        found = found.plus(away.scaled(-1.0).exp().times(_less(cells, away, away.plus(_column(windows.d)))))
+        away = difference(ends.places[windows.first], ends.places[1]) / ends.scale
+        away = _column(away) + p.before
+        found = found + (-away).exp() * _less(cells, away, away + _column(windows.d))
     return where(p.cell > 0, found, exactly(np.zeros((1, 1))))
 
 
 def _right(cells: _LaplaceCells, windows: LaplaceWindows, q: _Place) -> Discs:
     """The cells right of both locations."""
-    found = q.after.scaled(-1.0).exp()
+    found = (-q.after).exp()
     if cells.limit is not None:
         ends = cells.ends
-        away = difference(ends.places[-2], ends.places[windows.second]).over(exactly(ends.scale))
-        away = _column(away).minus(q.before)
-        found = found.plus(away.scaled(-1.0).exp().times(_less(cells, away.plus(_column(windows.d)), away)))
-    found = found.times(_column(windows.d).times(rate_of(cells.order)).scaled(-1.0).exp())
+        away = difference(ends.places[-2], ends.places[windows.second]) / ends.scale
+        away = _column(away) - q.before
+        found = found + (-away).exp() * _less(cells, away + _column(windows.d), away)
+    found = found * (-(_column(windows.d) * rate_of(cells.order))).exp()
     return where(q.cell < cells.ends.places.size - 2, found, exactly(np.zeros((1, 1))))
 
 
 def _less(cells: _LaplaceCells, of_p: Discs, of_q: Discs) -> Discs:
     """x (x/y)^(a-1) - 1 with x = 1 - e^{s-L} and y alike, for an outermost cell at distances s from p and q."""
     assert cells.limit is not None
-    x, y = (away.minus(cells.limit).expm1().scaled(-1.0) for away in (of_p, of_q))
-    less = exactly(cells.order).minus(exactly(1.0))
-    return x.log().plus(x.over(y).log().times(less)).expm1()
+    x, y = (-(away - cells.limit).expm1() for away in (of_p, of_q))
+    less = exactly(cells.order) - 1.0
+    return (x.log() + (x / y).log() * less).expm1()

@@ -16,11 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rangebound.privacy.search.branch_and_bound import FLOOR, LOOSE, Found
-from rangebound.privacy.search.cell_bound import Task
-from rangebound.privacy.search.delta_objective import Delta
-from rangebound.privacy.search.loss_objective import Loss
-from rangebound.privacy.search.renyi_objective import Renyi
+from rangebound.privacy.search.branch_and_bound import FLOOR, LOOSE, Found, Task
+from rangebound.privacy.search.objectives import Delta, Loss, Renyi
 from rangebound.privacy.windows.chebyshev import lebesgue, nodes, tops
 from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly
 from rangebound.privacy.windows.segments import (
@@ -74,10 +71,10 @@ def _bounded(
     scale = exactly(ends.scale)
     offsets = middle[:, None] + half[:, None] * nodes(_DEGREE)
     placed = Discs(offsets, np.broadcast_to((8.0 * UNIT * (np.abs(middle) + half))[:, None], offsets.shape))
-    found = values(windows, segments, placed.over(scale))
+    found = values(windows, segments, placed / scale)
     narrow = _WIDER * half / ends.scale
     wide = np.stack([*(np.full(middle.size, radius) for radius in radii), np.sqrt(radii[1] * narrow), narrow], axis=1)
-    centre = exactly(middle[:, None]).over(scale)
+    centre = exactly(middle[:, None]) / scale
     discs = Discs(np.broadcast_to(centre.mid, wide.shape), wide)
     size = values(windows, segments, discs).top
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -116,12 +113,12 @@ class Problem(NamedTuple):
 
     def glance(self, windows: LaplaceWindows, values: bool) -> _Bounds:
         """First order: the wider pair from the first p to the last q; on demand also the value at the first p."""
-        width = difference(windows.high, windows.low).over(exactly(self.ends.scale))
-        end = exactly(windows.high).over(exactly(self.ends.scale)).plus(windows.apart)
+        width = difference(windows.high, windows.low) / self.ends.scale
+        end = exactly(windows.high) / self.ends.scale + windows.apart
         # q stays in its segment, over whose end a window may reach by an ulp or so
         segment = self.ends.widths.at(windows.second)
         over = 2.0 * (np.maximum(end.mid - segment.mid, 0.0) + end.rad + segment.rad)
-        d, apart = windows.d.plus(width), windows.apart.plus(width)
+        d, apart = (windows.d + width, windows.apart + width)
         wider = Discs(d.mid, d.rad + over), Discs(apart.mid, apart.rad + over)
         at_once = windows._replace(high=windows.low)
         lower = self._there(at_once)[0] if values else np.full(windows.low.size, -np.inf)
@@ -130,7 +127,7 @@ class Problem(NamedTuple):
 
     def _there(self, windows: LaplaceWindows) -> tuple[Floats, Floats]:
         """Lower and upper bounds at the first position of each window."""
-        sigma = exactly(windows.low[:, None]).over(exactly(self.ends.scale))
+        sigma = exactly(windows.low[:, None]) / self.ends.scale
         if self.epsilon is None:
             found = self.values(windows, windows.first, sigma)
             lower, upper = (found.mid - found.rad)[:, 0], (found.mid + found.rad)[:, 0]

@@ -18,7 +18,7 @@ import numpy as np
 
 from rangebound.laws.shape import Shape
 from rangebound.privacy.setting import SearchLine
-from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly
+from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly, side_by_side, where
 from rangebound.values.array_types import Bools, Floats, Indices
 
 _MOST_EVENTS = 6  # that are distinguished on one window of a grid
@@ -42,8 +42,8 @@ def ends_of(shape: Shape, scale: float) -> Ends:
     points = not shape.spans
     places = np.asarray(shape.points if points else [end for span in shape.spans for end in span])
     inside = np.zeros(places.size - 1) if points else (np.arange(places.size - 1) % 2 == 0).astype(np.float64)
-    widths = difference(places[1:], places[:-1]).over(exactly(scale))
-    loss_of, weights = widths.scaled(-1.0).expm1(), exactly(inside)
+    widths = difference(places[1:], places[:-1]) / scale
+    loss_of, weights = ((-widths).expm1(), exactly(inside))
     left = running(loss_of, weights, points=points)
     backwards = running(loss_of.at(slice(None, None, -1)), weights.at(slice(None, None, -1)), points=points)
     return Ends(places, inside, widths, left, backwards.at(slice(None, None, -1)), scale, points)
@@ -58,7 +58,9 @@ def running(loss_of: Discs, inside: Discs, *, points: bool) -> Discs:
     """
     high, low, rad = (1.0 if points else 0.0), 0.0, 0.0
     mids, rads = [high], [rad]
-    for g, g_rad, m, m_rad in zip(*map(np.ndarray.tolist, (*loss_of, *inside)), strict=True):
+    for g, g_rad, m, m_rad in zip(
+        *map(np.ndarray.tolist, (loss_of.mid, loss_of.rad, inside.mid, inside.rad)), strict=True
+    ):
         change = (high - m) * g + low * g
         rad = (1.0 + g + g_rad) * rad + (abs(high - m) + abs(low)) * g_rad + (abs(g) + g_rad) * m_rad
         rad *= 1.0 + 8.0 * UNIT
@@ -98,13 +100,8 @@ class LaplaceWindows(NamedTuple):
 
 def joined(parts: Sequence[LaplaceWindows]) -> LaplaceWindows:
     """All windows of several sets."""
-    task, first, second = (np.concatenate([part[k] for part in parts]) for k in range(3))
-    low, high = np.concatenate([part.low for part in parts]), np.concatenate([part.high for part in parts])
-    return LaplaceWindows(task, first, second, low, high, *(_side_by_side([part[k] for part in parts]) for k in (5, 6)))
-
-
-def _side_by_side(parts: Sequence[Any]) -> Discs:
-    return Discs(np.concatenate([part.mid for part in parts]), np.concatenate([part.rad for part in parts]))
+    *numbers, ds, aparts = zip(*parts, strict=True)
+    return LaplaceWindows._make([*map(np.concatenate, numbers), side_by_side(ds), side_by_side(aparts)])
 
 
 def windows_of(ends: Ends, number: int, line: SearchLine) -> LaplaceWindows:
@@ -131,14 +128,14 @@ def windows_of(ends: Ends, number: int, line: SearchLine) -> LaplaceWindows:
     which = np.repeat(np.arange(segments.size), counts)
     second = lowest[which] + np.arange(which.size) - np.repeat(np.cumsum(counts) - counts, counts)
     first = segments[which]
-    reach = [difference(places[second + side], places[first]).minus(distance) for side in (0, 1)]
+    reach = [difference(places[second + side], places[first]) - distance for side in (0, 1)]
     low = np.maximum(low[which], reach[0].mid - reach[0].rad)
     stop_at = reach[1].mid + reach[1].rad
     # a line may reach over the last end by an ulp of the position: the pair that is meant is the last one
     low = np.where((second == last - 1) & (low - stop_at <= slop), np.minimum(low, stop_at), low)
     high = np.minimum(high[which], stop_at)
-    apart = difference(places[first], places[second]).plus(distance).over(exactly(ends.scale))
-    whole = distance.over(exactly(ends.scale))
+    apart = (difference(places[first], places[second]) + distance) / ends.scale
+    whole = distance / ends.scale
     of_line = Discs(np.full(first.size, whole.mid), np.full(first.size, whole.rad))
     found = LaplaceWindows(np.full(first.size, number), first, second, low, high, of_line, apart)
     return found.at(low <= high)
@@ -158,11 +155,11 @@ class _Seen(NamedTuple):
 
 def _seen(ends: Ends, windows: LaplaceWindows, sigma: Discs) -> _Seen:
     first, second = windows.first[:, None], windows.second[:, None]
-    tau = sigma.plus(_column(windows.apart))
-    rest, beyond = ends.widths.at(first).minus(sigma), ends.widths.at(second).minus(tau)
+    tau = sigma + _column(windows.apart)
+    rest, beyond = (ends.widths.at(first) - sigma, ends.widths.at(second) - tau)
     left, behind = (_faded(ends.left.at(k), ends.inside[k], way) for k, way in ((first, sigma), (second, tau)))
     ahead, right = (_faded(ends.right.at(k + 1), ends.inside[k], way) for k, way in ((first, rest), (second, beyond)))
-    return _Seen(sigma, rest, left, right, left.plus(ahead), behind.plus(right), tau)
+    return _Seen(sigma, rest, left, right, left + ahead, behind + right, tau)
 
 
 def _column(each: Discs) -> Discs:
@@ -192,41 +189,37 @@ def sums_of(ends: Ends, reach: int, rate: Discs) -> SegmentSums:
     start, step = np.arange(count)[:, None], np.arange(reach + 1)[None, :]
     up, down_ = np.minimum(start + step, count - 1), np.maximum(start - step, 0)
     scale = exactly(ends.scale)
-    ahead = difference(ends.places[start], ends.places[up]).over(scale).times(rate).exp()
-    behind = difference(ends.places[down_], ends.places[start]).over(scale).times(rate).exp()
+    ahead = (difference(ends.places[start], ends.places[up]) / scale * rate).exp()
+    behind = (difference(ends.places[down_], ends.places[start]) / scale * rate).exp()
     if ends.points:
         return SegmentSums(ahead.summed(), behind.summed())
     whole = _integral(ends.widths, rate)
     nothing = Discs(np.zeros((count, 1)), np.zeros((count, 1)))
     segments = len(ends.inside) - 1
     after, before = np.minimum(up[:, :-1], segments), np.maximum(down_[:, 1:], 0)
-    ahead = whole.times(exactly(ends.inside)).at(after).times(ahead.at((slice(None), slice(None, -1))))
-    behind = whole.times(exactly(ends.inside)).at(before).times(behind.at((slice(None), slice(None, -1))))
-    return SegmentSums(*(_next_to(nothing, each).summed() for each in (ahead, behind)))
+    ahead = (whole * ends.inside).at(after) * ahead.at((slice(None), slice(None, -1)))
+    behind = (whole * ends.inside).at(before) * behind.at((slice(None), slice(None, -1)))
+    return SegmentSums(*(side_by_side([nothing, each], axis=1).summed() for each in (ahead, behind)))
 
 
 def _integral(way: Discs, rate: Discs) -> Discs:
     """The integral of e^{-rate s} from 0 to `way`."""
-    return way.times(rate).scaled(-1.0).expm1().over(rate).scaled(-1.0)
+    return -((-(way * rate)).expm1() / rate)
 
 
 def _fade(way: Discs, rate: Discs) -> Discs:
-    return way.times(rate).scaled(-1.0).exp()
+    return (-(way * rate)).exp()
 
 
 def rate_of(order: float) -> Discs:
     """How fast the weight of an outcome between the two answers falls in the Renyi divergence: 2 order - 1."""
-    return exactly(2.0 * order).minus(exactly(1.0))
-
-
-def _next_to(first: Discs, second: Discs) -> Discs:
-    return Discs(*(np.concatenate(both, axis=1) for both in zip(first, second, strict=True)))
+    return exactly(2.0 * order) - 1.0
 
 
 def loss(ends: Ends, windows: LaplaceWindows, sigma: Discs) -> Discs:
     """d + log Z(q)/Z(p), seen left of p."""
     seen = _seen(ends, windows, sigma)
-    return _column(windows.d).plus(seen.of_q.over(seen.of_p).log())
+    return _column(windows.d) + (seen.of_q / seen.of_p).log()
 
 
 def renyi(ends: Ends, sums: SegmentSums, order: float, windows: LaplaceWindows, sigma: Discs) -> Discs:
@@ -236,29 +229,24 @@ def renyi(ends: Ends, sums: SegmentSums, order: float, windows: LaplaceWindows, 
     """
     rate, seen = rate_of(order), _seen(ends, windows, sigma)
     d, first, second = _column(windows.d), windows.first[:, None], windows.second[:, None]
-    total = seen.left.plus(seen.right.times(_fade(d, rate)))
+    total = seen.left + seen.right * _fade(d, rate)
     apart = second > first
     between = sums.ahead.at((first + 1, np.maximum(second - first - 1, 0)))
-    further = _fade(seen.rest, rate).times(between)
+    further = _fade(seen.rest, rate) * between
     if not ends.points:
-        own = _integral(seen.rest, rate).times(exactly(ends.inside[first]))
-        other = _fade(d.minus(seen.tau), rate).times(_integral(seen.tau, rate)).times(exactly(ends.inside[second]))
-        same = _integral(d, rate).times(exactly(ends.inside[first]))
-        total = total.plus(where(apart, own.plus(further).plus(other), same))
+        own = _integral(seen.rest, rate) * ends.inside[first]
+        other = _fade(d - seen.tau, rate) * _integral(seen.tau, rate) * ends.inside[second]
+        same = _integral(d, rate) * ends.inside[first]
+        total = total + where(apart, own + further + other, same)
     else:
-        total = total.plus(where(apart, further, exactly(np.zeros((1, 1)))))
-    moment = total.over(seen.of_p).log().over(exactly(order).minus(exactly(1.0)))
-    return d.plus(moment).plus(seen.of_q.over(seen.of_p).log())
-
-
-def where(chosen: Bools, first: Discs, second: Discs) -> Discs:
-    """The first where it is chosen, else the second."""
-    return Discs(*(np.where(chosen, a, b) for a, b in zip(first, second, strict=True)))
+        total = total + where(apart, further, exactly(np.zeros((1, 1))))
+    moment = (total / seen.of_p).log() / (exactly(order) - 1.0)
+    return d + moment + (seen.of_q / seen.of_p).log()
 
 
 def _threshold(seen: _Seen, d: Discs, epsilon: float) -> Discs:
     """y = (t - p)/b, where the density of P falls below e^epsilon times that of Q."""
-    return d.minus(exactly(epsilon)).plus(seen.of_q.over(seen.of_p).log()).halved()
+    return (d - epsilon + (seen.of_q / seen.of_p).log()) * 0.5
 
 
 def event(
@@ -271,23 +259,23 @@ def event(
     seen, d = _seen(ends, windows, sigma), _column(windows.d)
     first, at = windows.first[:, None], segment[:, None]
     y = _threshold(seen, d, epsilon)
-    odds = y.scaled(-2.0)
-    total = seen.left.times(odds.expm1()).scaled(-1.0)
+    odds = y * -2.0
+    total = -(seen.left * odds.expm1())
     away = at > first
     start = np.minimum(first + 1, at)  # where nothing lies between, any place will do
     steps = at - start
-    lag = difference(ends.places[at], ends.places[start]).over(exactly(ends.scale)).plus(seen.rest)
-    further = seen.rest.scaled(-1.0).exp().times(sums.ahead.at((start, steps)))
-    further = further.minus(odds.plus(lag).exp().times(sums.behind.at((at, steps))))
+    lag = difference(ends.places[at], ends.places[start]) / ends.scale + seen.rest
+    further = (-seen.rest).exp() * sums.ahead.at((start, steps))
+    further = further - (odds + lag).exp() * sums.behind.at((at, steps))
     if ends.points:
         added = where(away, further, exactly(np.zeros((1, 1))))
-        return total.plus(added).over(seen.of_p)
-    own = seen.rest.scaled(-1.0).expm1().times(seen.rest.plus(odds).expm1()).times(exactly(ends.inside[first]))
-    gap = y.minus(lag).scaled(-1.0).expm1()
-    part = lag.scaled(-1.0).exp().times(gap.times(gap)).times(exactly(ends.inside[at]))
-    same = y.scaled(-1.0).expm1()
-    same = same.times(same).times(exactly(ends.inside[first]))
-    return total.plus(where(away, own.plus(further).plus(part), same)).over(seen.of_p)
+        return (total + added) / seen.of_p
+    own = (-seen.rest).expm1() * (seen.rest + odds).expm1() * ends.inside[first]
+    gap = (-(y - lag)).expm1()
+    part = (-lag).exp() * (gap * gap) * ends.inside[at]
+    same = (-y).expm1()
+    same = same * same * ends.inside[first]
+    return (total + where(away, own + further + part, same)) / seen.of_p
 
 
 class Events(NamedTuple):
@@ -307,9 +295,9 @@ def events_of(ends: Ends, epsilon: float, windows: LaplaceWindows) -> Events:
     low, high = windows.low, windows.high
     offsets = np.stack([low] if low is high else [low, 0.5 * low + 0.5 * high, high], axis=1)
     centre = offsets.shape[1] // 2
-    sigma = exactly(offsets).over(exactly(ends.scale))
+    sigma = exactly(offsets) / ends.scale
     y = _threshold(_seen(ends, windows, sigma), _column(windows.d), epsilon)
-    at = sigma.plus(y)
+    at = sigma + y
     base = ends.places[windows.first][:, None]
     with np.errstate(invalid="ignore", over="ignore"):
         place = base + ends.scale * at.mid

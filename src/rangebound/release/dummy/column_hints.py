@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rangebound.release.plan.column_declaration import MadeColumn
-from rangebound.release.plan.condition import Condition
-from rangebound.release.plan.expressions.nodes import Call, Constant, Expression, Named, ValueType, columns_of
+from rangebound.release.plan.columns import MadeColumn
+from rangebound.release.plan.expressions.nodes import Call, Constant, Expression, Named, ValueType, columns_of, type_of
 from rangebound.release.plan.expressions.typed import column_uses
 from rangebound.release.plan.fields import number
 from rangebound.release.plan.key_rule import KeyRule
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.statistic import Values
-from rangebound.release.plan.unit import Period
 
 Listed = bool | int | float | datetime.date | str
 """A value that a plan names."""
@@ -39,19 +36,17 @@ class ColumnHints:
         """Whether the column is one of days."""
         return ValueType.DATE in self.types or any(isinstance(each, datetime.date) for each in self.compared)
 
-    def reads(self, values: Values) -> None:
-        """A question reads the column in a range."""
-        self.types.add(ValueType.DATE if values.dated else ValueType.NUMBER)
-        self.ends.append((values.lower, values.upper))
+    def lies(self, ends: Sequence[float | datetime.date]) -> None:
+        """Its values lie from the first to the last of some numbers or days."""
+        self.types.add(ValueType.DATE if isinstance(ends[0], datetime.date) else ValueType.NUMBER)
+        self.ends.append((number(ends[0]), number(ends[-1])))
 
     def follows(self, rule: KeyRule) -> None:
         """The column is grouped by a rule."""
         self.keys += [*(rule.values or ()), *(each for some in (rule.fold or {}).values() for each in some)]
-        days = rule.span or ((rule.bins[0], rule.bins[-1]) if rule.bins else None)
-        if days is not None:
-            first, last = (number(each) for each in days)
-            self.types.add(ValueType.DATE if isinstance(days[0], datetime.date) else ValueType.NUMBER)
-            self.ends.append((first, last))
+        ends = rule.span or rule.bins
+        if ends is not None:
+            self.lies(ends)
 
 
 class Hints(dict[str, ColumnHints]):
@@ -76,12 +71,11 @@ def column_hints(plan: Plan) -> Hints:
     if plan.unit.column is not None:
         found[plan.unit.column].whole = True
     for name, declared in plan.made_columns.items():
-        if declared.value is None and declared.ends is not None:
-            found[name].types.add(ValueType.DATE if declared.dated else ValueType.NUMBER)
-            found[name].ends.append(declared.ends)
+        if declared.value is None and declared.range is not None:
+            found[name].lies(declared.range)
     _of_expressions(plan, found)
     if plan.counted_unit.period is not None:
-        _of_period(plan.counted_unit.period, found)
+        found[plan.counted_unit.period.column].lies(plan.counted_unit.period.range)
     _of_questions(plan, found)
     _of_made(reversed(plan.made), found)
     _of_units(plan, found)
@@ -101,7 +95,7 @@ def column_hints(plan: Plan) -> Hints:
 def _of_questions(plan: Plan, found: Hints) -> None:
     for question in plan.query:
         if question.period is not None:
-            _of_period(question.period, found)
+            found[question.period.column].lies(question.period.range)
         for column in (*question.by, *question.keyed, *question.compares.values()):
             rule = plan.rule(column)
             if rule is None:
@@ -109,21 +103,12 @@ def _of_questions(plan: Plan, found: Hints) -> None:
             elif not found[column].keys:
                 found[column].follows(rule)
         for condition in question.conditions:
-            _of_condition(condition, found)
+            found[condition.column].compared += condition.values
+            found[condition.column].types |= set(map(type_of, condition.values))
         reads = [] if question.reads is None else [question.reads]
         for values in (*reads, *(each.values for each in question.reads_also.values())):
-            found[values.column].reads(values)
-
-
-def _of_period(period: Period, found: Hints) -> None:
-    first, last = (number(each) for each in period.range)
-    found[period.column].types.add(ValueType.DATE)
-    found[period.column].ends.append((first, last))
-
-
-def _of_condition(condition: Condition, found: Hints) -> None:
-    found[condition.column].compared += condition.values
-    found[condition.column].types |= {_type(each) for each in condition.values}
+            found[values.column].types.add(ValueType.DATE if values.dated else ValueType.NUMBER)
+            found[values.column].ends.append((values.lower, values.upper))
 
 
 def _of_expressions(plan: Plan, found: Hints) -> None:
@@ -195,11 +180,3 @@ def span(hints: ColumnHints, usual: tuple[float, float]) -> tuple[float, float]:
     low, high = min(own), max(own)
     width = max(high - low, abs(low) / 2, 10.0)
     return (0.0 if 0.0 <= low < width else low - width), high + width
-
-
-def _type(value: object) -> ValueType:
-    if isinstance(value, bool):
-        return ValueType.TRUTH
-    if isinstance(value, str):
-        return ValueType.TEXT
-    return ValueType.DATE if isinstance(value, datetime.date) else ValueType.NUMBER

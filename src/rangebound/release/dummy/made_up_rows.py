@@ -14,7 +14,7 @@ from typing import Any
 
 from rangebound.errors import ArgumentError
 from rangebound.release.dummy.column_hints import ColumnHints, Listed, column_hints, span
-from rangebound.release.plan.expressions.nodes import ValueType
+from rangebound.release.plan.expressions.nodes import CALENDAR, ValueType
 from rangebound.release.plan.fields import WHOLE, canonical, date
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.source import Join, Source
@@ -33,14 +33,6 @@ _ROWS_A_UNIT = 3
 _KEYS = 8  # keys of a column of which the plan lists none
 _MOST_NUMERALS = 1000
 _YEAR = 20089.0, 20453.0  # the days of 2025
-_TYPES: dict[type, str] = {
-    bool: "bool",
-    int: "int64",
-    float: "float64",
-    str: "string",
-    datetime.date: "date32",
-    datetime.datetime: "timestamp",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,15 +53,11 @@ class MadeUpTable:
         need("pyarrow")
         import pyarrow
 
-        types = {
-            name: pyarrow.timestamp("us", tz="UTC" if self.zone else None)
-            if kind is datetime.datetime
-            else getattr(pyarrow, {"bool": "bool_"}.get(_TYPES[kind], _TYPES[kind]))()
-            for name, kind in self.types.items()
-        }
-        return pyarrow.table(
-            {name: pyarrow.array([row[name] for row in self.rows], kind) for name, kind in types.items()}
-        )
+        moment = pyarrow.timestamp("us", tz="UTC" if self.zone else None)
+        types = {bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64(), str: pyarrow.string()}
+        types |= {datetime.date: pyarrow.date32(), datetime.datetime: moment}
+        columns = {name: ([row[name] for row in self.rows], types[kind]) for name, kind in self.types.items()}
+        return pyarrow.table({name: pyarrow.array(*each) for name, each in columns.items()})
 
     def write(self, path: Path) -> None:
         """Write the table to a new file, which ends in .csv or .parquet."""
@@ -216,7 +204,9 @@ def _listed(name: str, keys: Sequence[Listed], *, numbers: bool) -> Maker:
         spelt = [int(each) for each in map(str, keys) if each.lstrip("-").isdecimal()]
         return _listed(name, spelt or [0, 1], numbers=False)
     found = list(dict.fromkeys(_text(each) if kind is str else each for each in keys))
-    others: dict[type, Listed] = {str: "not listed", int: _unlisted(found)}
+    whole = [each for each in found if isinstance(each, int)]
+    most = max(whole, default=0)
+    others: dict[type, Listed] = {str: "not listed", int: most + 1 if most < WHOLE else min(whole) - 1}
 
     def make(at: int) -> Made:
         if kind in others and _uniform("other", name, at) < _UNLISTED:
@@ -224,13 +214,6 @@ def _listed(name: str, keys: Sequence[Listed], *, numbers: bool) -> Maker:
         return found[int(len(found) * _uniform(name, at))]
 
     return Maker(kind=kind, make=make)
-
-
-def _unlisted(keys: Sequence[Listed]) -> int:
-    """A whole number that is not among keys."""
-    numbers = [each for each in keys if isinstance(each, int)]
-    most = max(numbers, default=0)
-    return most + 1 if most < WHOLE else min(numbers) - 1
 
 
 def _text(value: Listed) -> str:
@@ -246,7 +229,7 @@ def _around(low: float, high: float, name: str, at: int) -> float:
 
 
 def _day(place: float) -> datetime.date:
-    return date(min(max(place, -719162.0), 2932896.0))
+    return date(min(max(place, CALENDAR[0]), CALENDAR[1]))
 
 
 def _moments(name: str, hints: ColumnHints) -> Maker:
@@ -323,14 +306,8 @@ def _with_columns(seen: Sequence[Row], join: Join, other: MadeUpTable) -> list[R
     for row in other.rows:
         first.setdefault(tuple(row[theirs] for theirs in join.on.values()), row)
     nothing: Row = dict.fromkeys(join.columns.values())
-    return [
-        row
-        | {
-            ours: first.get(tuple(row[name] for name in join.on), nothing)[theirs]
-            for ours, theirs in join.columns.items()
-        }
-        for row in seen
-    ]
+    matches = ((row, first.get(tuple(row[name] for name in join.on), nothing)) for row in seen)
+    return [row | {ours: match[theirs] for ours, theirs in join.columns.items()} for row, match in matches]
 
 
 def _line(values: Sequence[object]) -> str:

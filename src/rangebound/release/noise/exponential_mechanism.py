@@ -42,7 +42,8 @@ class QuantileGrid:
     @cached_property
     def candidates(self) -> tuple[int, ...]:
         """The indices of the points that may be published: those in the support."""
-        return tuple(at for at, value in enumerate(self.points) if _inside(self.support, value))
+        spans = self.support.spans
+        return tuple(at for at, value in enumerate(self.points) if any(low <= value <= high for low, high in spans))
 
     @cached_property
     def published(self) -> frozenset[float]:
@@ -50,33 +51,26 @@ class QuantileGrid:
         return frozenset(self.points[at] for at in self.candidates)
 
 
-def _inside(support: Interval | Union, value: float) -> bool:
-    return any(lower <= value <= upper for lower, upper in support.spans)
+def scores(
+    counts: Sequence[Fraction], level: float | Fraction, shift: Fraction = Fraction(0), *, open_below: bool = False
+) -> list[Fraction]:
+    """The score of each point: how many rows lie between it and the rank level n - shift, that of the quantile.
 
+    Less is better. With n rows, b of them below the point and a at it: max(0, b - rank, rank - b - a); with
+    `open_below` no row lies between the first point and a rank that is below it.
 
-def scores(counts: Sequence[Fraction], level: float) -> list[Fraction]:
-    """The score of each point of the grid: how many rows lie between it and the quantile at `level`; less is better.
-
-    With n rows, b of them below the point and a at it: max(0, b - level n, level n - b - a).
+    Exact: all counts are brought to one denominator, so that the sums are of whole numbers.
 
     Guarantee: one row more or less moves each score by at most max(level, 1 - level).
 
     >>> scores([Fraction(1), Fraction(0), Fraction(3)], 0.5)
     [Fraction(1, 1), Fraction(1, 1), Fraction(0, 1)]
-    """
-    return rank_scores(counts, Fraction(level), Fraction(0))
-
-
-def rank_scores(
-    counts: Sequence[Fraction], level: Fraction, shift: Fraction, *, open_below: bool = False
-) -> list[Fraction]:
-    """How many rows lie between each point and the rank level n - shift; with `open_below` none do above the first.
-
-    Exact: all counts are brought to one denominator, so that the sums are of whole numbers.
+    >>> scores([Fraction(0), Fraction(1), Fraction(3)], 0.5, Fraction(5), open_below=True)
+    [Fraction(0, 1), Fraction(3, 1), Fraction(4, 1)]
     """
     unit = math.lcm(*(each.denominator for each in counts))
     wholes = [each.numerator * (unit // each.denominator) for each in counts]
-    aim = level * Fraction(sum(wholes), unit) - shift
+    aim = Fraction(level) * Fraction(sum(wholes), unit) - shift
     finer = math.lcm(unit, aim.denominator) // unit
     sums = list(accumulate((each * finer for each in wholes), initial=0))
     unit *= finer

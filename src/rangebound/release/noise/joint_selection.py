@@ -14,17 +14,26 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 
 import numpy as np
 
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise.draw import Bits
+from rangebound.release.noise.allocation import BudgetShare, LossForm, demand
+from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
+from rangebound.release.noise.form import Form, Publisher
+from rangebound.release.noise.joint_loss import JointLoss
+from rangebound.release.plan.kinds.selections import SelectionKind
+from rangebound.release.plan.statistic import Columns, Sensitivity
+from rangebound.values import arguments
 from rangebound.values.array_types import Integers
+from rangebound.values.support import Interval
 
 _UNIFORM_BITS = 256
+_DRAWN = 20_000  # counts in one step of a certificate's check
 
 
 def score_range(size: int, steps: Fraction) -> Fraction:
@@ -162,3 +171,108 @@ def uniform(count: int, bits: Bits) -> int:
     """One of `count` places, each with a probability that is right to a factor of 1 +- 2^-255."""
     length = count.bit_length() + _UNIFORM_BITS
     return bits(length) * count >> length
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionPublisher(Publisher):
+    """The `size` most frequent of `keys` keys, in order, drawn together at `rate`; a draw is the place of a key.
+
+    The number that is published is the rank, or for a list of `points` that of the place. It has no interval but the
+    whole `support`: how far it may be off is said in units, with probability `confidence` for all ranks together.
+    """
+
+    keys: int
+    size: int
+    rate: Fraction
+    support: Interval
+    confidence: float
+    points: tuple[float, ...] = ()
+
+    def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
+        """The ranks of each group by one draw."""
+        assert all(each.denominator == 1 for truth in truths for each in truth)  # a unit adds 0 or 1
+        counts = ([each.numerator for each in truth] for truth in truths)
+        return [[(float(at),) for at in draw(each, self.size, self.rate, bits)] for each in counts]
+
+    def can_draw(self, *draws: Draw) -> bool:
+        """Whether each draw is the place of a key, and the ranks of a group have different keys."""
+        places = [draw[0] for draw in draws if len(draw) == 1]
+        known = len(places) == len(draws) and all(0 <= at < self.keys and at == int(at) for at in places)
+        groups = [places[at : at + self.size] for at in range(0, len(places), self.size)]
+        return known and all(len(set(each)) == self.size for each in groups)
+
+    def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
+        """The ranks, or the points of the places, with the whole support for an interval."""
+        ends, error = (self.support.lower, self.support.upper), self._rank_error
+
+        def reading(rank: int, draw: Draw) -> Reading:
+            value = self.points[int(draw[0])] if self.points else float(rank)
+            return Reading(values=(value,), intervals=(ends,), rank_error=error)
+
+        return [[reading(rank, draw) for rank, draw in enumerate(group, 1)] for group in draws]
+
+    @property
+    def _rank_error(self) -> float:
+        return rank_error(self.keys, self.size, self.rate, self.confidence)
+
+    def expected_error(self, scale: float = 1.0, form: str = "") -> str:
+        """In units, whatever the `scale`: between the count of a key and that of its rank."""
+        most, what = arguments.counted(f"{self._rank_error:.4g}", "unit"), "bin" if self.points else "key"
+        if self.size == 1:
+            best = f"the most frequent {what}"
+            return f"its count is at most {most} below that of {best}, with probability {self.confidence:g}"
+        return (
+            f"the count of each {what} is at most {most} below the true one of its rank, "
+            f"with probability {self.confidence:g} for all ranks together"
+        )
+
+    def words(self) -> str:
+        return f"{self.to_dict()} mechanism"
+
+    def to_dict(self) -> str:
+        """Its name: keys, ranks and rate follow from the plan."""
+        return "joint exponential" if self.size > 1 else "exponential"
+
+    @property
+    def mse(self) -> float:
+        """The scale of the errors in units, squared: how far off they are is proportional."""
+        return float(1 / self.rate) ** 2
+
+    def loss(self, share: BudgetShare) -> JointLoss:
+        """That of the share: each group is drawn by itself."""
+        return share.apart
+
+    def check(self, found: Sensitivity, share: BudgetShare) -> None:
+        """Refuse a rate that is too large for the share.
+
+        The privacy loss of all ranks of a group, with all that rounding adds to it, must be at most what the share has,
+        in exact arithmetic.
+        """
+        private = privacy_loss(self.size, found.cell, self.rate) <= Fraction(share.drawn)
+        demand(private, "has an exponential mechanism that is less private than it says")
+
+
+@dataclass(frozen=True)
+class SelectionForm(Form):
+    """The most frequent keys, or bins, in order; those of all ranks of a group are drawn together."""
+
+    question: SelectionKind
+
+    loss, draws = LossForm.RANGE, 1  # `privacy_loss` proves that it has that range; all ranks are drawn together
+
+    def publisher(self, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns) -> Publisher:
+        """The joint exponential mechanism."""
+        asked = self.question
+        return SelectionPublisher(
+            keys=len(asked.choices),
+            size=asked.size,
+            rate=rate(asked.size, found.cell, share.drawn),
+            support=asked.natural,
+            confidence=level,
+            points=asked.points,
+        )
+
+    @property
+    def effort(self) -> tuple[Hashable, float]:
+        """The list is made again."""
+        return self.question.name, len(self.question.choices) / _DRAWN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -12,14 +12,19 @@ from itertools import chain, combinations
 import numpy as np
 
 from rangebound.release.noise.allocation import BudgetShare, demand
+from rangebound.release.noise.bias import clamping_bias, gaussian_overshoot
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
-from rangebound.release.noise.joint_loss import JointLoss
-from rangebound.release.noise.noisy_coordinates import clamping_bias, gaussian_overshoot
-from rangebound.release.noise.projection import Identities, project
-from rangebound.release.noise.strategies.contributions import Contributions
+from rangebound.release.noise.form import Publisher
+from rangebound.release.noise.joint_loss import Contributions, JointLoss
+from rangebound.release.noise.projection import agree
 from rangebound.release.noise.strategies.lattice_noise import Wholes, gaussian_reach, wholes
-from rangebound.release.noise.strategies.marginal_design import design_marginals, rescaled
-from rangebound.release.noise.strategies.marginal_strategy import Attributes, MarginalStrategy, cell_count
+from rangebound.release.noise.strategies.marginal_strategy import (
+    Attributes,
+    MarginalStrategy,
+    cell_count,
+    design_marginals,
+    rescaled,
+)
 from rangebound.release.noise.strategies.strategy import listed
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.array_types import Floats
@@ -57,10 +62,6 @@ class Marginals:
         """The counts that are asked for, by attributes in their order."""
         return tuple(tuple(sorted(each)) for each in self.asked)
 
-    def numbers(self, attributes: Attributes) -> int:
-        """How many listed keys a count has."""
-        return cell_count(self.listed, attributes)
-
     def tables(self, counts: Sequence[Sequence[int]]) -> list[Wholes]:
         """The marginals of all values, from the exact counts by listed keys: those asked for, then the hidden ones.
 
@@ -92,7 +93,7 @@ class Marginals:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MarginalPublisher:
+class MarginalPublisher(Publisher):
     """The count `member` of several that one strategy measures: it is drawn and read together with all others.
 
     A draw of a number is its least-squares answer, which has no bias, and then some of the measurements: those of all
@@ -114,7 +115,7 @@ class MarginalPublisher:
     @cached_property
     def numbers(self) -> list[int]:
         """How many numbers each count has."""
-        return [self.marginals.numbers(each) for each in self.marginals.asked]
+        return [cell_count(self.marginals.listed, each) for each in self.marginals.asked]
 
     @property
     def width(self) -> int:
@@ -127,15 +128,12 @@ class MarginalPublisher:
         return self._draws(self.strategy.draw(self.marginals.tables(counts), bits).tolist())
 
     def _draws(self, measured: Sequence[float]) -> list[list[Draw]]:
-        """Measurements as draws of the numbers, in order, each behind the answer that all of them make."""
+        """Measurements as draws of the numbers, in order, each behind the answer of least squares that all make."""
         step, places = self.width - 1, iter(range(sum(self.numbers)))
         parts = (tuple(measured[at * step : (at + 1) * step]) for at in places)
-        return [[(answer, *next(parts)) for answer in each.tolist()] for each in self._answers(measured)]
-
-    def _answers(self, measured: Sequence[float]) -> Iterator[Floats]:
-        """The least-squares answers of the listed keys of every count, from the measurements."""
-        found = self.strategy.by_marginal(self.strategy.answers(measured).values)
-        return (self.marginals.published(at, each) for at, each in enumerate(found))
+        tables = self.strategy.by_marginal(self.strategy.answers(measured).values)
+        answers = (self.marginals.published(at, each) for at, each in enumerate(tables))
+        return [[(answer, *next(parts)) for answer in each.tolist()] for each in answers]
 
     def can_draw(self, *draws: Draw) -> bool:
         """Whether all of these together are measurements of the strategy, each where it stands, and their answers."""
@@ -148,7 +146,7 @@ class MarginalPublisher:
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """The published numbers, with the intervals of the unbiased answers; the truth is whole and in the support."""
         answers = [np.array([draw[0] for draw in each]) for each in draws]
-        agreed = None if self.marginals.others else agreeing(self._in_order(answers), self._most)
+        agreed = None if self.marginals.others else self._agreed(answers)
         found = []
         for at, own in enumerate(answers):
             support, reach = self.supports[at], self._radius(at)
@@ -164,18 +162,13 @@ class MarginalPublisher:
             found.append([Reading(values=(value + 0.0,), intervals=((low, high),)) for value, low, high in triples])
         return found
 
-    @property
-    def _most(self) -> float:
-        """The largest number of rows that there can be."""
-        return min(each.upper for each in self.supports)
-
-    def _in_order(self, answers: Sequence[Floats]) -> dict[Attributes, Floats]:
-        """The answers as tables, by attributes in their order."""
-        pairs = zip(self.marginals.asked, answers, strict=True)
-        return {
-            tuple(sorted(asked)): own.reshape([self.marginals.listed[i] for i in asked]).transpose(np.argsort(asked))
-            for asked, own in pairs
-        }
+    def _agreed(self, answers: Sequence[Floats]) -> list[Floats]:
+        """The numbers that agree, as tables by attributes in their order; no larger than there can be rows."""
+        tables = {}
+        for asked, own in zip(self.marginals.asked, answers, strict=True):
+            table = own.reshape([self.marginals.listed[i] for i in asked])
+            tables[tuple(sorted(asked))] = table.transpose(np.argsort(asked))
+        return agreeing(tables, min(each.upper for each in self.supports))
 
     def _radius(self, at: int) -> float:
         """How far the answers of a count are from the truth with probability `level`."""
@@ -205,9 +198,6 @@ class MarginalPublisher:
             return gaussian_overshoot(scale, far - 0.5) * (1.0 + 1e-12) + scale * 2.0**-13
 
         return clamping_bias(overshoot, lower, upper, support.hull)
-
-    def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
-        return form.format(f"{math.sqrt(self.mse) * scale:.4g}")
 
     @property
     def half_width(self) -> float | None:
@@ -319,16 +309,8 @@ def _fitted(table: Floats, total: list[float], sums: list[Floats]) -> Floats:
     """The whole numbers nearest to a table that are not negative and have its sums along each axis, or its total."""
     cells = np.arange(table.size).reshape(table.shape)
     fixed = np.concatenate(sums) if sums else np.array(total)
-    parts = (
-        [cells.take(at, axis=axis).ravel() for axis in range(table.ndim) for at in range(table.shape[axis])]
-        if sums
-        else [cells.ravel()]
-    )
-    identities = Identities.of([(table.size + at, each.tolist()) for at, each in enumerate(parts)])
-    values = np.concatenate([table.ravel(), fixed])
-    lower, upper = np.zeros(len(values)), np.full(len(values), np.inf)
-    lower[table.size :] = upper[table.size :] = fixed
-    found = project(values, identities, lower, upper)
+    slices = (cells.take(at, axis=axis) for axis in range(table.ndim) for at in range(table.shape[axis]))
+    found = agree(table.ravel(), [each.ravel().tolist() for each in (slices if sums else [cells])], fixed)
     if found is None:
         assert sums, "a total that is not negative can be split"
         return _fitted(table, total, [])

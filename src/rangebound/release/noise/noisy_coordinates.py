@@ -8,22 +8,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 
-from rangebound.errors import CertificateInvalid, ClaimFalse, Undecided
+from rangebound.errors import ClaimFalse, Undecided
 from rangebound.laws.boundings import Bounding
 from rangebound.laws.error import Error
 from rangebound.laws.family import Curve, Noise
 from rangebound.mechanisms.certificates import certify
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.lattice_mechanism import draw
-from rangebound.mechanisms.mechanism import Mechanism, describe
+from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.worst import worst_under
-from rangebound.release.noise.allocation import BudgetShare
+from rangebound.release.noise.allocation import BudgetShare, demand
+from rangebound.release.noise.bias import OVERSHOOTS, bias_at, clamping_bias, half_gap, rounding_bias
 from rangebound.release.noise.draw import AddedNoise, Bits, Coordinates, Draw, Reading
+from rangebound.release.noise.form import Publisher
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.sampling.lattice import default_lattice, lattice_of
@@ -36,7 +37,7 @@ _MOST = 2.0**52  # steps that a true answer may be away from zero, so that doubl
 
 
 @dataclass(frozen=True, kw_only=True)
-class MechanismPublisher:
+class MechanismPublisher(Publisher):
     """Coordinates in multiples of `grain`, each published through `mechanism`; `width` of them make one of the `parts`.
 
     `step` is the distance of published numbers; without one the mechanism's own is taken. `level` is how often the
@@ -128,13 +129,15 @@ class MechanismPublisher:
         small = 2.0**-19 * (noise.scale + (step or 0.0))  # what the default lattice, ties and quadrature can add
         floor = 0.0 if whole else self.grain  # true answers are rounded down to the grain
         if mechanism.bounding not in (Bounding.RECTIFY, Bounding.UNBOUNDED):
-            gaps = len(mechanism.shape.spans) > 1
-            own = np.full_like(lower, math.sqrt(self.mse)) if gaps else _truncation_bias(mechanism, lower, upper)
-            return own + (self.step or small) / 2.0 + _rounding(step, self.step) + small + floor
-        found = clamping_bias(lambda far: _OVERSHOOTS[noise.curve](noise, far), lower, upper, support.hull)
+            if len(mechanism.shape.spans) > 1:
+                own = np.full_like(lower, math.sqrt(self.mse))
+            else:
+                own = bias_at(mechanism, np.stack([lower, upper])).max(axis=0)
+            return own + (self.step or small) / 2.0 + rounding_bias(step, self.step) + small + floor
+        found = clamping_bias(lambda far: OVERSHOOTS[noise.curve](noise, far), lower, upper, support.hull)
         exact = 1.0 if whole else None
         drawn = 0.0 if self.step in (None, exact) else (self.step or 0.0) / 2.0
-        return found + drawn + _rounding(step, self.step, exact) + _half_gap(support) + small + floor
+        return found + drawn + rounding_bias(step, self.step, exact) + half_gap(support) + small + floor
 
     @property
     def half_width(self) -> float | None:
@@ -147,7 +150,12 @@ class MechanismPublisher:
     @property
     def published_mechanism(self) -> Mechanism:
         """The mechanism as its numbers are published: clamped where they are clamped when they are read."""
-        return self.mechanism if self.clamped is None else _rectified(self.mechanism, self.clamped)
+        own, support = self.mechanism, self.clamped
+        if support is None:
+            return own
+        query = Query(range=support, sensitivity=own.query.sensitivity)
+        bounding = Bounding.UNBOUNDED if is_line(support) else Bounding.RECTIFY
+        return Mechanism(noise=own.noise, query=query, support=support, bounding=bounding)
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
         """The error of one coordinate far from the ends of its range."""
@@ -165,7 +173,7 @@ class MechanismPublisher:
 
     def words(self) -> str:
         """Bounding, family and scale."""
-        return describe(self.published_mechanism)
+        return self.published_mechanism._words()
 
     def to_dict(self) -> dict[str, object]:
         """The mechanism as plain data, without the claim it carries: a certificate states the share beside it."""
@@ -182,7 +190,7 @@ class MechanismPublisher:
         return additive and reach <= Fraction(noise.scale) * Fraction(epsilon)
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
-        """Refuse noise for less than a unit can move the coordinates, or a claim that `rangebound.certify` refuses.
+        """Raise if the noise was made for a smaller sensitivity than this question has, or if the claim is not proved.
 
         Rounding to the grain moves one coordinate by whole grains, and each of several by less than one grain more than
         the unit does. Several coordinates are private together where their noise is Laplace, clamped if at all: the
@@ -196,12 +204,12 @@ class MechanismPublisher:
         needed = found.cell + several * grain if several > 1 else math.ceil(found.cell / grain) * grain
         if several == 1 and hull.bounded:  # true answers are clipped to the range: none are farther apart than its ends
             needed = min(needed, Fraction(hull.upper) - Fraction(hull.lower))
-        _demand(reach >= needed, "has a sensitivity that is too small")
+        demand(reach >= needed, "has a sensitivity that is too small")
         if several > 1:
             together = self._is_pure(share.epsilon)
-            _demand(together, "has a mechanism that is less private than it says, for its coordinates together")
+            demand(together, "has a mechanism that is less private than it says, for its coordinates together")
         private = _is_certified(mechanism, share.epsilon, share.delta)
-        _demand(private, "has a mechanism that is less private than it says")
+        demand(private, "has a mechanism that is less private than it says")
 
     def _check_gaussian(self, found: Sensitivity, mu: float) -> None:
         """Refuse noise that is not Gaussian, or less of it than the L2 distance of neighbours asks for.
@@ -216,27 +224,27 @@ class MechanismPublisher:
         truncated noise leaks more, and is refused.
         """
         noise, length = self.mechanism.noise, Fraction(self.mechanism.query.sensitivity)
-        _demand(noise.curve is Curve.QUADRATIC, "has noise that is not Gaussian in a Gaussian account")
+        demand(noise.curve is Curve.QUADRATIC, "has noise that is not Gaussian in a Gaussian account")
         whole = not self.mechanism.shape.normalised or len(self.mechanism.shape.spans) == 1
-        _demand(whole, "has noise that is truncated to a support with gaps in a Gaussian account")
-        _demand(length >= gaussian_length(found, self), "has a sensitivity that is too small")
+        demand(whole, "has noise that is truncated to a support with gaps in a Gaussian account")
+        distance = gaussian_length(found, 0.0 if self.whole else self.grain, self.width * self.parts)
+        demand(length >= distance, "has a sensitivity that is too small")
         private = length <= Fraction(noise.scale) * Fraction(mu)
-        _demand(private, "has a mechanism that is less private than it says")
+        demand(private, "has a mechanism that is less private than it says")
 
 
-def gaussian_length(found: Sensitivity, publisher: MechanismPublisher) -> Fraction:
+def gaussian_length(found: Sensitivity, grain: float, coordinates: int) -> Fraction:
     """The L2 distance of the coordinates of neighbours, once they are rounded down to the grain; rounded up.
 
-    Rounding moves the difference of a coordinate by less than a grain, in each of `width` times `parts` coordinates of
-    the groups in which neighbours differ.
+    Rounding moves the difference of a coordinate by less than a grain, in each of this many `coordinates` of the groups
+    in which neighbours differ.
     """
-    moved = found.groups * publisher.width * publisher.parts
-    rounding = Fraction(0) if publisher.whole else Fraction(publisher.grain) * Fraction(root_up(Fraction(moved)))
-    return Fraction(root_up(found.square)) + rounding
+    moved = Fraction(found.groups * coordinates)
+    return Fraction(root_up(found.square)) + Fraction(grain) * Fraction(root_up(moved))
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscreteLaplacePublisher:
+class DiscreteLaplacePublisher(Publisher):
     """A whole coordinate, published through discrete Laplace noise; its intervals hold at `level`.
 
     With `clamped` the mechanism leaves its numbers as they are, and they are moved into that interval when they are
@@ -246,11 +254,6 @@ class DiscreteLaplacePublisher:
     mechanism: DiscreteLaplace
     level: float
     clamped: Interval | None = None
-
-    @property
-    def width(self) -> int:
-        """One number for each draw."""
-        return 1
 
     def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
         """Noise for the coordinate of every group."""
@@ -286,7 +289,7 @@ class DiscreteLaplacePublisher:
         rate = 1.0 / self.mechanism.scale
         most = 0.5 / math.sinh(rate) if rate < _STEEP else 0.0
         found = clamping_bias(lambda far: most * np.exp(-rate * np.floor(far)), lower, upper, support.hull)
-        return found * (1.0 + 1e-12) + _rounding(step, None, 1.0) + _half_gap(support)
+        return found * (1.0 + 1e-12) + rounding_bias(step, None, 1.0) + half_gap(support)
 
     @property
     def half_width(self) -> float | None:
@@ -297,10 +300,6 @@ class DiscreteLaplacePublisher:
     def published_mechanism(self) -> DiscreteLaplace:
         """The mechanism as its numbers are published: clamped where they are clamped when they are read."""
         return self.mechanism if self.clamped is None else replace(self.mechanism, support=self.clamped)
-
-    def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
-        """The error far from the ends of the support."""
-        return form.format(f"{math.sqrt(self.mechanism.mse) * scale:.4g}")
 
     @property
     def mse(self) -> float:
@@ -330,10 +329,10 @@ class DiscreteLaplacePublisher:
         return replace(share, delta=0.0).apart
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
-        """Refuse noise for less than a unit can move the number, or noise that is less private than its share."""
-        _demand(self.mechanism.sensitivity >= found.cell, "has a sensitivity that is too small")
+        """Raise if the noise was made for a smaller sensitivity than this question has, or leaks more than it says."""
+        demand(self.mechanism.sensitivity >= found.cell, "has a sensitivity that is too small")
         private = self.mechanism.is_private(share.epsilon)
-        _demand(private, "has a mechanism that is less private than it says")
+        demand(private, "has a mechanism that is less private than it says")
 
 
 def _floored(value: Fraction, grain: float) -> float:
@@ -362,6 +361,8 @@ def _readings(
     ]
 
 
+_STEEP = 700.0  # e to a larger power is not a double
+
 # How far noise is from zero with probability `level`, or a little more: Laplace tails are above truncated ones.
 # Published intervals are computed again to the last bit by the check of a certificate, so the first two cannot change.
 _RADII: dict[Curve, Callable[[Noise, float], float]] = {
@@ -371,80 +372,12 @@ _RADII: dict[Curve, Callable[[Noise, float], float]] = {
 }
 
 
-# How far noise exceeds a distance on average, E[max(noise - d, 0)], for distances d >= 0.
-_OVERSHOOTS: dict[Curve, Callable[[Noise, Floats], Floats]] = {
-    Curve.LINEAR: lambda noise, far: 0.5 * noise.scale * np.exp(-far / noise.scale),
-    Curve.QUADRATIC: lambda noise, far: gaussian_overshoot(noise.scale, far),
-    Curve.OTHER: lambda noise, far: _quadrature_overshoot(noise, far),
-}
-_STEEP = 700.0  # e to a larger power is not a double
-
-
-def gaussian_overshoot(scale: float, far: Floats) -> Floats:
-    from scipy import special  # an import of rangebound stays light
-
-    z = far / scale
-    return np.maximum(scale * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi) - far * special.ndtr(-z), 0.0)
-
-
-def _quadrature_overshoot(noise: Noise, far: Floats) -> Floats:
-    """The same for any family: the bias of the noise at a distance from the one end at which it is clamped."""
-    half = Mechanism(
-        noise=noise, query=Query(range=Interval(0.0, math.inf), sensitivity=1.0), bounding=Bounding.RECTIFY
-    )
-    points, back = np.unique(far, return_inverse=True)
-    return np.abs(half.error(points).bias)[back].reshape(far.shape)
-
-
-def clamping_bias(overshoot: Callable[[Floats], Floats], lower: Floats, upper: Floats, support: Interval) -> Floats:
-    """A bound on the bias of added noise that is clamped to a support, at all true answers from `lower` to `upper`.
-
-    `overshoot` is E[max(noise - d, 0)], for symmetric noise and distances d >= 0. At a true answer x the bias is
-    E[clamp(x + noise)] - x = overshoot(x - L) - overshoot(U - x). Both terms are positive; the first falls in x, and
-    the second rises. So the bias falls in x (its slope is P(L < x + noise < U) - 1), it is at most overshoot(lower - L)
-    and at least -overshoot(U - upper) over the interval.
-
-    Assumes: the interval lies in the support.
-
-    >>> clamping_bias(lambda far: 5.0 * np.exp(-far / 10.0), np.array([0.0]), np.array([30.0]), Interval(0, math.inf))
-    array([5.])
-    """
-    below = overshoot(np.maximum(lower - support.lower, 0.0)) if math.isfinite(support.lower) else np.zeros_like(lower)
-    above = overshoot(np.maximum(support.upper - upper, 0.0)) if math.isfinite(support.upper) else np.zeros_like(upper)
-    return np.maximum(below, above)
-
-
-def _truncation_bias(mechanism: Mechanism, lower: Floats, upper: Floats) -> Floats:
-    """The larger of the biases at the ends of intervals."""
-    points, back = np.unique(np.concatenate([lower, upper]), return_inverse=True)
-    found = np.abs(mechanism.error(points).bias)[back.reshape(-1)]
-    return np.maximum(found[: len(lower)], found[len(lower) :])
-
-
-def _rounding(step: float | None, drawn: float | None, exact: float | None = None) -> float:
-    """How far rounding to a step moves a number, unless it was drawn on that step or the mean does not move."""
-    return 0.0 if step in (None, drawn) or (drawn in (None, exact) and step == exact) else (step or 0.0) / 2.0
-
-
-def _half_gap(support: Interval | Union) -> float:
-    """Half the widest gap of a support: no number in its hull is farther from it."""
-    spans = support.spans
-    return max((after[0] - before[1] for before, after in pairwise(spans)), default=0.0) / 2.0
-
-
 def _somewhere(mechanism: Mechanism) -> float:
     """A true answer far from the ends of the support, where it has any."""
     hull, far = mechanism.query.range.hull, 100.0 * mechanism.noise.scale
     if math.isinf(hull.upper):
         return 0.0 if math.isinf(hull.lower) else hull.lower + far
     return hull.upper - far if math.isinf(hull.lower) else hull.lower + (hull.upper - hull.lower) / 2
-
-
-def _rectified(mechanism: Mechanism, support: Interval) -> Mechanism:
-    """The mechanism whose numbers are clamped to an interval."""
-    query = Query(range=support, sensitivity=mechanism.query.sensitivity)
-    bounding = Bounding.UNBOUNDED if is_line(support) else Bounding.RECTIFY
-    return Mechanism(noise=mechanism.noise, query=query, support=support, bounding=bounding)
 
 
 @lru_cache(maxsize=1024)
@@ -466,8 +399,3 @@ def _is_certified(mechanism: Mechanism, epsilon: float, delta: float) -> bool:
         claim = Claim(epsilon=epsilon, delta=delta)
         return worst_under(mechanism.setting, claim).upper <= claim.limit  # also where the search did not converge
     return True
-
-
-def _demand(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise CertificateInvalid(otherwise)

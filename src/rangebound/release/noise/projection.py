@@ -125,13 +125,13 @@ def project(
 
     Guarantee: the numbers are whole, in their bounds, at most 2^53 in size, and every identity holds exactly; this is
     checked in whole numbers. The effort is bounded. The same arguments have the same result, whatever the number of
-    threads. If `whole_point` finds one for the same identities and bounds there is always a result, whatever the
+    threads. If there is a result for zeros, with the same identities and bounds, there is always one, whatever the
     values: a caller who checks that before anything is charged never fails afterwards.
     Assumes: nothing of the values but that they are not NaN.
     Edge cases: for trees, two-way tables and intervals of one series the corners of the linear program are whole, and
     each number is rounded down or up. Tables that share margins may need their cells one further. Other identities,
     such as three-way tables of which the two-way margins are published and the finest cells are not, may have no whole
-    numbers nearby, or none that a bounded search finds: `near` is then False, and the numbers are `whole_point`'s.
+    numbers nearby, or none that a bounded search finds: `near` is then False, and the numbers are those for zeros.
     None: no whole numbers were found that are publicly true.
     Fractions are compared on a grid of 2^-16 and ties broken by a rule of positions, so that another machine has the
     same result unless its last bits fall on an edge of that grid.
@@ -152,21 +152,19 @@ def project(
     numbers = _projected(facts, wanted)
     if numbers is not None:
         return Projection(numbers=numbers, near=True)
-    anchor = _anchor(facts)
+    anchor = _projected(facts, np.zeros(len(wanted)))
     return None if anchor is None else Projection(numbers=anchor, near=False)
 
 
-def whole_point(size: int, sums: Identities, lower: ArrayLike = 0.0, upper: ArrayLike = np.inf) -> Integers | None:
-    """Some whole numbers that are publicly true, near 0; None if none were found. It depends on no answer.
+def agree(cells: Floats, parts: Sequence[Sequence[int]], sums: Floats) -> Projection | None:
+    """The whole numbers nearest to `cells` that are not negative and have these `sums`, each of some of them.
 
-    >>> whole_point(3, Identities.of([(0, [1, 2])]), [4, 0, 0], [4, 9, 9]).tolist()
-    [4, 2, 2]
+    >>> agree(np.array([3.4, -0.8, 1.2]), [[0, 1], [2]], np.array([4.0, 1.0])).numbers[:3].tolist()
+    [4, 0, 1]
     """
-    return _anchor(_facts(size, sums, lower, upper))
-
-
-def _anchor(facts: _Facts) -> Integers | None:
-    return _projected(facts, np.zeros(len(facts.lower)))
+    identities = Identities.of((len(cells) + at, own) for at, own in enumerate(parts))
+    lower, upper = (np.concatenate([np.full(len(cells), end), sums]) for end in (0.0, np.inf))
+    return project(np.concatenate([cells, sums]), identities, lower, upper)
 
 
 def _facts(size: int, sums: Identities, lower: ArrayLike, upper: ArrayLike) -> _Facts:
@@ -311,12 +309,7 @@ def _ways(facts: _Facts, start: Integers, moves: Floats) -> Iterator[Callable[[]
 
 
 def _linear(
-    facts: _Facts,
-    start: Integers,
-    moves: Floats,
-    box: tuple[Integers, Integers],
-    *,
-    search: bool = False,
+    facts: _Facts, start: Integers, moves: Floats, box: tuple[Integers, Integers], *, search: bool = False
 ) -> Integers | None:
     """Numbers in a box, rounded, with which all identities hold before rounding, at the least cost, by HiGHS.
 

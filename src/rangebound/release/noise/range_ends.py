@@ -6,21 +6,19 @@ Each end is drawn by the exponential mechanism, aimed so far inwards of its quan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from rangebound.errors import CertificateInvalid
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise import quantile_interval
-from rangebound.release.noise.allocation import BudgetShare
-from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
+from rangebound.release.noise.allocation import BudgetShare, LossForm, demand
+from rangebound.release.noise.draw import Bits, Columns, Coordinates, Draw, Reading
+from rangebound.release.noise.form import Form, Publisher
 from rangebound.release.noise.joint_loss import JointLoss
-from rangebound.release.plan.kinds.ranks import COVER
+from rangebound.release.noise.quantiles import draw_aimed, margin
+from rangebound.release.plan.kinds.ranks import COVER, Bounds
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats
-from rangebound.values.support import Interval, Union
 
 DOUBT = 0.05
 """How seldom an end may pass its quantile, times two."""
@@ -28,14 +26,12 @@ DOUBT = 0.05
 
 def aim(places: int, rate: Fraction) -> Fraction:
     """By how many units an end is aimed inwards of its quantile, where counts have so many places."""
-    return quantile_interval.margin(places + 1, rate, 1.0 - DOUBT)
+    return margin(places + 1, rate, 1.0 - DOUBT)
 
 
 def draw_place(counts: Sequence[Fraction], level: Fraction, rate: Fraction, bits: Bits) -> int | None:
     """A place that passes the quantile with probability 2.5 % at most; None for what is below all places."""
-    shift = aim(len(counts), rate)
-    scores = quantile_interval.shifted_scores([Fraction(0), *counts], Fraction(float(level)), shift)
-    drawn = exponential.draw(exponential.weights(scores, rate), bits)
+    drawn = draw_aimed([Fraction(0), *counts], Fraction(float(level)), aim(len(counts), rate), rate, bits)
     return drawn - 1 if drawn else None
 
 
@@ -52,33 +48,26 @@ def draw_ends(counts: Sequence[Fraction], edges: int, rate: Fraction, bits: Bits
 
 
 @dataclass(frozen=True, kw_only=True)
-class RangePublisher:
+class RangePublisher(Publisher):
     """The two ends of a range, each drawn at `rate` among `edges` and put in order when they are read."""
 
     edges: tuple[float, ...]
     rate: Fraction
     confidence: float
 
-    @property
-    def width(self) -> int:
-        return 1
-
     def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
         found = [draw_ends(truth, len(self.edges), self.rate, bits) for truth in truths]
         return [[(self.edges[low],), (self.edges[high],)] for low, high in found]
 
     def can_draw(self, *draws: Draw) -> bool:
-        known = set(self.edges)
-        return all(len(draw) == 1 and draw[0] in known for draw in draws)
+        return all(len(draw) == 1 and draw[0] in self.edges for draw in draws)
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """The ends in order, with the whole grid for an interval, and how many units more may lie outside."""
-        hull = (self.edges[0], self.edges[-1])
-
-        def reading(value: float) -> Reading:
-            return Reading(values=(value,), intervals=(hull,), rank_error=self._rank_error)
-
-        return [[reading(value) for value in sorted(draw[0] for draw in group)] for group in draws]
+        hull, error = (self.edges[0], self.edges[-1]), self._rank_error
+        return [
+            [Reading(values=value, intervals=(hull,), rank_error=error) for value in sorted(group)] for group in draws
+        ]
 
     @property
     def _rank_error(self) -> float:
@@ -91,10 +80,6 @@ class RangePublisher:
         together = 1.0 - (1.0 - self.confidence) / 2
         return float(aim(places, self.rate)) + exponential.rank_error(places + 1, self.rate, together)
 
-    def bias(self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool) -> None:
-        """Not known: how far apart the values of two ranks are is in the data alone."""
-        return
-
     def expected_error(self, scale: float = 1.0, form: str = "") -> str:
         """In units, whatever the `scale`: how many of them may lie outside."""
         most = arguments.counted(f"{self._rank_error:.4g}", "unit")
@@ -103,12 +88,7 @@ class RangePublisher:
             f"with probability {self.confidence:g}; with too few units the range is as wide as the grid"
         )
 
-    @property
-    def half_width(self) -> float | None:
-        return None
-
     def words(self) -> str:
-        """Its name; published tables have these words."""
         return "exponential mechanism"
 
     def to_dict(self) -> str:
@@ -126,18 +106,24 @@ class RangePublisher:
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a rate that is too large for its part of the share, in exact arithmetic with what rounding adds."""
-        if exponential.privacy_loss(float(COVER), found.cell, self.rate) > Fraction(share.drawn):
-            raise CertificateInvalid("has an exponential mechanism that is less private than it says")
+        private = exponential.privacy_loss(float(COVER), found.cell, self.rate) <= Fraction(share.drawn)
+        demand(private, "has an exponential mechanism that is less private than it says")
 
 
-def range_publisher(
-    edges: tuple[float, ...], sensitivity: Fraction, share: BudgetShare, *, confidence: float
-) -> RangePublisher:
-    """The publisher of a range, each end private at the share.
+@dataclass(frozen=True)
+class EdgesForm(Form):
+    """Both ends of a range out of public edges, each by the exponential mechanism, without an interval."""
 
-    >>> share = BudgetShare(epsilon=1.0, delta=0.0, groups=1, parts=2)
-    >>> round(float(range_publisher((0.0, 1.0, 2.0), Fraction(1), share, confidence=0.95).rate), 4)
-    0.5102
-    """
-    rate = exponential.rate(float(COVER), sensitivity, share.drawn)
-    return RangePublisher(edges=edges, rate=rate, confidence=confidence)
+    question: Bounds
+
+    loss, draws = LossForm.RANGE, 2  # the scores are those of a quantile, and every unit is in both
+
+    def publisher(self, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns) -> Publisher:
+        """The exponential mechanism for each end, private at the share."""
+        rate = exponential.rate(float(COVER), found.cell, share.drawn)
+        return RangePublisher(edges=self.question.edges, rate=rate, confidence=level)
+
+    @property
+    def effort(self) -> tuple[Hashable, float]:
+        """The grid is made again, in one step: edges are public and few."""
+        return self.question.name, 1.0

@@ -13,13 +13,13 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import ArgumentError, PlanError, Unsatisfiable
 from rangebound.mechanisms.finite import TOTAL, Table, cells
 from rangebound.optimum.best_table import optimal
 from rangebound.release.noise.allocation import BudgetShare, demand
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Pair, Reading
+from rangebound.release.noise.form import Publisher
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.array_types import Floats
@@ -63,14 +63,11 @@ def solved(design: TableDesign) -> Table:
             raise Unsatisfiable(f"epsilon={design.epsilon:g}: its inputs are so far apart that noise has less error")
         return table
     except (ArgumentError, Unsatisfiable) as reason:
-        raise PlanError(
-            f"mechanism: 'optimal' has no table here ({reason}); {_INSTEAD}",
-            field="mechanism",
-        ) from None
+        raise PlanError(f"mechanism: 'optimal' has no table here ({reason}); {_INSTEAD}", field="mechanism") from None
 
 
 @dataclass(frozen=True, kw_only=True)
-class TablePublisher:
+class TablePublisher(Publisher):
     """One coordinate, published by the table of a design; its intervals hold at `level`.
 
     The table is computed when it is first needed, unless it is `given`: a published table is checked with the table
@@ -99,10 +96,6 @@ class TablePublisher:
     def published_mechanism(self) -> Table:
         """The table: its numbers are published as they are drawn."""
         return self.table
-
-    @property
-    def width(self) -> int:
-        return 1
 
     def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
         """An output from the row of the coordinate's nearest input, by the table's own exact draw."""
@@ -139,7 +132,9 @@ class TablePublisher:
         is largest in size at an end of the cell, or of the part of it between `lower` and `upper`.
         """
         table = self.table
-        means = np.array([float(Fraction(_dot(row, table.outputs)) / TOTAL) for row in table.weights])
+        outputs = [Fraction(each) for each in table.outputs]
+        sums = (sum(int(weight) * each for weight, each in zip(row, outputs, strict=True)) for row in table.weights)
+        means = [float(Fraction(each) / TOTAL) for each in sums]
         places = cells(table.query.range, table.inputs)
         starts, ends = (np.array([float(getattr(cell, name)) for cell in places]) for name in ("lower", "upper"))
         found: Floats = np.zeros_like(lower)
@@ -165,10 +160,6 @@ class TablePublisher:
     @property
     def mae(self) -> float:
         return self.table.worst_error().mae
-
-    @property
-    def half_width(self) -> float | None:
-        return None
 
     def words(self) -> str:
         """The size of the table."""
@@ -266,7 +257,3 @@ def _steps(support: Interval | Union, step: float | None, *, whole: bool) -> Sup
     if support.lower % step:
         raise ArgumentError(f"step={step}: the support must begin at a multiple of it")
     return Grid(step=step, within=support)
-
-
-def _dot(weights: npt.NDArray[np.int64], outputs: Sequence[float]) -> Fraction:
-    return sum((int(weight) * Fraction(each) for weight, each in zip(weights, outputs, strict=True)), Fraction(0))

@@ -1,9 +1,12 @@
-"""The publisher of a workload: numbers of many groups that one strategy measures, and that add up when published."""
+"""Counts of many groups with sums of them, which one strategy measures, and that add up when they are published.
+
+They are crosstabs, hierarchies and series.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -12,21 +15,27 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.release.noise.allocation import BudgetShare, demand
-from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
-from rangebound.release.noise.joint_loss import JointLoss
+from rangebound.errors import ArgumentError, PlanError, Unsatisfiable
+from rangebound.release.noise.allocation import BudgetShare, LossForm, demand
+from rangebound.release.noise.bias import Drift
+from rangebound.release.noise.draw import Bits, Columns, Coordinates, Draw, Reading
+from rangebound.release.noise.form import Form, Publisher
+from rangebound.release.noise.joint_loss import Contributions, JointLoss, NoiseAccount
 from rangebound.release.noise.projection import Identities, project
-from rangebound.release.noise.projection_bias import Drift
-from rangebound.release.noise.strategies.contributions import NoiseAccount
+from rangebound.release.noise.strategies.crosstab import Margins, design_crosstab
 from rangebound.release.noise.strategies.lattice_noise import Wholes, wholes
+from rangebound.release.noise.strategies.series_design import Periods, design_series
 from rangebound.release.noise.strategies.strategy import Strategy
+from rangebound.release.noise.strategies.tree_design import design_tree
+from rangebound.release.noise.strategies.tree_strategy import Tree
+from rangebound.release.plan.kinds.summed_counts import Crosstab, Hierarchy, Series, WorkloadKind, marginals
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 
-Level = tuple[str, slice]
-"""The name of a kind of numbers, and where some of them stand that have its expected variance."""
 _MOST = 2**61  # no sum of counts is larger: clamping counts moves no neighbours apart
+_SMALL = 2.0**-10
+_EFFORT = 100  # steps of 10 milliseconds for a strategy that is found again
 
 
 class Workload(Protocol):
@@ -41,8 +50,8 @@ class Workload(Protocol):
         """Where the published numbers stand among the answers of a strategy."""
 
     @property
-    def levels(self) -> Sequence[Level]:
-        """Its kinds of numbers."""
+    def kinds(self) -> Sequence[tuple[str, slice]]:
+        """The name of each kind of its numbers, and where some of them stand that have its expected variance."""
 
     def tables(self, finest: Wholes) -> Any:
         """What a strategy measures, from the exact counts of all finest cells."""
@@ -54,30 +63,8 @@ class Workload(Protocol):
         """The workload as plain data."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measurements:
-    """A workload and the strategy that measures it: answers and variances are in the order of its numbers."""
-
-    workload: Workload
-    strategy: Strategy
-
-    def answers(self, drawn: npt.ArrayLike) -> Floats:
-        """An unbiased answer for every number of the workload."""
-        return self.strategy.answers(drawn).values[self.workload.order]
-
-    @cached_property
-    def variances(self) -> Floats:
-        """The variance of each answer."""
-        return self.strategy.variances[self.workload.order]
-
-    @cached_property
-    def drift(self) -> Drift | None:
-        """How far the projection moves the mean of each number, at most; None where no bound is known."""
-        return self.workload.drift(self.strategy)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class WorkloadPublisher:
+class WorkloadPublisher(Publisher):
     """All numbers of a workload: measured by a strategy, answered without bias, and published adding up.
 
     The measurements stand in the draws of the published numbers, `width` in each, in order. Intervals are those of the
@@ -89,60 +76,59 @@ class WorkloadPublisher:
     Guarantee: what is drawn is private at the strategy's cost, and all else follows from it.
     """
 
-    measured: Measurements
+    workload: Workload
+    strategy: Strategy
     level: float
 
     @cached_property
-    def numbers(self) -> int:
-        """How many numbers are published."""
-        return len(self.measured.variances)
+    def variances(self) -> Floats:
+        """The variance of the unbiased answer for each number."""
+        return self.strategy.variances[self.workload.order]
+
+    @cached_property
+    def drift(self) -> Drift | None:
+        """How far the projection moves the mean of each number, at most; None where no bound is known."""
+        return self.workload.drift(self.strategy)
 
     @property
     def width(self) -> int:
         """How many measurements stand in a draw, at most."""
-        return -(-self.measured.strategy.size // self.numbers)
+        return -(-self.strategy.size // len(self.variances))
 
     def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
         most = _MOST // max(len(truths), 1)
         counts = [min(max(int(each), 0), most) for (each,) in truths]
-        tables = self.measured.workload.tables(wholes(counts))
-        return [self._split(self.measured.strategy.draw(tables, bits).tolist())]
+        return [self._split(self.strategy.draw(self.workload.tables(wholes(counts)), bits).tolist())]
 
     def _split(self, drawn: Sequence[float]) -> list[Draw]:
         """Measurements as draws of the numbers, in order."""
         width = self.width
-        return [tuple(drawn[at : at + width]) for at in range(0, width * self.numbers, width)]
+        return [tuple(drawn[at : at + width]) for at in range(0, width * len(self.variances), width)]
 
     def can_draw(self, *draws: Draw) -> bool:
         """Whether all of these together are measurements of the strategy, each where it stands."""
         flat = [each for draw in draws for each in draw]
-        return self._split(flat) == list(draws) and self.measured.strategy.admits(flat)
+        return self._split(flat) == list(draws) and self.strategy.admits(flat)
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """The projected numbers, with the intervals of the unbiased answers; the truth is whole and not negative."""
         (group,) = draws
-        answers = self.measured.answers([each for draw in group for each in draw])
-        reach = self.radii
+        answers, reach = self.unclamped(group), self.radii
         lower = np.maximum(np.ceil(answers - reach), 0.0).tolist()
         upper = np.maximum(np.floor(answers + reach), 0.0).tolist()
-        found = project(answers, self.measured.workload.sums)
+        found = project(answers, self.workload.sums)
         assert found is not None  # zeros always add up
-        return [
-            [
-                Reading(values=(float(value),), intervals=((low, high),))
-                for value, low, high in zip(found.numbers.tolist(), lower, upper, strict=True)
-            ]
-        ]
+        triples = zip(found.numbers.tolist(), lower, upper, strict=True)
+        return [[Reading(values=(float(value),), intervals=((low, high),)) for value, low, high in triples]]
 
     @cached_property
     def radii(self) -> Floats:
         """How far each unbiased answer is from the truth with probability `level`."""
-        return self.measured.strategy.radii(self.level)[self.measured.workload.order]
+        return self.strategy.radii(self.level)[self.workload.order]
 
-    def unclamped(self, draws: Sequence[Draw]) -> list[float]:
+    def unclamped(self, draws: Sequence[Draw]) -> Floats:
         """The unbiased answers of all numbers, before the projection."""
-        found: list[float] = self.measured.answers([each for draw in draws for each in draw]).tolist()
-        return found
+        return self.strategy.answers([each for draw in draws for each in draw]).values[self.workload.order]
 
     def bias(
         self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool
@@ -151,18 +137,17 @@ class WorkloadPublisher:
 
         Assumes: the intervals are those of all numbers, in order.
         """
-        drift = self.measured.drift
-        return None if drift is None else drift.bound(lower, upper)
+        return None if self.drift is None else self.drift.bound(lower, upper)
 
     def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
-        """The error of every level of the workload, before the projection."""
-        means = ((name, float(self.measured.variances[at].mean())) for name, at in self.measured.workload.levels)
+        """The error of every kind of numbers of the workload, before the projection."""
+        means = ((name, float(self.variances[at].mean())) for name, at in self.workload.kinds)
         return form.format(", ".join(f"{name} {math.sqrt(each) * scale:.4g}" for name, each in means))
 
     @property
     def mse(self) -> float:
         """The mean of the variances of all numbers."""
-        return math.fsum(self.measured.variances.tolist()) / self.numbers
+        return math.fsum(self.variances.tolist()) / len(self.variances)
 
     @property
     def half_width(self) -> float | None:
@@ -170,36 +155,33 @@ class WorkloadPublisher:
         return float(self.radii.max())
 
     def words(self) -> str:
-        return f"{self.measured.strategy.words()}, projected so that all sums agree"
+        return f"{self.strategy.words()}, projected so that all sums agree"
 
     def to_dict(self) -> dict[str, object]:
         """The strategy as plain data, with its cost."""
-        strategy = self.measured.strategy
-        own, bounds = strategy.to_dict(), strategy.contributions
+        own, bounds = self.strategy.to_dict(), self.strategy.contributions
         return {
             "strategy": own["strategy"],
-            **self.measured.workload.to_dict(),
+            **self.workload.to_dict(),
             **own,
-            "account": strategy.account.value,
+            "account": self.strategy.account.value,
             "rows": bounds.rows,
             "cells": bounds.cells,
             "replaced": bounds.replaced,
-            "cost": str(strategy.cost),
+            "cost": str(self.strategy.cost),
         }
 
     def loss(self, share: BudgetShare) -> JointLoss:
         """That of the measurements; it is within the share, but several groups of a unit may move one of them."""
-        return share.apart if share.mu else replace(self.measured.strategy.loss, epsilon=share.apart.epsilon)
+        return share.apart if share.mu else replace(self.strategy.loss, epsilon=share.apart.epsilon)
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a strategy for fewer contributions than a unit can make, or one that costs more than its share."""
-        strategy = self.measured.strategy
-        bounds, gaussian = strategy.contributions, strategy.account is NoiseAccount.GAUSSIAN
+        bounds, (account, limit) = self.strategy.contributions, budget_of_share(share)
         enough = bounds.reach >= found.total and bounds.rows * bounds.reach >= found.square
         demand(enough, "has a sensitivity that is too small")
-        demand(gaussian == bool(share.mu), "has noise of another account than its share")
-        limit = Fraction(share.mu) ** 2 if gaussian else Fraction(share.epsilon) * share.groups
-        demand(strategy.cost <= limit, "has a mechanism that is less private than it says")
+        demand(self.strategy.account is account, "has noise of another account than its share")
+        demand(self.strategy.cost <= limit, "has a mechanism that is less private than it says")
 
 
 def budget_of_share(share: BudgetShare) -> tuple[NoiseAccount, Fraction]:
@@ -207,3 +189,86 @@ def budget_of_share(share: BudgetShare) -> tuple[NoiseAccount, Fraction]:
     if share.mu:
         return NoiseAccount.GAUSSIAN, Fraction(share.mu) ** 2
     return NoiseAccount.PURE, Fraction(share.epsilon) * share.groups
+
+
+def measured(
+    question: WorkloadKind, columns: Columns, account: NoiseAccount, budget: Fraction, bounds: Contributions
+) -> tuple[Workload, Strategy]:
+    """The workload of a question, and the best strategy for it within a budget.
+
+    A crosstab is measured by residuals in a Gaussian account and with Laplace noise in a pure one, a hierarchy by a
+    tree with noise at its nodes, a series by a triangular factor in a Gaussian account and by cells and blocks in a
+    pure one.
+    """
+    sizes = tuple(map(len, columns))
+    match question:
+        case Crosstab():
+            cells = Margins(sizes=sizes, wanted=marginals(len(sizes), every=question.margins), names=question.by)
+            return cells, design_crosstab(cells, budget=budget, account=account, contributions=bounds)
+        case Hierarchy():
+            names = (question.by[0], *(each.name for each in question.levels), "total")
+            tree = Tree(parents=question.parents(columns[0]), names=names)
+            return tree, design_tree(tree, budget=budget, account=account, contributions=bounds)
+        case Series():
+            axis, ranges = question.days(columns)
+            days = Periods(sizes=sizes, axis=axis, ranges=tuple(ranges))
+            return days, design_series(
+                days.length, days.wanted, budget=budget, account=account, contributions=bounds, series=days.series
+            )
+    raise TypeError(f"{question.kind}: has no strategy")
+
+
+@dataclass(frozen=True)
+class StrategyForm(Form):
+    """Counts of rows by public keys, with sums of them: published as numbers that add up."""
+
+    question: WorkloadKind
+
+    loss, draws = LossForm.GAUSSIAN, 1  # the strategy's cost is that of all numbers
+
+    def publisher(self, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns) -> Publisher:
+        """The strategy with the least total variance, and the projection of its answers."""
+        unit, cells = self.unit, math.prod(map(len, columns))
+        bounds = Contributions(rows=unit.most_rows, cells=min(unit.groups, cells), replaced=unit.replaced)
+        try:
+            workload, strategy = measured(self.question, columns, *budget_of_share(share), bounds)
+        except (ArgumentError, Unsatisfiable) as reason:
+            raise PlanError(f"weight: {reason}", field="weight") from None
+        return WorkloadPublisher(workload=workload, strategy=strategy, level=level)
+
+    def excess_variance(self, found: Sensitivity, columns: Columns, *, gaussian: bool) -> float:
+        """That of the strategy: its variance is proportional to 1 / mu^2, and nearly so to 1 / epsilon^2.
+
+        In plain sums it is compared at a scale where discrete Laplace noise has the variance of continuous noise.
+        """
+        plain = BudgetShare(epsilon=0.0, delta=0.0, groups=found.groups, parts=1)
+        share = replace(plain, mu=1.0) if gaussian else replace(plain, epsilon=_SMALL / found.groups)
+        variance = self.publisher(found, share, level=0.5, columns=columns).mse
+        return variance / float(found.square if gaussian else 2 * found.total**2 / Fraction(_SMALL) ** 2)
+
+    @property
+    def effort(self) -> tuple[Hashable, float]:
+        """A strategy that is found again, and a projection."""
+        return self.question.name, _EFFORT
+
+    def unclamped_numbers(self, publisher: Publisher | None, draws: Sequence[Draw]) -> list[float | None]:
+        """The unbiased answers of all draws together, where the plan asks for them and the publisher is known.
+
+        Guarantee: the mean of each is the exact number, to 2^-60 of its noise.
+        """
+        if not self.question.unclamped or publisher is None:
+            return [None] * len(draws)
+        assert isinstance(publisher, WorkloadPublisher)
+        return list(publisher.unclamped(draws).tolist())
+
+    def bias(self, publisher: Publisher, lower: Floats, upper: Floats) -> Floats | None:
+        """The bound of the projection, over all tables; None where there is none, as for three columns with margins."""
+        return publisher.bias(lower, upper, self.question.allowed, None, whole=True)
+
+    def half_width(self, publisher: Publisher) -> float | None:
+        """That of the widest interval of an unbiased answer.
+
+        An interval is wider where its number, made to add up with all others, has left it; it holds the true one then
+        no less.
+        """
+        return publisher.half_width

@@ -7,8 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rangebound.release.noise.draw import Cell, Summed
-from rangebound.release.noise.estimate import nearest
+from rangebound.release.noise.draw import Cell, Summed, nearest
 from rangebound.release.noise.forms import form_of
 from rangebound.release.output.table_margins import MOST, Asked, Key, closure, fitted, margin
 from rangebound.release.plan.condition import Condition

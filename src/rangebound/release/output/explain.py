@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rangebound.errors import plain
 from rangebound.ledger.record import Account
-from rangebound.release.noise.threshold_selection import ThresholdSelection
+from rangebound.release.noise.partition_selection import ThresholdSelection
 from rangebound.release.output.consistency import obstacles
 from rangebound.release.output.facts import PlanFacts, QuestionFacts, plan_facts
 from rangebound.release.output.forecast import outlooks, part_of
 from rangebound.release.output.hazards import hazards
-from rangebound.release.plan.column_declaration import described
+from rangebound.release.plan.columns import described
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.kinds.cuts import WIDE
 from rangebound.release.plan.model import Plan

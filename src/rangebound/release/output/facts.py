@@ -17,13 +17,12 @@ from rangebound.errors import plain
 from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.draw import Cell
+from rangebound.release.noise.form import Publisher
 from rangebound.release.noise.forms import Form, form_of
-from rangebound.release.noise.publishers import Publisher
 from rangebound.release.output.hazards import hazards
 from rangebound.release.output.plan_limits import LimitedMean, plan_limits
 from rangebound.release.output.plan_risk import Conversions, conversions, plan_odds
 from rangebound.release.plan.fields import span
-from rangebound.release.plan.kinds.facts import owner_scope
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.plan.unit import Unit
@@ -223,13 +222,13 @@ def scope(plan: Plan, index: int) -> str:
     question = plan.query[index]
     said = question.scope(plan.unit_of(question), plan.groups(question.counted_by))
     said += [word for each in plan.join or () for word in each.scope]
-    said += [] if plan.per_unit is None else [f"one row per {plan.unit.column!r}", *owner_scope(plan.unit)]
+    said += [] if plan.per_unit is None else [f"one row per {plan.unit.column!r}", *plan.unit.owner_scope]
     if plan.only_listed:
         columns = ", ".join(map(repr, sorted(plan.listed_columns)))
         said.append(f"rows with other keys than the listed ones in {columns} left out")
     ends, natural = question.allowed.hull, question.natural
     if (ends.lower, ends.upper) != (natural.lower, natural.upper):
-        said.append(f"answer moved into {span(ends.lower, ends.upper, dated=question.answers_dated)}")
+        said.append(f"answer moved into {span(ends, dated=question.answers_dated)}")
     return plain(", ".join(said))
 
 

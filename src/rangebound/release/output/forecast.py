@@ -9,8 +9,8 @@ from fractions import Fraction
 
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.noise.allocation import Allocation, BudgetShare
-from rangebound.release.noise.forms.fraction_form import FractionForm
-from rangebound.release.noise.quantile_publisher import QuantilePublisher
+from rangebound.release.noise.forms import FractionForm
+from rangebound.release.noise.quantiles import QuantilePublisher
 from rangebound.release.output.facts import PlanFacts, QuestionFacts, plan_facts
 from rangebound.release.output.plan_limits import percent
 from rangebound.release.plan.kinds.fractions import Mean, Share

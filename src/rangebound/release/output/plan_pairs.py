@@ -23,8 +23,8 @@ from rangebound.laws.boundings import QUANTIZE, UNBOUNDED
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.release.noise.allocation import Allocation
+from rangebound.release.noise.form import Publisher
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
-from rangebound.release.noise.publishers import Publisher
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.kinds.scalars import Count, CountOfUnits, Sum
 from rangebound.release.plan.model import Plan

@@ -69,7 +69,7 @@ def reached_ends(plan: Plan, cells: Sequence[Cell]) -> list[str]:
             high = ends.upper < free.upper and any(each.upper >= ends.upper for each in own)
             if low or high:
                 whose = repr(question.name) if part is None else f"{question.name!r}, {part},"
-                stated = span(ends.lower, ends.upper, dated=question.answers_dated)
+                stated = span(ends, dated=question.answers_dated)
                 words = "a true answer beyond it would look the same, and no interval shows it"
                 found.append(f"{whose} reaches an end of its support, {stated}: {words}")
     return found

@@ -18,9 +18,8 @@ from rangebound.release.noise.draw import Cell, Draw, Key
 from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.marginal_publisher import MarginalPublisher
 from rangebound.release.noise.noisy_coordinates import MechanismPublisher
-from rangebound.release.noise.partition_selection import partition_selection
+from rangebound.release.noise.partition_selection import ThresholdSelection, partition_selection
 from rangebound.release.noise.table_publisher import TablePublisher
-from rangebound.release.noise.threshold_selection import ThresholdSelection
 from rangebound.release.output.consistency import consistent
 from rangebound.release.output.ledger_entry import charges, covers, least_due, shortfall
 from rangebound.release.output.plan_risk import Conversions, conversions

@@ -12,8 +12,8 @@ from rangebound.laws.boundings import RECTIFY
 from rangebound.mechanisms.estimation import Publishes, estimate
 from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.draw import Cell
+from rangebound.release.noise.form import Publisher
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
-from rangebound.release.noise.publishers import Publisher
 from rangebound.release.output.facts import Row
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import prepare

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rangebound.release.noise.projection import LARGEST, Identities, project
+from rangebound.release.noise.projection import LARGEST, agree
 
 Columns = frozenset[str]
 Key = tuple[str, ...]
@@ -121,20 +121,15 @@ def _with_margins(table: Table, columns: Columns, fixed: Mapping[Columns, Table]
         return _spread(table, columns, only, sums)
     places = {key: at for at, key in enumerate(table)}
     known: list[int] = []
-    identities: list[tuple[int, list[int]]] = []
+    parts: list[list[int]] = []
     for each, sums in fixed.items():
         for short, keys in _groups(table, columns, each).items():
-            identities.append((len(places) + len(known), [places[key] for key in keys]))
+            parts.append([places[key] for key in keys])
             known.append(sums[short])
     if max(map(abs, (*known, *table.values())), default=0) > LARGEST:
         return None
-    cells, sides = np.array([*table.values()], dtype=np.float64), np.array(known, dtype=np.float64)
-    found = project(
-        np.concatenate([cells, sides]),
-        Identities.of(identities),
-        np.concatenate([np.zeros(len(cells)), sides]),
-        np.concatenate([np.full(len(cells), np.inf), sides]),
-    )
+    cells = np.array([*table.values()], dtype=np.float64)
+    found = agree(cells, parts, np.array(known, dtype=np.float64))
     if found is None or not found.near:
         return None
     return dict(zip(table, found.numbers[: len(cells)].tolist(), strict=True))

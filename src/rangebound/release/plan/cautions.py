@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Iterator
 
-from rangebound.release.plan.condition import kind_of
-from rangebound.release.plan.expressions.nodes import Named, ValueType
+from rangebound.release.plan.expressions.nodes import Named, ValueType, type_of
 from rangebound.release.plan.expressions.typed import column_uses
 from rangebound.release.plan.kinds.ranks import RankKind
 from rangebound.release.plan.model import Plan
@@ -119,10 +117,7 @@ def _all_reads(plan: Plan, schema: Schema, before_units: Schema | None) -> Itera
             yield schema, column, f"{place}.by", read_as
         for each in question.conditions:
             if each.values:
-                yield schema, each.column, f"{place}.where", _KINDS[kind_of(each.values[0])]
-
-
-_KINDS = {float: ValueType.NUMBER, datetime.date: ValueType.DATE, bool: ValueType.TRUTH, str: ValueType.TEXT}
+                yield schema, each.column, f"{place}.where", type_of(each.values[0])
 
 
 def sounds_like_text(column: str) -> bool:

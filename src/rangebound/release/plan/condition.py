@@ -23,7 +23,17 @@ from pydantic.functional_validators import ModelWrapValidatorHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from rangebound.release.plan.expressions.nodes import COMPARISONS, LONGEST, Call, Constant, Expression, Named, constant
+from rangebound.release.plan.expressions.nodes import (
+    COMPARISONS,
+    LONGEST,
+    Call,
+    Constant,
+    Expression,
+    Named,
+    ValueType,
+    constant,
+    type_of,
+)
 from rangebound.release.plan.expressions.reading import read
 from rangebound.release.plan.fields import Bound, Part, Text, as_tuple, no_time_of_day, printable
 
@@ -190,10 +200,10 @@ class Condition(Part):
             raise ValueError(f'"{self.comparison.value}" {rule}')
         if isinstance(self.value, tuple) != (self.comparison in _LISTS):
             raise ValueError('a list of values goes with "in" and "not in", and only with these')
-        kinds = {kind_of(each) for each in self.values}
+        kinds = {type_of(each) for each in self.values}
         if len(kinds) > 1:
             raise ValueError("the values of a list must be of one kind")
-        if self.comparison in _ORDERED and kinds & {str, bool}:
+        if self.comparison in _ORDERED and kinds & {ValueType.TEXT, ValueType.TRUTH}:
             raise ValueError("texts and truth values have no order here; use numbers or dates, without quotation marks")
         return self
 
@@ -206,7 +216,7 @@ class Condition(Part):
 
     @property
     def _facts(self) -> tuple[object, ...]:
-        return self.column, self.comparison, self.value, tuple(map(kind_of, self.values))
+        return self.column, self.comparison, self.value, tuple(map(type_of, self.values))
 
     @property
     def values(self) -> tuple[Plain, ...]:
@@ -223,8 +233,8 @@ def _listed(value: object) -> object:
     return found
 
 
-class _Written:
-    """Tells the JSON schema of a plan that conditions may be written as an expression."""
+class OrText:
+    """Tells the JSON schema of a plan that a part may be written as the text of an expression."""
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -273,7 +283,7 @@ Conditions = Annotated[
     BeforeValidator(_listed),
     AfterValidator(_not_too_long),
     WrapSerializer(_plain_data),
-    _Written,
+    OrText,
 ]
 """Conditions that hold together: a list of them, or an expression that is true or false."""
 
@@ -281,14 +291,6 @@ Conditions = Annotated[
 def size(value: Plain) -> float:
     """The size of a number; 0 for what is not one."""
     return abs(value) if isinstance(value, float) else 0.0
-
-
-def kind_of(value: object) -> type:
-    """What a value of a plan is: bool, str, date or float."""
-    for kind in (bool, str, datetime.date):
-        if isinstance(value, kind):
-            return kind
-    return float
 
 
 _LONGEST_SHOWN = 300  # characters of an expression that a line has room for

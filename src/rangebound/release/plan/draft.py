@@ -224,25 +224,24 @@ def _described(known: TableDescription, unit: str | None) -> str:
     keys = {name: list(each) for name, each in known.keys.items() if name != unit and name not in known.ranges}
     ranges = {name: each for name, each in known.ranges.items() if name != unit}
     taken = {"rows"}
+
+    def new(name: str) -> str:
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        return name
+
     asked: list[dict[str, object]] = []
     for name, listed in keys.items():
         groups = min(known.groups.get(name, 1), len(listed)) if unit is not None else 1
         own = {"groups": groups} if groups > 1 else {}
-        asked.append({"name": _new(f"rows by {name}", taken), "kind": "count", "by": [name], **own})
+        asked.append({"name": new(f"rows by {name}"), "kind": "count", "by": [name], **own})
     for name, ends in ranges.items():
         kind = _STUBS[known.schema[name]][0]
-        asked.append({"name": _new(name, taken), "kind": kind, "column": name, "range": list(ends)})
+        asked.append({"name": new(name), "kind": kind, "column": name, "range": list(ends)})
     if not asked:
         return ""
     return f"{_DESCRIBED}\n{toml_text({**({'keys': keys} if keys else {}), 'query': asked})}"
-
-
-def _new(name: str, taken: set[str]) -> str:
-    """A name for a question that no other has."""
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name
 
 
 def drafted_bounds(unit: str | None, rows: int = 1) -> str:

@@ -25,13 +25,9 @@ _NAMES_FIELD = re.compile(r"([a-z_]+(?:\.\w+){0,3}): (.*)", re.DOTALL)  # a rule
 _INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
 
 
-def _nowhere() -> Mapping[Place, int]:
-    return {}
-
-
 @contextmanager
 def reported(
-    name: str, lines: Callable[[], Mapping[Place, int]] = _nowhere, data: Mapping[str, object] | None = None
+    name: str, lines: Callable[[], Mapping[Place, int]] | None = None, data: Mapping[str, object] | None = None
 ) -> Iterator[None]:
     """Raise the first fault that the checker finds as a `PlanError`; inside a larger part, leave it to that one.
 
@@ -44,7 +40,7 @@ def reported(
     try:
         yield
     except ValidationError as error:
-        raise plan_error(error, name, lines(), data or {}) from None
+        raise _plan_error(error, name, lines() if lines else {}, data or {}) from None
     finally:
         _INSIDE.reset(token)
 
@@ -69,7 +65,7 @@ def first_rule(error: ValidationError) -> str:
     'bins: must rise'
     """
     first = error.errors(include_url=False)[0]
-    rule = _rule(first) or first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    rule = _rule(first)
     place = ".".join(map(str, _fields_of(first)))
     if place and not _NAMES_FIELD.match(rule):
         return f"{place}: {rule}"
@@ -81,13 +77,12 @@ def _fields_of(first: ErrorDetails) -> Place:
     return tuple(each for each in first["loc"] if not (isinstance(each, str) and (each in _TYPES or "[" in each)))
 
 
-def plan_error(error: ValidationError, name: str, where: Mapping[Place, int], data: Mapping[str, object]) -> PlanError:
+def _plan_error(error: ValidationError, name: str, where: Mapping[Place, int], data: Mapping[str, object]) -> PlanError:
     """The first fault of a part as one of our errors."""
     faults = error.errors(include_url=False)
     first = next((each for each in faults if each["type"] == UNKNOWN), faults[0])  # a typo explains a gap
     place = _fields_of(first)
-    message = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    rule = _rule(first) or message
+    rule = _rule(first)
     inner = _NAMES_FIELD.match(rule) if first["type"] == "value_error" else None
     if inner:  # a rule about several fields says itself which one is at fault
         place, rule = (*place, *(int(each) if each.isdigit() else each for each in inner[1].split("."))), inner[2]
@@ -102,15 +97,11 @@ def plan_error(error: ValidationError, name: str, where: Mapping[Place, int], da
 def _query_name(place: Place, data: Mapping[str, object]) -> object:
     """The name of the question that a place is in, as the plan says it; None where there is none."""
     asked = data.get("query")
-    if (
-        place[:1] != ("query",)
-        or len(place) < 2
-        or not isinstance(asked, (list, tuple))
-        or not isinstance(place[1], int)
-    ):
-        return None
-    own = asked[place[1]] if place[1] < len(asked) else None
-    return own.get("name") if isinstance(own, Mapping) else getattr(own, "name", None)
+    match place:
+        case ("query", int(at), *_) if isinstance(asked, (list, tuple)) and at < len(asked):
+            own = asked[at]
+            return own.get("name") if isinstance(own, Mapping) else getattr(own, "name", None)
+    return None
 
 
 def in_query(name: object, text: str) -> str:
@@ -153,11 +144,11 @@ _RULES = {
 }
 
 
-def _rule(first: ErrorDetails) -> str | None:
-    """The broken rule in words of our own, where we have any."""
+def _rule(first: ErrorDetails) -> str:
+    """The broken rule in words of our own, or the checker's where we have none."""
     kind = first["type"]
     if kind not in _RULES:
-        return None
+        return first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     rule = _RULES[kind] % first.get("ctx", {})
     quoted = kind in ("float_type", "int_type") and isinstance(first["input"], str)
     return f"{rule}, without quotation marks" if quoted else rule

@@ -13,14 +13,7 @@ from keyword import iskeyword
 from typing import Annotated, Self
 
 import numpy as np
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from rangebound.release.plan.faults import reported, unknown_field
@@ -101,16 +94,14 @@ def no_time_of_day(value: object) -> object:
     """Refuse what would silently lose a part of it: a time of day, or a whole number that no double holds."""
     if isinstance(value, datetime.datetime):  # a datetime passes as a date, and its hours would silently be lost
         raise ValueError("must be a number or a date without a time of day")
-    if isinstance(value, int) and abs(value) > WHOLE and not _exact(value):  # it would silently be rounded
-        raise ValueError("must be a number that a double holds exactly; an id can be compared as text")
+    if isinstance(value, int) and abs(value) > WHOLE:
+        try:
+            exact = int(float(value)) == value
+        except OverflowError:
+            exact = False
+        if not exact:  # it would silently be rounded
+            raise ValueError("must be a number that a double holds exactly; an id can be compared as text")
     return value
-
-
-def _exact(value: int) -> bool:
-    try:
-        return int(float(value)) == value
-    except OverflowError:
-        return False
 
 
 def as_tuple(value: object) -> object:
@@ -238,11 +229,6 @@ def support(spans: Sequence[Ends]) -> Interval | Union:
     return Interval(*pairs[0]) if len(pairs) == 1 else Union(*pairs)
 
 
-def inside(inner: Interval | Union, outer: Interval) -> bool:
-    """Whether a support lies within an interval."""
-    return outer.lower <= inner.hull.lower and inner.hull.upper <= outer.upper
-
-
 def _key(value: object) -> object:
     if not isinstance(value, (bool, int, str, datetime.date)) or isinstance(value, datetime.datetime):
         raise ValueError("must be a text, a whole number, a date without a time of day, or true or false")
@@ -277,9 +263,9 @@ def end(value: float, *, dated: bool) -> str:
     return date(value).isoformat() if dated else repr(value).removesuffix(".0")
 
 
-def span(lower: float, upper: float, *, dated: bool) -> str:
+def span(ends: Interval, *, dated: bool) -> str:
     """Two ends, such as `0 to 12`."""
-    return f"{end(lower, dated=dated)} to {end(upper, dated=dated)}"
+    return f"{end(ends.lower, dated=dated)} to {end(ends.upper, dated=dated)}"
 
 
 def bounds(ends: Ends) -> str:

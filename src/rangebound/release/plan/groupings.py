@@ -116,15 +116,10 @@ def workloads(plan: Plan) -> tuple[Workload, ...]:
         product = not plan.private(each.by) and not plan.combined(each.by)
         if each.is_marginal(plan.unit_of(each)) and product and _cells(plan, each.by) <= MOST_CELLS:
             found.setdefault(each.where, {}).setdefault(frozenset(each.by), index)
-    return tuple(workload_of(plan, tuple(each.values())) for each in found.values() if _is_fit(plan, each))
-
-
-def _is_fit(plan: Plan, counts: dict[frozenset[str], int]) -> bool:
-    """Whether there are several counts, not too many numbers, and not too many more groupings to count."""
-    if len(counts) < 2 or sum(_cells(plan, plan.query[at].by) for at in counts.values()) > MOST_CELLS:
-        return False
-    hidden = hidden_groupings(plan, workload_of(plan, tuple(counts.values())))
-    return len(hidden) <= max(_MORE_SCANS, len(counts))
+    several = (tuple(each.values()) for each in found.values() if len(each) > 1)
+    fit = (each for each in several if sum(_cells(plan, plan.query[at].by) for at in each) <= MOST_CELLS)
+    made = (workload_of(plan, each) for each in fit)
+    return tuple(each for each in made if len(hidden_groupings(plan, each)) <= max(_MORE_SCANS, len(each.questions)))
 
 
 def _cells(plan: Plan, by: tuple[str, ...]) -> int:

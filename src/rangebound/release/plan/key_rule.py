@@ -7,12 +7,11 @@ and so none changes a sensitivity.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Annotated, Any
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Field,
     PlainSerializer,
@@ -45,20 +44,16 @@ Listed = Annotated[tuple[Key, ...], Field(min_length=1, max_length=MOST_KEYS), B
 _LISTED: TypeAdapter[tuple[Plain, ...]] = TypeAdapter(Listed)
 
 
-def _in_order(value: tuple[datetime.date, ...]) -> tuple[datetime.date, ...]:
-    if not value[0] <= value[1]:
-        raise ValueError("the first day must not be after the last")
-    return value
-
-
 def _two_days(value: object) -> object:
     found = as_tuple(value)
     if not isinstance(found, tuple) or [type(each) for each in found] != [datetime.date] * 2:
         raise ValueError("must be the first and the last day, two dates")
+    if found[0] > found[1]:
+        raise ValueError("the first day must not be after the last")
     return found
 
 
-Days = Annotated[tuple[datetime.date, datetime.date], BeforeValidator(_two_days), AfterValidator(_in_order)]
+Days = Annotated[tuple[datetime.date, datetime.date], BeforeValidator(_two_days)]
 Labels = Annotated[tuple[Name, ...], BeforeValidator(as_tuple)]
 
 
@@ -165,12 +160,12 @@ class KeyRule(Part):
         """The first day of every week or month, within the span."""
         if self.span is None:
             return ()
-        first, last = (each.toordinal() for each in self.span)
+        first, last = self.span
         if self.weeks is not None:
-            return [
-                datetime.date.fromordinal(each) for each in (first, *range(first - (first - 1) % 7 + 7, last + 1, 7))
-            ]
-        return [self.span[0], *_months(*self.span)]
+            monday = first.toordinal() - (first.toordinal() - 1) % 7 + 7
+            return [first, *map(datetime.date.fromordinal, range(monday, last.toordinal() + 1, 7))]
+        months = range(first.year * 12 + first.month, last.year * 12 + last.month)
+        return [first, *(datetime.date(month // 12, month % 12 + 1, 1) for month in months)]
 
     @property
     def dated(self) -> bool:
@@ -234,12 +229,6 @@ def _some(texts: Sequence[str]) -> str:
     return ", ".join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _months(first: datetime.date, last: datetime.date) -> Iterator[datetime.date]:
-    """The first days of the months after the first day's."""
-    for month in range(first.year * 12 + first.month, last.year * 12 + last.month):
-        yield datetime.date(month // 12, month % 12 + 1, 1)
-
-
 def bin_names(edges: Sequence[float | datetime.date]) -> tuple[str, ...]:
     """Bins by their edges: a round bracket at an edge that a bin does not have.
 
@@ -282,43 +271,24 @@ def key_rule(value: object) -> KeyRule:
         raise ValueError(_ONE)
     if "column" in given and ways != ["file"]:
         raise ValueError("column: goes with file")
-    for way in ways:
-        if way in _LISTS:
-            given["values"] = _LISTS[way](given.pop(way))
-        elif way == "file":
-            given["values"] = _of_file(given.pop("file"), given.pop("column", None))
+    for way in {"days", "numbers", "file"}.intersection(ways):
+        given["values"] = _stood_for(way, given.pop(way), given.pop("column", None))
     return KeyRule.model_validate(given)
 
 
-def _of_file(file: object, column: object) -> tuple[object, ...]:
-    if not isinstance(column, str):
-        raise ValueError('file: goes with the name of a column, such as column = "code"')
-    return tuple(key for (key,) in file_rows(file, [column], most=MOST_KEYS))
-
-
-def _ends(rule: str, ends: object, kind: type, words: str) -> tuple[Any, Any]:
-    given = tuple(ends) if isinstance(ends, (list, tuple)) else ()
-    if [type(each) for each in given] != [kind] * 2:
-        raise ValueError(f"{rule} must be the first and the last of them, two {words}")
-    return given
-
-
-def _consecutive(rule: str, first: int, last: int) -> range:
+def _stood_for(way: str, given: object, column: object) -> tuple[object, ...]:
+    """The keys that `days`, `numbers` or a `file` stand for."""
+    if way == "file":
+        if not isinstance(column, str):
+            raise ValueError('file: goes with the name of a column, such as column = "code"')
+        return tuple(key for (key,) in file_rows(given, [column], most=MOST_KEYS))
+    kind, words = (datetime.date, "dates") if way == "days" else (int, "whole numbers")
+    if not isinstance(given, (list, tuple)) or [type(each) for each in given] != [kind] * 2:
+        raise ValueError(f"{way} must be the first and the last of them, two {words}")
+    first, last = (each.toordinal() if way == "days" else each for each in given)
     if not first <= last < first + MOST_KEYS:
-        raise ValueError(f"{rule} must be in order, and at most {MOST_KEYS} of them")
-    return range(first, last + 1)
-
-
-def _days(ends: object) -> tuple[object, ...]:
-    first, last = _ends("days", ends, datetime.date, "dates")
-    return tuple(map(datetime.date.fromordinal, _consecutive("days", first.toordinal(), last.toordinal())))
-
-
-def _numbers(ends: object) -> tuple[object, ...]:
-    return tuple(_consecutive("numbers", *_ends("numbers", ends, int, "whole numbers")))
-
-
-_LISTS: dict[str, Callable[[object], tuple[object, ...]]] = {"days": _days, "numbers": _numbers}
+        raise ValueError(f"{way} must be in order, and at most {MOST_KEYS} of them")
+    return tuple(map(datetime.date.fromordinal if way == "days" else int, range(first, last + 1)))
 
 
 def as_written(rule: KeyRule) -> object:

@@ -11,7 +11,16 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from rangebound.errors import ArgumentTypeError
-from rangebound.release.plan.column_declaration import Declarations, MadeColumn, made_columns, question_range
+from rangebound.release.plan.columns import (
+    Declarations,
+    MadeColumn,
+    UnitColumn,
+    UnitColumns,
+    independent,
+    made_columns,
+    question_range,
+    unit_columns,
+)
 from rangebound.release.plan.condition import hidden_text
 from rangebound.release.plan.expressions.nodes import ValueType
 from rangebound.release.plan.faults import Place, fault, first_rule
@@ -21,8 +30,7 @@ from rangebound.release.plan.key_rule import Combination, KeyRule, Keys, all_rul
 from rangebound.release.plan.kinds import MADE, Question
 from rangebound.release.plan.kinds.cuts import cut_questions
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.per_unit import UnitColumn, UnitColumns, independent, unit_columns
-from rangebound.release.plan.source import MOST_JOINS, Join, Source, Zone, join_misfit, joined_rows
+from rangebound.release.plan.source import Joins, Source, Zone, join_misfit, joined_rows
 from rangebound.release.plan.toml_text import toml_text, written_fields
 from rangebound.release.plan.unit import MOST_ROWS, Budget, Unit
 from rangebound.values import arguments
@@ -61,9 +69,7 @@ class Plan(Part):
     zone: Zone | None = None
     unit: Unit = Unit()
     budget: Budget
-    join: Annotated[tuple[Join, ...], Field(min_length=1, max_length=MOST_JOINS), BeforeValidator(as_tuple)] | None = (
-        None
-    )
+    join: Joins | None = None
     made_columns: Declarations = Field(default_factory=dict, alias="columns")
     per_unit: UnitColumns | None = None
     keys: dict[Name, Keys] = Field(default_factory=dict)
@@ -106,35 +112,34 @@ class Plan(Part):
             object.__setattr__(self, "unit", self.unit.with_unknown_rows())
         listed = {column: rule.labels for column, rule in self._rules.items()}
         object.__setattr__(self, "query", tuple(each.with_keys(listed) for each in self.query))
-        for index, name in enumerate(names):
-            if name in names[:index]:
-                raise ValueError(f"query.{index}: another query has the name {name!r} too; names must be unique")
+        twice = next((at for at, name in enumerate(names) if name in names[:at]), None)
+        if twice is not None:
+            raise ValueError(f"query.{twice}: another query has the name {names[twice]!r} too; names must be unique")
         self._check_keys()
         for index, each in enumerate(self.query):
-            if self.private(each.by) and self.budget.delta == 0.0:
+            private = self.private(each.by)
+            if private and self.budget.delta == 0.0:
                 unlisted = next(column for column in each.by if self.private((column,)))
-                raise ValueError(
-                    f"budget.delta: must be positive to select the keys of {unlisted!r} privately; or list them in keys"
-                )
-            if not self.private(each.by) and self.groups(each.by) > _MOST_GROUPS:
+                rule = f"must be positive to select the keys of {unlisted!r} privately; or list them in keys"
+                raise ValueError(f"budget.delta: {rule}")
+            if not private and self.groups(each.by) > _MOST_GROUPS:
                 raise ValueError(f"keys: query {each.name!r} has over {_MOST_GROUPS} groups")
-            if self.private(each.by) and self.joint:
-                raise ValueError(
-                    "joint: how many intervals there are must be public; list the keys of all grouping columns in keys"
-                )
-            misfit = self._misfit_of_bounds(index)
-            if misfit:
+            if private and self.joint:
+                rule = "how many intervals there are must be public; list the keys of all grouping columns in keys"
+                raise ValueError(f"joint: {rule}")
+            if misfit := self._misfit_of_bounds(index):
                 raise ValueError(f"query.{index}.{misfit}")
-            misfit = each.misfit(self.unit_of(each)) or self._misfit_of_keys(each)
-            if misfit:
+            if misfit := each.misfit(self.unit_of(each)) or self._misfit_of_keys(each):
                 raise ValueError(f"query.{index}: {misfit}")
             if self.consistent and each.agreement.counts and each.natural.lower < 0.0:
                 raise ValueError(f"query.{index}.signed: counts that agree are not negative; ask for unbiased = true")
-            refused = each.no_margin(self.unit_of(each)) if each.margin is not None else ""
-            if refused:
+            if each.margin is not None and (refused := each.no_margin(self.unit_of(each))):
                 raise ValueError(f"query.{index}.margin: {refused}")
         self._add_cuts()
-        self._interval_level = self._level_of_each()
+        self._interval_level = self.level
+        if self.joint:
+            numbers = sum(each.numbers(self.columns(each.by), self.groups(each.by)) for each in self.query)
+            self._interval_level = rounded_up(1 - (1 - Fraction(self.level)) / Fraction(numbers))
         if self.interval_level == 1.0:
             raise ValueError("level: is too near to 1 for this many intervals at once; no double is between")
         return self
@@ -169,11 +174,15 @@ class Plan(Part):
             if rule.repeated:
                 raise fault(f"a key is listed twice: {rule.repeated!r}", ("keys", column), {})
             if not any(column in (*each.by, *each.keyed) for each in self.query):
-                self._name_misspelt()
+                for at, each in enumerate(self.query):
+                    for one in each.by:  # one that has no keys, and looks like one that has
+                        if one not in self._rules and (guess := arguments.similar(one, self._rules)):
+                            field = "column" if one == each.selected else "by"
+                            raise ValueError(f"query.{at}.{field}: {one!r} has no keys; {guess}")
                 raise fault("no query is grouped by this column, or ranks its keys; leave it out", ("keys", column), {})
-        for index, each in enumerate(self.combinations or ()):
-            if not any(set(each.columns) <= set(question.by) for question in self.query):
-                raise ValueError(f"combinations.{index}: no query is grouped by {', '.join(map(repr, each.columns))}")
+        for index, those in enumerate(self.combinations or ()):
+            if not any(set(those.columns) <= set(question.by) for question in self.query):
+                raise ValueError(f"combinations.{index}: no query is grouped by {', '.join(map(repr, those.columns))}")
 
     def _misfit_of_keys(self, question: Kind) -> str:
         """Why a question cannot be asked for groups by its public keys; empty if it can."""
@@ -271,15 +280,6 @@ class Plan(Part):
     def made(self) -> tuple[MadeColumn, ...]:
         """The columns that expressions of the plan make, each after those that it uses."""
         return self._made
-
-    def _name_misspelt(self) -> None:
-        """Name a grouping column that has no keys and looks like one that has."""
-        for index, each in enumerate(self.query):
-            for column in each.by:
-                guess = "" if column in self._rules else arguments.similar(column, self._rules)
-                if guess:
-                    field = "column" if column == each.selected else "by"
-                    raise ValueError(f"query.{index}.{field}: {column!r} has no keys; {guess}")
 
     def _add_cuts(self) -> None:
         """Put the questions of `report_clipping` behind the others; those of a plan that was written stand there."""
@@ -414,12 +414,6 @@ class Plan(Part):
         tail is 2.6 % larger at most for level 0.95: intervals would be narrower by less than 1 %.
         """
         return self._interval_level
-
-    def _level_of_each(self) -> float:
-        if not self.joint:
-            return self.level
-        numbers = sum(each.numbers(self.columns(each.by), self.groups(each.by)) for each in self.query)
-        return rounded_up(1 - (1 - Fraction(self.level)) / Fraction(numbers))
 
     def private(self, by: tuple[str, ...]) -> bool:
         """Whether the keys of a grouping are selected privately."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import codecs
 import re
 import zoneinfo
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, WithJsonSchema, model_validator
 
-from rangebound.release.plan.fields import Name, Part
+from rangebound.release.plan.fields import Name, Part, as_tuple
 from rangebound.release.plan.unit import MOST_ROWS, Unit
 from rangebound.values import arguments
 from rangebound.values.postgres_address import address_fault
@@ -49,49 +49,44 @@ def codec(encoding: str) -> str:
     return name if name in ENCODINGS else ""
 
 
-def _encoding(value: str) -> str:
-    if not codec(value):
-        raise ValueError('must be an encoding such as "utf-8", "utf-16", "latin-1", "windows-1252" or "shift_jis"')
-    return value
+def _demanded(fits: Callable[[str], object], words: str) -> AfterValidator:
+    """Refuse a text that does not fit."""
 
+    def checked(value: str) -> str:
+        if not fits(value):
+            raise ValueError(f"must be {words}")
+        return value
 
-def _separator(value: str) -> str:
-    if len(value) != 1 or not value.isascii() or value.isalnum() or value in "\"'\\+-.\r\n\x00":
-        raise ValueError(
-            'must be one character, such as ";", "|" or "\\t", that is not a letter, a digit or a sign of numbers'
-        )
-    return value
-
-
-def _quotation(value: str) -> str:
-    if value not in ("", '"', "'", "`"):
-        raise ValueError("must be one of \", ' and `, or empty if values are never quoted")
-    return value
-
-
-def _decimal(value: str) -> str:
-    if value not in (".", ","):
-        raise ValueError('must be "." or ","')
-    return value
+    return AfterValidator(checked)
 
 
 _MARKS = (",", ".", "'", "\u2019", "_", " ", "\u00a0", "\u202f")
-
-
-def _thousands(value: str) -> str:
-    if value not in _MARKS:
-        raise ValueError('must be one of "," "." "\'" "\u2019" "_" and a space, also a no-break space')
-    return value
-
-
+Encoding = Annotated[
+    str, _demanded(codec, 'an encoding such as "utf-8", "utf-16", "latin-1", "windows-1252" or "shift_jis"')
+]
+Separator = Annotated[
+    str,
+    _demanded(
+        lambda value: len(value) == 1 and value.isascii() and not value.isalnum() and value not in "\"'\\+-.\r\n\x00",
+        'one character, such as ";", "|" or "\\t", that is not a letter, a digit or a sign of numbers',
+    ),
+]
+_QUOTATION = "one of \", ' and `, or empty if values are never quoted"
+Quotation = Annotated[str, _demanded(lambda value: value in ("", '"', "'", "`"), _QUOTATION)]
+Decimal = Annotated[str, _demanded(lambda value: value in (".", ","), '"." or ","')]
+Thousands = Annotated[
+    str, _demanded(lambda value: value in _MARKS, 'one of "," "." "\'" "\u2019" "_" and a space, also a no-break space')
+]
 _DATE = re.compile(r"%([dmY])([-./]?)%([dmY])\2%([dmY])")
 
 
-def _day(value: str) -> str:
-    found = _DATE.fullmatch(value)
-    if found is None or {found[1], found[3], found[4]} != {"d", "m", "Y"}:
-        raise ValueError('must be %d, %m and %Y in any order, with one of - . / between them or none, as in "%d.%m.%Y"')
-    return value
+Days = Annotated[
+    str,
+    _demanded(
+        lambda value: (found := _DATE.fullmatch(value)) and {found[1], found[3], found[4]} == {"d", "m", "Y"},
+        '%d, %m and %Y in any order, with one of - . / between them or none, as in "%d.%m.%Y"',
+    ),
+]
 
 
 class TextFormat(Part):
@@ -103,13 +98,13 @@ class TextFormat(Part):
 
     path: Name | None = None
     table: Name | None = None
-    encoding: Annotated[str, AfterValidator(_encoding)] | None = None
-    delimiter: Annotated[str, AfterValidator(_separator)] | None = None
-    quote: Annotated[str, AfterValidator(_quotation)] | None = None
+    encoding: Encoding | None = None
+    delimiter: Separator | None = None
+    quote: Quotation | None = None
     multiline: bool | None = None
-    decimal: Annotated[str, AfterValidator(_decimal)] | None = None
-    thousands: Annotated[str, AfterValidator(_thousands)] | None = None
-    date_format: Annotated[str, AfterValidator(_day)] | None = None
+    decimal: Decimal | None = None
+    thousands: Thousands | None = None
+    date_format: Days | None = None
 
     @property
     def text_fields(self) -> dict[str, Any]:
@@ -203,7 +198,7 @@ Zone = Annotated[Name, AfterValidator(_known)]
 """The name of a time zone, such as "Europe/Paris"."""
 
 
-MOST_JOINS = 20
+_MOST_JOINS = 20
 _MOST_COLUMNS = 100
 
 
@@ -280,6 +275,9 @@ class Join(TextFormat):
         said = [f"rows without a match in {name} left out"] if self.how == "inner" else []
         said += [f"rows per key of {name} cut at {self.rows}"] if self.rows else []
         return [*said, *([f"own rows per key of {name} cut at {self.own_rows}"] if self.own_rows else [])]
+
+
+Joins = Annotated[tuple[Join, ...], Field(min_length=1, max_length=_MOST_JOINS), BeforeValidator(as_tuple)]
 
 
 def join_misfit(joins: Iterable[Join], unit: Unit) -> str:

@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
 from rangebound.errors import PlanError
-from rangebound.release.plan.column_declaration import MadeColumn
-from rangebound.release.plan.condition import HIDDEN, Comparison, Condition, Plain, hidden_text, kind_of, size
-from rangebound.release.plan.expressions.nodes import Named, ValueType
+from rangebound.release.plan.columns import MadeColumn
+from rangebound.release.plan.condition import HIDDEN, Comparison, Condition, Plain, hidden_text, size
+from rangebound.release.plan.expressions.nodes import Named, ValueType, type_of
 from rangebound.release.plan.expressions.typed import column_uses, compared_constants
 from rangebound.release.plan.faults import in_query
 from rangebound.release.plan.fields import HUGE, canonical, number
 from rangebound.release.plan.key_rule import KeyRule
 from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.measure import Values
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.source import PLAIN, TextFormat
-from rangebound.release.plan.statistic import Values
 from rangebound.values import arguments
 
 TO_FILL_IN = "?"
@@ -101,17 +101,10 @@ KEYS = (_F.INTEGER, _F.TEXT, _F.DATE, _F.BOOLEAN, _F.UNTYPED)
 TEXTS = (_F.TEXT, _F.UNTYPED)
 """Those whose values are texts of any length."""
 _UNITS = (_F.INTEGER, _F.TEXT, _F.DATE, _F.UNTYPED)
-_COMPARED: dict[type, tuple[Family, ...]] = {
-    float: _NUMBERS,
-    str: (_F.TEXT, _F.INTEGER, _F.DATE, _F.UNTYPED),
-    bool: (_F.BOOLEAN, _F.TEXT, _F.UNTYPED),
-}
-
-
 _READ: dict[ValueType, tuple[Family, ...]] = {
     ValueType.NUMBER: _NUMBERS,
-    ValueType.TEXT: _COMPARED[str],
-    ValueType.TRUTH: _COMPARED[bool],
+    ValueType.TEXT: (_F.TEXT, _F.INTEGER, _F.DATE, _F.UNTYPED),
+    ValueType.TRUTH: (_F.BOOLEAN, _F.TEXT, _F.UNTYPED),
     ValueType.DATE: _DATES,
 }
 _USED = {
@@ -160,7 +153,10 @@ def _check_schema(plan: Plan, schema: Schema) -> None:
         for column in question.keyed:
             _check_key(schema, column, plan.rule(column), f"{place}.column")
         for each in question.conditions:
-            _need(schema, each.column, _families(each), f"{place}.where", _CONDITION, way=_way(schema, each))
+            numeric = schema.get(each.column) in (Family.INTEGER, Family.NUMBER, Family.DECIMAL)
+            truth = numeric and bool(each.values) and type_of(each.values[0]) is ValueType.TRUTH
+            way = f" (compare it with 1 or 0, as in {Named(each.column)} == 1)" if truth else ""
+            _need(schema, each.column, _families(each), f"{place}.where", _CONDITION, way=way)
             _comparable(schema, each.column, each.values, f"{place}.where")
             _check_values(schema, each.column, _texts(each.values), f"{place}.where")
         for field, column in question.compares.items():
@@ -203,14 +199,12 @@ def _check_key(schema: Schema, column: str, rule: KeyRule | None, field: str) ->
         _comparable(schema, column, [number(each) for each in rule.bins], f"keys.{column}.bins")
 
 
-_TYPES = {_F.INTEGER: int, _F.BOOLEAN: bool, _F.DATE: datetime.date, _F.TIMESTAMP: datetime.date}
-"""What a key of a typed column is."""
-_PARSED: dict[type, Callable[[str], int | datetime.date]] = {
-    int: int,
-    bool: "true".__eq__,
-    datetime.date: datetime.date.fromisoformat,
+_SPELT: dict[Family, tuple[type, Callable[[str], int | datetime.date], str]] = {
+    _F.INTEGER: (int, int, "whole numbers, such as 1 and 0"),
+    _F.BOOLEAN: (bool, "true".__eq__, "true and false"),
+    **dict.fromkeys((_F.DATE, _F.TIMESTAMP), (datetime.date, datetime.date.fromisoformat, "dates, such as 2025-01-31")),
 }
-_WAYS = {int: "whole numbers, such as 1 and 0", bool: "true and false", datetime.date: "dates, such as 2025-01-31"}
+"""What a key of a typed column is, how it is read from a text, and how it is written."""
 
 
 def _check_values(schema: Schema, column: str, values: Iterable[object], field: str) -> None:
@@ -218,22 +212,18 @@ def _check_values(schema: Schema, column: str, values: Iterable[object], field: 
 
     A text that spells a value as keys are written is that value.
     """
-    if schema.get(column) not in _TYPES:
+    if schema.get(column) not in _SPELT:
         return
-    kind = _TYPES[schema[column]]
+    kind, read, way = _SPELT[schema[column]]
     for each in values:
-        if not (_spells(each, kind) if isinstance(each, str) else type(each) is kind):
+        try:
+            fits = canonical(read(each)) == each if isinstance(each, str) else type(each) is kind
+        except ValueError:
+            fits = False
+        if not fits:
             rule = f"is not a value of a column of type {type_name(schema, column)}, so no row can have it"
             shown = canonical(each) if isinstance(each, bool) else arguments.shown(each)  # as a plan writes it
-            raise PlanError(f"{field}: {shown} {rule}; write {_WAYS[kind]}", field=field)
-
-
-def _spells(text: str, kind: type) -> bool:
-    """Whether a text is the key of a value of a type."""
-    try:
-        return canonical(_PARSED[kind](text)) == text
-    except ValueError:
-        return False
+            raise PlanError(f"{field}: {shown} {rule}; write {way}", field=field)
 
 
 def _texts(values: Iterable[object]) -> Iterator[str]:
@@ -250,8 +240,8 @@ def check_made(plan: Plan, schema: Schema, made: Sequence[MadeColumn], table: st
     names, taken = {each.name for each in made}, {each.casefold() for each in schema}
     for name, each in plan.made_columns.items():
         field = f"columns.{name}"
-        if each.value is None and table == "the table":
-            _need(schema, name, _DATES if each.dated else _NUMBERS, field, "this range")
+        if each.value is None and each.type is not None and table == "the table":
+            _need(schema, name, _READ[each.type], field, "this range")
         elif name in names and name.casefold() in taken:
             rule = "has a column of this name (engines do not distinguish cases); give the made one another"
             raise PlanError(f"{field}: {table} {rule}", field=field)
@@ -313,14 +303,7 @@ UNIT_TABLE = "the table of [per_unit]"
 def _families(condition: Condition) -> tuple[Family, ...]:
     if condition.comparison in (Comparison.MISSING, Comparison.PRESENT):
         return (*_NUMBERS, *_DATES)
-    return _COMPARED.get(kind_of(condition.values[0]), _DATES)
-
-
-def _way(schema: Schema, condition: Condition) -> str:
-    """What to write in place of a truth value for a column of numbers."""
-    number = schema.get(condition.column) in (Family.INTEGER, Family.NUMBER, Family.DECIMAL)
-    truth = bool(condition.values) and kind_of(condition.values[0]) is bool
-    return f" (compare it with 1 or 0, as in {Named(condition.column)} == 1)" if number and truth else ""
+    return _READ[type_of(condition.values[0])]
 
 
 def _need(
@@ -344,7 +327,8 @@ def _need(
         rule = f"is of type {type_name(schema, column)}, which does not serve for {use}; it takes {wanted}"
         whole = family is Family.NUMBER and Family.INTEGER in families
         way = " (a column of whole numbers that has become one of floats can be stored as integers)" if whole else way
-        way = _LOCAL if _zoned(schema, column) else way
+        zoned = isinstance(schema, TypedSchema) and column in schema.instants  # and the plan has no zone
+        way = _LOCAL if zoned else way
         raise PlanError(f"{field}={column!r}: {rule}{way}", field=field)
 
 
@@ -357,8 +341,3 @@ def _one_of(schema: Schema) -> str:
 
 _CONDITION = "this condition"
 _LOCAL = ' (its day depends on a time zone: say zone = "Europe/Paris" in the plan, for the local time there)'
-
-
-def _zoned(schema: Schema, column: str) -> bool:
-    """Whether a column cannot be used because its times have a time zone, and the plan has none."""
-    return isinstance(schema, TypedSchema) and column in schema.instants

@@ -142,7 +142,7 @@ def lines(text: str) -> dict[Place, int]:
         except (tomllib.TOMLDecodeError, RecursionError):
             continue
         if statement.startswith("["):
-            table = _numbered(_first_path(data), counts, many=statement.startswith("[["))
+            table = _numbered(data, counts, many=statement.startswith("[["))
             found[table] = line
         else:
             for path in _paths(data, _DEEPEST):
@@ -169,25 +169,14 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
             begin, first = token.end(), line
 
 
-def _first_path(data: Any) -> Place:
-    """The path of a table header, read on its own."""
-    path: Place = ()
-    while isinstance(data, (dict, list)) and data and len(path) < _DEEPEST:
-        if isinstance(data, dict):
-            key, data = next(iter(data.items()))
-            path = (*path, key)
-        else:
-            data = data[0]
-    return path
-
-
-def _numbered(path: Place, counts: dict[Place, int], *, many: bool) -> Place:
-    """A header's path with the numbers of the tables in their arrays, which `counts` keeps."""
+def _numbered(data: Any, counts: dict[Place, int], *, many: bool) -> Place:
+    """The path of a header, read on its own, with the numbers of the tables in their arrays, which `counts` keeps."""
     place: Place = ()
-    for depth, key in enumerate(path):
-        place = (*place, key)
+    while isinstance(data, dict) and data and len(place) < _DEEPEST:
+        key, data = next(iter(data.items()))
+        place, data = (*place, key), data[0] if isinstance(data, list) and data else data
         count = counts.get(place, 0)
-        if depth == len(path) - 1 and many:
+        if not data and many:
             counts[place] = count + 1
             place = (*place, count)
         elif count:

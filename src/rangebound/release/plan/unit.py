@@ -133,6 +133,29 @@ class Unit(Part):
         """Whether a neighbour has one unit replaced."""
         return self.neighbours == "replace"
 
+    def truncation_scope(self, by: tuple[str, ...], groups: float, *, rows: bool) -> list[str]:
+        """What the contribution bounds drop, in words: whole groups of a unit, and `rows` in each group."""
+        if self.column is None:
+            return []
+        said = [] if groups <= self.groups else [f"groups per {self.column!r} cut at {self.groups}"]
+        parts = [repr(self.column), *(["group"] if by else []), *([self.period.each] if self.period else [])]
+        each = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+        said += [f"rows per {each} cut at {self.rows}"] if rows else []
+        return [*said, *self.period_scope]
+
+    @property
+    def period_scope(self) -> list[str]:
+        """Rows outside the range of the periods do not count."""
+        if self.period is None:
+            return []
+        first, last = self.period.range
+        return [f"rows outside {first} to {last} in {self.period.column!r} left out"]
+
+    @property
+    def owner_scope(self) -> list[str]:
+        """Rows without an owner do not count."""
+        return [f"rows without {self.column!r} left out"] if self.column is not None else []
+
 
 _SMALLEST_DELTA = 1e-24  # noise for a smaller one takes minutes to calibrate, and is that of no delta
 

@@ -22,12 +22,11 @@ from rangebound.release.noise.allocation import (
     split,
     split_gaussian,
 )
+from rangebound.release.noise.form import Publisher
 from rangebound.release.noise.forms import Form, form_of
 from rangebound.release.noise.marginal_publisher import Marginals, marginal_publishers, unit_strategy
 from rangebound.release.noise.noisy_coordinates import MechanismPublisher
-from rangebound.release.noise.partition_selection import partition_selection
-from rangebound.release.noise.publishers import Publisher
-from rangebound.release.noise.threshold_selection import threshold_selection
+from rangebound.release.noise.partition_selection import partition_selection, threshold_selection
 from rangebound.release.plan.groupings import Workload, blocks, hidden_groupings, workload_of, workloads
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.statistic import Sensitivity
@@ -347,7 +346,7 @@ def _allocation(
     private = [block for block in blocks(plan) if block.keys is None]
     requests = _requests(plan, found, weights, gaussian=gaussian, thresholds=thresholds)
     budget = plan.budget.epsilon, plan.budget.delta
-    mu, shares = split_gaussian(*budget, requests) if gaussian else (0.0, split(*budget, requests))
+    mu, shares = split_gaussian(*budget, tuple(requests)) if gaussian else (0.0, split(*budget, requests))
     questions = dict(enumerate(shares[: len(plan.query)]))
     questions |= {index: questions[each[0]] for each in together for index in each}
     selections = dict(zip((block.by for block in private), shares[len(plan.query) :], strict=True))

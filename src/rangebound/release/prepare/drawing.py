@@ -9,10 +9,9 @@ from fractions import Fraction
 
 from rangebound.errors import PlanError
 from rangebound.release.noise.allocation import BudgetShare
-from rangebound.release.noise.draw import Bits, Cell, Coordinates, Draw, Key, Reading
-from rangebound.release.noise.estimate import Estimate
-from rangebound.release.noise.forms.rank_form import RankForm
+from rangebound.release.noise.draw import Bits, Cell, Coordinates, Draw, Estimate, Key, Reading
 from rangebound.release.noise.partition_selection import PartitionSelection
+from rangebound.release.noise.quantiles import RankForm
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.plan.groupings import Block, Workload, blocks, hidden_blocks, hidden_groupings
 from rangebound.release.plan.kinds.kind import Kind

@@ -13,12 +13,16 @@ from functools import cached_property
 from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.allocation import Allocation
+from rangebound.release.noise.form import Publisher
 from rangebound.release.noise.forms import Form, form_of
 from rangebound.release.noise.joint_loss import JointLoss, added_up
-from rangebound.release.noise.partition_selection import PartitionSelection, partition_selection
-from rangebound.release.noise.publishers import Publisher
+from rangebound.release.noise.partition_selection import (
+    PartitionSelection,
+    ThresholdSelection,
+    partition_selection,
+    threshold_selection,
+)
 from rangebound.release.noise.table_publisher import TablePublisher
-from rangebound.release.noise.threshold_selection import ThresholdSelection, threshold_selection
 from rangebound.release.plan.groupings import Block, Workload, hidden_blocks, workload_of
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare.budget_split import (

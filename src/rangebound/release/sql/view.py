@@ -2,7 +2,8 @@
 
 What they see is the engine's own table, or a selection that the steps of the plan make. Each step takes a view and
 gives another; in each the table has the alias `SOURCE`, so that an expression about a column is the same tree in a step
-as in a question. Every statement is written, and tried on its engine without rows, before it is paid for."""
+as in a question. Every statement is written, and tried on its engine without rows, before it is paid for.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from rangebound.errors import EngineError, PlanError
 from rangebound.release.engine import Engine
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.engine.interface import Unrunnable
-from rangebound.release.plan.column_declaration import MadeColumn
+from rangebound.release.plan.columns import MadeColumn
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import UNIT_TABLE, Family, check_made, check_unit_columns, extended
 from rangebound.release.sql.joined import joined

@@ -1,9 +1,13 @@
-"""Noise on a lattice: its step, its variance by two routes, what can be published, and exact answers."""
+"""Noise on a lattice: its step, its variance by two routes, what can be published, and exact answers.
+
+Radii of sums of discrete Laplace noise, against exact distributions and exact moments.
+"""
 
 import math
 from fractions import Fraction
 from statistics import NormalDist
 
+import mpmath
 import numpy as np
 import pytest
 from mpmath import mp
@@ -11,12 +15,13 @@ from scipy.signal import fftconvolve
 from scipy.special import ndtr
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.release.noise.strategies.contributions import NoiseAccount
+from rangebound.release.noise.joint_loss import NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import (
     ExactAnswers,
     LatticeNoise,
     admits,
     gaussian_reach,
+    laplace_radius,
     published,
     wholes,
 )
@@ -119,3 +124,38 @@ def test_values_are_the_nearest_doubles_also_of_very_large_numerators():
     answers = ExactAnswers(numerators=numerators, denominator=3 * 10**30)
     assert answers.values.tolist() == [[float(each) for each in answers.fractions()[at : at + 2]] for at in (0, 2)]
     assert answers.fractions()[1] == Fraction(-1, 3 * 10**30)
+
+
+def beyond(count, scale, weight, radius):
+    """The exact probability that `weight` times the sum of some draws is beyond a radius."""
+    far, ratio = math.ceil(60 * scale) + 5, math.exp(-1 / scale)
+    law = (1 - ratio) / (1 + ratio) * ratio ** np.abs(np.arange(-far, far + 1))
+    total = np.array([1.0])
+    for _ in range(count):
+        total = np.convolve(total, law)
+    places = (np.arange(len(total)) - len(total) // 2) * weight
+    return total[np.abs(places) > radius].sum()
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
+@pytest.mark.parametrize("count", [1, 2, 5, 12])
+@pytest.mark.parametrize("scale", [0.3, 1.0, 7.5])
+def test_sums_lie_within_their_radius_as_often_as_asked(count, scale, level):
+    (radius,) = laplace_radius([count * (0.5 * scale) ** 2], [0.5 * scale], level)
+    assert beyond(count, scale, 0.5, radius) <= 1 - level
+    assert count * scale < 2 or beyond(count, scale, 0.5, radius / 2) > 1 - level or level < 0.9  # not all there is
+
+
+def test_control_a_radius_of_fewer_draws_is_too_small_and_none_is_none():
+    radius, none = laplace_radius([7.5**2, 0.0], [7.5, 0.0], 0.95)
+    assert beyond(12, 7.5, 1.0, radius) > 0.05
+    assert none == 0.0
+
+
+@pytest.mark.parametrize("scale", [0.02, 0.1, 0.3, 0.5, 1.0, 2.0, 5.0, 20.0, 100.0])
+def test_no_even_moment_is_above_that_of_continuous_noise(scale):
+    with mpmath.workdps(40):
+        ratio = mpmath.exp(-1 / mpmath.mpf(scale))
+        for order in range(2, 26, 2):
+            exact = 2 * (1 - ratio) / (1 + ratio) * mpmath.polylog(-order, ratio)
+            assert exact <= mpmath.factorial(order) * mpmath.mpf(scale) ** order

@@ -10,13 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rangebound.release.noise.strategies.block_strategy import BlockStrategy
-from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount
-from rangebound.release.noise.strategies.factor_strategy import FactorStrategy
+from rangebound.release.noise.joint_loss import Contributions, NoiseAccount
 from rangebound.release.noise.strategies.marginal_strategy import MarginalStrategy
-from rangebound.release.noise.strategies.ranges import running_totals
-from rangebound.release.noise.strategies.tree import Tree
-from rangebound.release.noise.strategies.tree_strategy import TreeStrategy
+from rangebound.release.noise.strategies.series_strategies import BlockStrategy, FactorStrategy
+from rangebound.release.noise.strategies.tree_strategy import Tree, TreeStrategy
+from tests.release.noise.strategies.sums_of_days import running_totals
 
 ONE = Contributions(rows=2, cells=3, replaced=True)
 

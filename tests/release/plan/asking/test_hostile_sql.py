@@ -12,7 +12,7 @@ from sqlglot import exp
 from rangebound.errors import PlanError
 from rangebound.release import parse_plan
 from rangebound.release.engine.duckdb import DUCKDB
-from rangebound.release.plan.asking import translate
+from rangebound.release.plan.asking.translation import translate
 from rangebound.release.plan.expressions.functions import FUNCTIONS
 from rangebound.release.plan.expressions.nodes import Call, columns_of
 from rangebound.release.plan.expressions.reading import read

@@ -6,8 +6,8 @@ import pytest
 
 from rangebound.errors import ArgumentTypeError, PlanError
 from rangebound.release import make_plan, parse_plan
-from rangebound.release.plan.asking import translate
 from rangebound.release.plan.asking.published_values import Fixed, KeyOf, Number, Operation
+from rangebound.release.plan.asking.translation import translate
 from rangebound.release.plan.source import Join
 
 BASE = {

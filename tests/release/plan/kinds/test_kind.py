@@ -14,7 +14,8 @@ from rangebound.release import check_certificate, explain, make_plan, parse_plan
 from rangebound.release.output.report import report
 from rangebound.release.plan.kinds.facts import FormName
 from rangebound.release.plan.kinds.kind import KINDS, Kind
-from rangebound.release.plan.statistic import ONE, Counted, GroupSums, Met, Rows, Sensitivity, touched
+from rangebound.release.plan.measure import ONE, Counted, GroupSums, Met, Rows
+from rangebound.release.plan.statistic import Sensitivity, touched
 from rangebound.release.prepare import prepare
 from rangebound.values.support import Interval
 from tests.release.odd_tables import PLACES, arrow, odd_rows, plan_of
@@ -193,7 +194,7 @@ REFUSED = [
     (TOP, {**SELECTED, "joint": True}, "joint: how many intervals there are must be public"),
     (TOP, {**SELECTED, "keys": {"codes": ["x"]}}, "query.0..column: 'code' has no keys"),
     (MODE, SELECTED, "or ask for 'top k' with k = 1"),
-    ({**MARGIN, "weight": 1.0}, {}, "margin: goes without a weight"),
+    ({**MARGIN, "weight": 1.0}, {}, "margin: cannot be combined with weight"),
     ({**MARGIN, "support": [[0, 5], [9, 100]]}, {}, "margin: goes without gaps in the support"),
     ({**MARGIN, "margin": 0.0}, {}, r"query\[0\].margin=0.0: must be greater than 0"),
     ({**MARGIN, "mechanism": "truncate Laplace"}, {}, "must not stand beside the mechanism 'truncate Laplace'"),

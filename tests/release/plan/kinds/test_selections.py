@@ -13,7 +13,7 @@ import pytest
 from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.release import check_certificate, make_plan, release
 from rangebound.release.noise.forms import form_of
-from rangebound.release.noise.quantile_publisher import QuantilePublisher
+from rangebound.release.noise.quantiles import QuantilePublisher
 from rangebound.release.output.size import fitting
 from rangebound.release.output.table import Release
 from rangebound.release.prepare import prepare

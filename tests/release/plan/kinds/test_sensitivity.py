@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import pytest
 
-from rangebound.release.plan import statistic as m
+from rangebound.release.plan import measure as m
 from rangebound.release.plan.kinds.cuts import Dropped
 from rangebound.release.plan.kinds.kind import KINDS
 from rangebound.release.plan.kinds.scalars import Sum

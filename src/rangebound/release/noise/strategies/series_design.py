@@ -1,25 +1,22 @@
-"""The best measurements of a series for wanted sums: the optimal Gram matrix, or a Laplace tree of two levels."""
+"""The best measurements of series for wanted sums: the optimal Gram matrix, or a Laplace tree of two levels."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
-from rangebound.errors import ArgumentError, Unsatisfiable
-from rangebound.release.noise.strategies.block_strategy import BlockStrategy
-from rangebound.release.noise.strategies.contributions import (
-    LARGER,
-    Contributions,
-    NoiseAccount,
-    budget_of,
-    within_budget,
-)
-from rangebound.release.noise.strategies.factor_strategy import FactorStrategy, squared_length
-from rangebound.release.noise.strategies.ranges import Range, check_ranges
+from rangebound.errors import Unsatisfiable
+from rangebound.release.noise.bias import Drift, energy_drift
+from rangebound.release.noise.joint_loss import Contributions, NoiseAccount
+from rangebound.release.noise.projection import DIVIDED, Identities
+from rangebound.release.noise.strategies.lattice_noise import Wholes
+from rangebound.release.noise.strategies.series_strategies import BlockStrategy, FactorStrategy, Range, squared_length
+from rangebound.release.noise.strategies.strategy import LARGER, Strategy, listed, within_budget
 from rangebound.values.array_types import Floats, Integers
 from rangebound.values.numeric import root_up
 
@@ -30,17 +27,18 @@ _RIDGE = 1e-6  # of the mean diagonal, so that single cells can be found also wh
 _MIXTURES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 
+@lru_cache(maxsize=16)
 def design_series(
     length: int,
-    ranges: Sequence[Range],
+    wanted: tuple[Range, ...],
     *,
     budget: Fraction | float,
     account: NoiseAccount,
     contributions: Contributions | None = None,
-    weights: Sequence[float] | None = None,
+    weights: tuple[float, ...] | None = None,
     series: int = 1,
 ) -> FactorStrategy | BlockStrategy:
-    """The strategy that answers sums over ranges of each series with little total variance, each times its weight.
+    """The strategy that answers the wanted sums over ranges of each series with little total variance, by weight.
 
     Gaussian account, `budget` of mu^2: the Gram matrix of least total variance for one contribution is a fixed point
     [denisov2022]; its triangular factor is rounded to whole numbers. For several contributions it is compared, by the
@@ -49,22 +47,19 @@ def design_series(
 
     Guarantee: `cost` of the strategy is at most `budget`, in exact arithmetic; never more total variance than noise on
     single cells has.
-    Assumes: length, ranges, weights and contribution bounds are public.
+    Assumes: length, ranges, positive weights and contribution bounds are public.
 
-    >>> from rangebound.release.noise.strategies.ranges import running_totals
-    >>> strategy = design_series(5, running_totals(5), budget=1.0, account=NoiseAccount.PURE, series=2)
+    >>> totals = tuple((0, stop) for stop in range(1, 6))
+    >>> strategy = design_series(5, totals, budget=1.0, account=NoiseAccount.PURE, series=2)
     >>> drawn = strategy.draw([[3, 0, 2, 4, 1], [0, 0, 0, 0, 9]])
     >>> len(strategy.answers(drawn).values), len(strategy.variances), strategy.cost <= 1
     (10, 10, True)
     """
-    limit, bounds, wanted = budget_of(budget), contributions or Contributions(), tuple(ranges)
-    check_ranges(length, wanted)
-    shares = np.ones(len(wanted)) if weights is None else np.asarray(weights, dtype=np.float64)
-    if shares.shape != (len(wanted),) or not ((shares > 0.0) & (shares < math.inf)).all():
-        raise ArgumentError("weights: must be one positive number for each range")
+    limit, bounds = Fraction(budget), contributions or Contributions()
+    shares = weights or (1.0,) * len(wanted)
     if account is NoiseAccount.PURE:
-        return _blocks(length, wanted, limit, bounds, shares, series)
-    rows, size = _best_factor(length, wanted, bounds, tuple(shares.tolist()))
+        return _blocks(length, wanted, limit, bounds, np.array(shares), series)
+    rows, size = _best_factor(length, wanted, bounds, shares)
     scale = root_up(Fraction(size) / limit)
     strategy = FactorStrategy(factor=rows, ranges=wanted, contributions=bounds, scale=scale, series=series)
     if strategy.cost > limit:
@@ -224,3 +219,69 @@ def _block_total(share: float, rate: float, length: int, block: int, parts: tupl
         gamma = cell / (whole_block + size * cell) if cell else 0.0
         total += float((weights[: size + 1] * (counts * cell - counts**2 * cell * gamma)).sum())
     return total
+
+
+@dataclass(frozen=True, kw_only=True)
+class Periods:
+    """Series of the same cells: for each, sums over the `ranges` of every kind, by name; single cells come first.
+
+    `sizes` are those of the grouping columns, `axis` the place of the days among them.
+    """
+
+    sizes: tuple[int, ...]
+    axis: int
+    ranges: tuple[tuple[str, tuple[Range, ...]], ...]
+
+    order = slice(None)
+
+    @property
+    def length(self) -> int:
+        """How many cells a series has."""
+        return self.sizes[self.axis]
+
+    @property
+    def series(self) -> int:
+        """How many series there are."""
+        return math.prod(self.sizes) // self.length
+
+    @cached_property
+    def wanted(self) -> tuple[Range, ...]:
+        """All ranges."""
+        return tuple(each for _, ranges in self.ranges for each in ranges)
+
+    @cached_property
+    def sums(self) -> Identities:
+        """A running total is the one before it and a cell; a period is the sum of its cells."""
+        one: list[tuple[int, list[int]]] = []
+        place = 0
+        for number, (_, ranges) in enumerate(self.ranges):
+            for at, (first, stop) in enumerate(ranges):
+                follows = at > 0 and ranges[at - 1] == (first, stop - 1)
+                parts = [place - 1, stop - 1] if follows else list(range(first, stop))
+                if number:
+                    one.append((place, parts))
+                place += 1
+        return Identities.of(
+            (total + start, [part + start for part in parts])
+            for start in range(0, place * self.series, place)
+            for total, parts in one
+        )
+
+    def tables(self, finest: Wholes) -> Wholes:
+        """The cells of each series."""
+        table = finest.reshape(self.sizes)
+        return np.moveaxis(table, self.axis, -1).reshape(-1, self.length)
+
+    def drift(self, strategy: Strategy) -> Drift | None:
+        """By the energy of the noise in one series; none where so many numbers are rounded part by part."""
+        return energy_drift(strategy.variances, self.sums) if len(strategy.variances) <= DIVIDED else None
+
+    @property
+    def kinds(self) -> list[tuple[str, slice]]:
+        """The kinds of sums, in the first series."""
+        ends = np.cumsum([len(ranges) for _, ranges in self.ranges]).tolist()
+        return list(zip((name for name, _ in self.ranges), map(slice, [0, *ends], ends), strict=True))
+
+    def to_dict(self) -> dict[str, object]:
+        ends = [end for each in self.wanted for end in each]
+        return {"sizes": list(self.sizes), "axis": self.axis, "ranges": listed(ends)}

@@ -1,18 +1,22 @@
-"""The best scales for the nodes of a hierarchy: least weighted total variance for a budget."""
+"""The best scales for the nodes of a hierarchy, in either account: least weighted total variance for a budget."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
-from rangebound.errors import ArgumentError
-from rangebound.release.noise.strategies.contributions import Contributions, NoiseAccount, budget_of, within_budget
-from rangebound.release.noise.strategies.tree import Tree
-from rangebound.release.noise.strategies.tree_strategy import TreeStrategy, of_siblings, tree_variances, tree_weights
+from rangebound.release.noise.joint_loss import Contributions, NoiseAccount
+from rangebound.release.noise.strategies.strategy import within_budget
+from rangebound.release.noise.strategies.tree_strategy import (
+    Tree,
+    TreeStrategy,
+    of_siblings,
+    tree_variances,
+    tree_weights,
+)
 from rangebound.values.array_types import Floats
 
 _ROUNDS = 100
@@ -20,13 +24,14 @@ _GRID = 256  # scales are powers of 2^(1/256), so that few of them are different
 _UNMEASURED = 1e-5  # a node whose share of its path's budget is below this is not measured
 
 
+@lru_cache(maxsize=16)
 def design_tree(
     tree: Tree,
     *,
     budget: Fraction | float,
     account: NoiseAccount,
     contributions: Contributions | None = None,
-    weights: Sequence[float] | None = None,
+    weights: tuple[float, ...] | None = None,
 ) -> TreeStrategy:
     """The strategy that answers all nodes of a tree with the least total variance, each times its weight.
 
@@ -49,12 +54,10 @@ def design_tree(
     >>> bool(abs(float(found[0]) - 60) < 8 * strategy.variances[0] ** 0.5)
     True
     """
-    limit, bounds = budget_of(budget), contributions or Contributions()
-    shares = np.ones(len(tree)) if weights is None else np.asarray(weights, dtype=np.float64)
-    if shares.shape != (len(tree),) or not ((shares >= 0.0) & (shares < math.inf)).all() or not shares.any():
-        raise ArgumentError("weights: must be one number for each node, none negative, and not all 0")
+    limit, bounds = Fraction(budget), contributions or Contributions()
+    shares = np.ones(len(tree)) if weights is None else np.array(weights)
     gaussian = account is NoiseAccount.GAUSSIAN
-    rates = np.array(_best_rates(tree, tuple((shares / shares.max()).tolist()), bounds.cells if gaussian else 0))
+    rates = _best_rates(tree, tuple((shares / shares.max()).tolist()), bounds.cells if gaussian else 0)
     with np.errstate(divide="ignore"):
         exact = np.where(rates > 0.0, 1.0 / np.sqrt(rates) if gaussian else 1.0 / rates, 0.0)
         scales = np.where(rates > 0.0, 2.0 ** (np.rint(np.log2(exact) * _GRID) / _GRID), 0.0)
@@ -67,26 +70,22 @@ def design_tree(
 
 
 @lru_cache(maxsize=8)
-def _best_rates(tree: Tree, weights: tuple[float, ...], cells: int) -> tuple[float, ...]:
+def _best_rates(tree: Tree, shares: tuple[float, ...], cells: int) -> Floats:
     """The rates of the nodes, 1 / scale^2 or 1 / scale, up to a factor: they do not depend on the budget.
 
-    `cells` is how many leaves a unit has in a Gaussian account, and 0 in a pure one.
+    They follow from how much of the budget of its paths each node takes. `cells` is how many leaves a unit has in a
+    Gaussian account, and 0 in a pure one.
     """
-    shared = np.minimum(tree.leaf_counts, cells) if cells else np.ones(len(tree))
-    spent = _best_spending(tree, np.array(weights), shared.astype(np.float64), bool(cells))
-    return tuple((spent / shared).tolist())
-
-
-def _best_spending(tree: Tree, weights: Floats, shared: Floats, gaussian: bool) -> Floats:
-    """How much of the budget of its paths each node takes."""
     from scipy import optimize
 
+    weights, gaussian = np.array(shares), bool(cells)
+    shared = np.minimum(tree.leaf_counts, cells).astype(np.float64) if cells else np.ones(len(tree))
     heights = np.zeros(len(tree))
     for level in tree.levels[:0:-1]:
         np.maximum.at(heights, tree.places[level], heights[level] + 1.0)
     inner = np.flatnonzero(heights)
     if not len(inner):
-        return np.ones(len(tree))
+        return 1.0 / shared
 
     def spending(logits: Floats) -> tuple[Floats, Floats, Floats]:
         fractions, spent, left = np.ones(len(tree)), np.zeros(len(tree)), np.ones(len(tree))
@@ -110,10 +109,9 @@ def _best_spending(tree: Tree, weights: Floats, shared: Floats, gaussian: bool) 
         gradient = given * (slopes[inner] - of_rest[inner]) * fractions[inner] * (1.0 - fractions[inner])
         return math.log(total), gradient / total
 
-    start = -np.log(heights[inner])
     found = optimize.minimize(
         objective,
-        start,
+        -np.log(heights[inner]),
         jac=True,
         method="L-BFGS-B",
         bounds=[(-16.0, 16.0)] * len(inner),
@@ -121,7 +119,7 @@ def _best_spending(tree: Tree, weights: Floats, shared: Floats, gaussian: bool) 
     )
     fractions, spent, _ = spending(found.x)
     spent[fractions < _UNMEASURED] = 0.0
-    return spent
+    return spent / shared
 
 
 def total_variance(tree: Tree, weights: Floats, precisions: Floats) -> tuple[float, Floats]:

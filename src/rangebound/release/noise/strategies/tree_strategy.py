@@ -27,26 +27,125 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
-from rangebound.release.noise.joint_loss import JointLoss
-from rangebound.release.noise.strategies.contributions import HALF_PI, NoiseAccount, layer_loss
-from rangebound.release.noise.strategies.laplace_tail import excess_of_continuous, laplace_radius
+from rangebound.release.noise.bias import Drift, Places, gaussian_moments, laplace_moments, tree_drift
+from rangebound.release.noise.draw import Bits
+from rangebound.release.noise.joint_loss import HALF_PI, JointLoss, NoiseAccount, layer_loss
+from rangebound.release.noise.projection import Identities
 from rangebound.release.noise.strategies.lattice_noise import (
-    Bits,
     ExactAnswers,
     LatticeNoise,
     Wholes,
+    clamped_counts,
+    excess_of_continuous,
+    laplace_radius,
     published,
     wholes,
 )
-from rangebound.release.noise.strategies.ranges import clamped_counts
 from rangebound.release.noise.strategies.strategy import Strategy, listed
-from rangebound.release.noise.strategies.tree import Places, Tree
 from rangebound.sampling.entropy import secure_bits
-from rangebound.values.array_types import Floats
+from rangebound.values.array_types import Floats, Integers
 
 _FRACTION = 96  # bits behind the point in the passes over the tree
 _SHARE = 60  # bits of a child's share in what is spread
 _SUM = 60  # bits of the sums in which the cost is found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree:
+    """Nested levels by the parent of each node: -1 for the first one, the root, and a smaller number for every other.
+
+    The leaves are the finest cells. `names` are those of the levels, from the leaves up. As a workload its leaves are
+    published first, then level by level upwards, the root last.
+
+    >>> tree = Tree(parents=(-1, 0, 0, 1, 1))
+    >>> tree.leaves.tolist(), tree.leaf_counts.tolist(), tree.depths.tolist()
+    ([2, 3, 4], [3, 2, 1, 1, 1], [0, 1, 1, 2, 2])
+    """
+
+    parents: tuple[int, ...]
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.parents or self.parents[0] != -1:
+            raise ArgumentError("parents: must begin with -1, for the root")
+        for at, parent in enumerate(self.parents[1:], 1):
+            if not 0 <= parent < at:
+                raise ArgumentError(f"parents: node {at} must have a parent before it")
+
+    def __len__(self) -> int:
+        return len(self.parents)
+
+    @cached_property
+    def places(self) -> Places:
+        """The parents as an array; the root is its own."""
+        return np.maximum(np.array(self.parents, dtype=np.intp), 0)
+
+    @cached_property
+    def leaves(self) -> Places:
+        """The nodes without children, in order."""
+        return np.flatnonzero(np.bincount(self.places[1:], minlength=len(self)) == 0)
+
+    @cached_property
+    def depths(self) -> Places:
+        """How many nodes are above each."""
+        found = [0] * len(self)
+        for at, parent in enumerate(self.parents[1:], 1):
+            found[at] = found[parent] + 1
+        return np.array(found, dtype=np.intp)
+
+    @cached_property
+    def levels(self) -> list[Places]:
+        """The nodes of each depth, from the root down."""
+        order = np.argsort(self.depths, kind="stable")
+        return np.split(order, np.cumsum(np.bincount(self.depths))[:-1])
+
+    @cached_property
+    def leaf_counts(self) -> Integers:
+        """How many leaves are under each node; one for a leaf."""
+        return self.added(np.ones(len(self.leaves), dtype=np.int64))
+
+    def added(self, counts: Integers) -> Integers:
+        """Counts of the leaves as those of all nodes."""
+        found = np.zeros(len(self), dtype=np.int64)
+        found[self.leaves] = counts
+        for level in self.levels[:0:-1]:
+            np.add.at(found, self.places[level], found[level])
+        return found
+
+    @cached_property
+    def order(self) -> Places:
+        """The nodes in the order in which they are published."""
+        return np.concatenate(self.levels[::-1])
+
+    @cached_property
+    def sums(self) -> Identities:
+        """Every node above the leaves is the sum of its children."""
+        places = np.empty(len(self), dtype=np.int64)
+        places[self.order] = np.arange(len(self))
+        children = np.argsort(self.places[1:], kind="stable") + 1
+        parents, counts = np.unique(self.places[1:], return_counts=True)
+        return Identities(
+            totals=places[parents], parts=places[children], starts=np.concatenate([[0], np.cumsum(counts)])
+        )
+
+    def tables(self, finest: Wholes) -> Wholes:
+        """The counts of the leaves."""
+        return finest
+
+    def drift(self, strategy: Strategy) -> Drift:
+        """By the tree: no number depends on how many leaves there are but through their logarithm."""
+        pure = strategy.account is NoiseAccount.PURE
+        moments = laplace_moments(excess_of_continuous(strategy.noises)) if pure else gaussian_moments()
+        return tree_drift(self.levels, self.places, strategy.variances, moments).reordered(self.order)
+
+    @cached_property
+    def kinds(self) -> list[tuple[str, slice]]:
+        """The levels from the leaves up."""
+        ends = np.cumsum([len(nodes) for nodes in self.levels[::-1]]).tolist()
+        return list(zip(self.names, map(slice, [0, *ends], ends), strict=True))
+
+    def to_dict(self) -> dict[str, object]:
+        return {"parents": listed(self.parents)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +198,7 @@ class TreeStrategy(Strategy):
         power, reach = (2, bounds.rows**2) if gaussian else (1, bounds.rows)
         return self._dearest_path(shared, power) * held * reach * (2 if bounds.replaced else 1)
 
-    def _dearest_path(self, shared: npt.NDArray[np.int64], power: int) -> Fraction:
+    def _dearest_path(self, shared: Integers, power: int) -> Fraction:
         """The largest sum of shared / scale^power over the measured nodes from the root to a leaf, rounded up.
 
         Assumes: no node is shared by more cells than a unit has.
@@ -147,11 +246,7 @@ class TreeStrategy(Strategy):
         if np.ndim(counts) != 1:
             raise ArgumentError("counts: must be one number for each leaf")
         (leaves,) = clamped_counts(counts, len(self.tree.leaves), 2**61 // len(self.tree.leaves))
-        exact = np.zeros(len(self.tree), dtype=np.int64)
-        exact[self.tree.leaves] = leaves.astype(np.int64)
-        for level in self.tree.levels[:0:-1]:
-            np.add.at(exact, self.tree.places[level], exact[level])
-        found, scales = np.zeros(len(self.tree)), np.array(self.scales)
+        exact, found, scales = self.tree.added(leaves.astype(np.int64)), np.zeros(len(self.tree)), np.array(self.scales)
         for noise in self.noises:
             nodes = np.flatnonzero(scales == noise.scale)
             found[nodes] = published(noise.measured(wholes(exact[nodes]), bits), noise.step)

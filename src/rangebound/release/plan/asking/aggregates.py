@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from rangebound.errors import PlanError
 from rangebound.release.plan.asking.row_expression import RowExpressions, bare, is_condition
 from rangebound.release.plan.asking.statement import fragment, only
 from rangebound.release.plan.expressions.nodes import Expression, call
@@ -47,7 +46,7 @@ class Aggregates:
         ranges: Mapping[str, Sequence[object]],
         present: frozenset[str],
     ) -> None:
-        self.rows, self.made, self.unit, self.most = rows, made, unit, most
+        self.rows, self.made, self.unit, self.most, self.refused = rows, made, unit, most, rows.refused
         self.ranges, self.present = ranges, present
 
     def question(self, node: exp.Expr) -> Question | None:
@@ -64,10 +63,6 @@ class Aggregates:
         if found is None and where:
             raise self.refused(node, "FILTER stands behind an aggregate")
         return found and Question(fields=found.fields, where=where + found.where, part=found.part, notes=found.notes)
-
-    def refused(self, node: exp.Expr, rule: str) -> PlanError:
-        """The error about a node."""
-        return self.rows.refused(node, rule)
 
     def _argument(self, node: exp.Expr, *others: str) -> exp.Expr:
         """The one argument of an aggregate."""
@@ -141,9 +136,8 @@ class Aggregates:
         name = self._named(inner)
         if name == self.unit:
             return Question(fields={"kind": "count of units"})
-        return Question(
-            fields={"kind": "distinct count", "column": name} | ({"values": self.most} if self.most else {})
-        )
+        most = {"values": self.most} if self.most else {}
+        return Question(fields={"kind": "distinct count", "column": name, **most})
 
     def _sum(self, node: exp.Expr) -> Question:
         what = self._argument(node)
@@ -154,9 +148,6 @@ class Aggregates:
             return Question(fields={"kind": "count"}, where=(self.rows.tree(what),))
         return Question(fields={"kind": "sum", **self.column(what)})
 
-    def _count_if(self, node: exp.Expr) -> Question:
-        return Question(fields={"kind": "count"}, where=(self.rows.tree(self._argument(node)),))
-
     def _mean(self, node: exp.Expr) -> Question:
         what = self._argument(node)
         condition = self._chosen(what, 0.0)
@@ -164,17 +155,14 @@ class Aggregates:
             return Question(fields={"kind": "share", "of": condition})
         return Question(fields={"kind": "mean", **self.column(what)})
 
-    def _plain(self, node: exp.Expr) -> Question:
-        return Question(fields={"kind": _KINDS[type(node)], **self.column(self._argument(node))})
+    def _plain(self, kind: str, node: exp.Expr) -> Question:
+        return Question(fields={"kind": kind, **self.column(self._argument(node))})
 
     def _extreme(self, node: exp.Expr) -> Question:
         what, low = self._argument(node), isinstance(node, exp.Min)
         level, name = ("0.01", "minimum") if low else ("0.99", "maximum")
         note = f"{fragment(node)} is published as the {level} quantile: a single row must not decide it"
         return Question(fields={"kind": name, **self.column(what)}, notes=(note,))
-
-    def _mode(self, node: exp.Expr) -> Question:
-        return self._most_frequent(self._argument(node, "deterministic"))
 
     def _most_frequent(self, node: exp.Expr) -> Question:
         column = self.column(node)
@@ -204,11 +192,8 @@ class Aggregates:
         if not isinstance(value, float) or not 0.0 < value < 1.0:
             raise self.refused(node, "the level must be one number between 0 and 1; for the ends ask MIN or MAX")
         value = float(f"{1.0 - value:.15g}") if falling else value
-        median = value == 0.5
-        return Question(
-            fields={"kind": "median" if median else "quantiles", **self.column(what)}
-            | ({} if median else {"levels": [value]})
-        )
+        kind: Fields = {"kind": "median"} if value == 0.5 else {"kind": "quantiles", "levels": [value]}
+        return Question(fields={**kind, **self.column(what)})
 
     def _two(self, node: exp.Expr) -> Question:
         """Correlation and line: SQL has the dependent column first."""
@@ -273,20 +258,15 @@ def made_name(found: Expression, made: dict[str, Expression]) -> str:
 
 
 _LONGEST = 150
-_KINDS: Mapping[type[exp.Expr], str] = {
-    exp.VariancePop: "variance",
-    exp.StddevPop: "standard deviation",
-    exp.Median: "median",
-}
 Reader = Callable[[Aggregates, exp.Expr], Question | None]
 _READERS: Mapping[type[exp.Expr], Reader] = {
     exp.Count: Aggregates._count,
-    exp.CountIf: Aggregates._count_if,
+    exp.CountIf: lambda its, node: Question(fields={"kind": "count"}, where=(its.rows.tree(its._argument(node)),)),
     exp.Sum: Aggregates._sum,
     exp.Avg: Aggregates._mean,
     exp.Min: Aggregates._extreme,
     exp.Max: Aggregates._extreme,
-    exp.Mode: Aggregates._mode,
+    exp.Mode: lambda its, node: its._most_frequent(its._argument(node, "deterministic")),
     exp.Quantile: Aggregates._quantile,
     exp.PercentileCont: Aggregates._quantile,
     exp.PercentileDisc: Aggregates._quantile,
@@ -294,7 +274,9 @@ _READERS: Mapping[type[exp.Expr], Reader] = {
     exp.Corr: Aggregates._two,
     exp.RegrSlope: Aggregates._two,
     exp.RegrIntercept: Aggregates._two,
-    **dict.fromkeys(_KINDS, Aggregates._plain),
+    exp.VariancePop: lambda its, node: its._plain("variance", node),
+    exp.StddevPop: lambda its, node: its._plain("standard deviation", node),
+    exp.Median: lambda its, node: its._plain("median", node),
 }
 _SAMPLE = "that of a sample divides by n - 1; VAR_POP and STDDEV_POP are published"
 _ROWS = "it would publish values of single rows; MODE(x), MEDIAN(x) and quantiles are private"

@@ -220,44 +220,31 @@ class PublishedValues:
     def computed(self, node: exp.Expr, *, asking: SelectItem | None = None) -> Computed:
         """An expression of published numbers and keys; a question is added where a column of SELECT is `asking`."""
         node = bare(node)
+        aliases = frozenset() if asking is not None else frozenset(each.name for each in self.items)
         value = self.rows.constant(node)
         if value is not None and not isinstance(node, exp.Neg):
             return Fixed(value if isinstance(value, (bool, float, str)) else value.isoformat())
-        known = self._known(node, asking)
+        known = self._known(node, aliases, asked=asking is None)
         if known is not None:
             return known
         question = self.aggregates.question(node)
         if question is not None:
             return Number(self._number(node, question, asking), question.part)
-        if isinstance(node, exp.Column) or not aggregated(node, self._aliases(asking)):
-            rule = (
-                "is neither an aggregate nor in GROUP BY"
-                if self.groups
-                else "is not an aggregate, and rows are never published; group by it"
-            )
-            raise refused(self.text, node, rule)
+        if isinstance(node, exp.Column) or not aggregated(node, aliases):
+            alone = "is not an aggregate, and rows are never published; group by it"
+            raise refused(self.text, node, "is neither an aggregate nor in GROUP BY" if self.groups else alone)
         return self._operation(node, asking)
 
-    def _aliases(self, asking: SelectItem | None) -> frozenset[str]:
-        """Names of columns of SELECT, which HAVING and ORDER BY may use."""
-        return frozenset() if asking is not None else frozenset(each.name for each in self.items)
-
-    def _known(self, node: exp.Expr, asking: SelectItem | None) -> Computed | None:
+    def _known(self, node: exp.Expr, aliases: frozenset[str], *, asked: bool) -> Computed | None:
         """A key, or a column of SELECT by its name."""
-        if asking is None and isinstance(node, exp.Column) and not node.table:
-            for each in self.items:
-                if each.name == node.name and each.value is not None:
-                    return each.value
-        if asking is None:
-            for each in self.items:
-                if bare(each.node) == node and each.value is not None:
-                    return each.value
+        items = [each for each in self.items if asked and each.value is not None]
+        called = node.name if isinstance(node, exp.Column) and not node.table else None
+        for each in (*(one for one in items if one.name == called), *(one for one in items if bare(one.node) == node)):
+            return each.value
         if isinstance(node, exp.Column):
             name = self.rows.resolve(node)
-            if name in self.groups:
-                return KeyOf(self.groups.index(name))
-            return None
-        if self.groups and not aggregated(node, self._aliases(asking)):
+            return KeyOf(self.groups.index(name)) if name in self.groups else None
+        if self.groups and not aggregated(node, aliases):
             found = self.rows.column_tree(node)
             for at, name in enumerate(self.groups):
                 if self.made.get(name) == found:

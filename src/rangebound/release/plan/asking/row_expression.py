@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections.abc import Callable, Mapping
 
@@ -10,7 +11,7 @@ from sqlglot import exp
 
 from rangebound.errors import PlanError
 from rangebound.release.plan.asking.statement import only, refused
-from rangebound.release.plan.expressions.nodes import Expression, Literal, Named, call, constant, iso_day
+from rangebound.release.plan.expressions.nodes import Constant, Expression, Literal, Named, call, constant, iso_day
 from rangebound.release.plan.expressions.reading import read
 from rangebound.release.plan.fields import printable
 
@@ -169,7 +170,7 @@ class RowExpressions:
         node = bare(node)
         match node:
             case exp.Literal():
-                return self._text(node) if node.is_string else self._number(node)
+                return self._literal(node)
             case exp.Boolean():
                 return bool(node.this)
             case exp.Neg():
@@ -179,20 +180,19 @@ class RowExpressions:
                 return self._day(node)
         return None
 
-    def _number(self, node: exp.Expr) -> float:
+    def _literal(self, node: exp.Expr) -> float | str:
+        found = node.name
+        if node.is_string:
+            if "\x00" in found or any("\ud800" <= each <= "\udfff" for each in found):
+                raise self.refused(node, "must be valid Unicode, without the character of code 0")
+            return found
         try:
-            found = float(node.name)
+            value = float(found)
         except ValueError:
             raise self.refused(node, "must be a number") from None
-        if found in (float("inf"), float("-inf")):
+        if math.isinf(value):
             raise self.refused(node, "must be at most about 1.8e308")
-        return found
-
-    def _text(self, node: exp.Expr) -> str:
-        found = node.name
-        if "\x00" in found or any("\ud800" <= each <= "\udfff" for each in found):
-            raise self.refused(node, "must be valid Unicode, without the character of code 0")
-        return found
+        return value
 
     def _day(self, node: exp.Expr) -> datetime.date:
         found = iso_day(node.this.name)
@@ -201,36 +201,28 @@ class RowExpressions:
         return found
 
     def _constant(self, node: exp.Expr) -> Expression:
+        """A constant, with a note where it is a day."""
         value = self.constant(node)
         assert value is not None
-        return self._constant_of(value)
-
-    def _constant_of(self, value: Literal) -> Expression:
-        """A constant, with a note where it is a day."""
         if isinstance(value, datetime.date) or (isinstance(value, str) and iso_day(value)):
             self.notes[_TIMES] = None
         return constant(value)
-
-    def _column(self, node: exp.Expr) -> Expression:
-        assert isinstance(node, exp.Column)
-        return Named(printable(self.resolve(node)))
 
     def _binary(self, node: exp.Expr) -> Expression:
         only(self.text, node, "this", "expression", "typed", "safe")
         left, right = self.trees(node.this, node.expression)
         if isinstance(node, ORDERED):  # texts have no order, so a text that is a day is meant as one
-            left, right = self._dated(node.this, left), self._dated(node.expression, right)
+            left, right = self._dated(left), self._dated(right)
         return call(BINARY[type(node)], left, right)
 
-    def _dated(self, node: exp.Expr, found: Expression) -> Expression:
-        value = self.constant(node)
-        day = iso_day(value) if isinstance(value, str) else None
+    def _dated(self, found: Expression) -> Expression:
+        day = iso_day(found.value) if isinstance(found, Constant) and isinstance(found.value, str) else None
         return found if day is None else constant(day)
 
     def _between(self, node: exp.Expr) -> Expression:
         only(self.text, node, "this", "low", "high")
         what = self.tree(node.this)
-        low, high = (self._dated(node.args[each], self.tree(node.args[each])) for each in ("low", "high"))
+        low, high = map(self._dated, self.trees(node.args["low"], node.args["high"]))
         return call("and", call(">=", what, low), call("<=", what, high))
 
     def _in(self, node: exp.Expr) -> Expression:
@@ -238,8 +230,7 @@ class RowExpressions:
         values = [self.constant(each) for each in node.expressions]
         if not values or None in values:
             raise self.refused(node, "IN takes a list of constants, such as x IN ('a', 'b')")
-        listed = [self._constant_of(each) for each in values if each is not None]
-        return call("in", self.tree(node.this), *listed)
+        return call("in", self.tree(node.this), *map(self._constant, node.expressions))
 
     def _is(self, node: exp.Expr) -> Expression:
         only(self.text, node, "this", "expression")
@@ -311,7 +302,7 @@ class RowExpressions:
         only(self.text, node, "this", "to")
         if _is_type(node, exp.DType.DATE):
             if isinstance(node.this, exp.Literal):
-                return self._constant_of(self._day(node))
+                return self._constant(node)
             return call("date", self.tree(node.this))
         if _is_type(node, *_NUMERIC) or (_is_type(node, *_WHOLE) and is_condition(node.this)):
             return call("number", self.tree(node.this))
@@ -325,7 +316,7 @@ Reader = Callable[[RowExpressions, exp.Expr], Expression]
 _READERS: Mapping[type[exp.Expr], Reader] = {
     exp.Literal: RowExpressions._constant,
     exp.Boolean: RowExpressions._constant,
-    exp.Column: RowExpressions._column,
+    exp.Column: lambda rows, node: Named(printable(rows.resolve(node))),  # type: ignore[arg-type]
     exp.Paren: lambda rows, node: rows.tree(node.this),
     exp.Between: RowExpressions._between,
     exp.In: RowExpressions._in,

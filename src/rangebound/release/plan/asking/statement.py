@@ -32,7 +32,10 @@ def parsed(text: str) -> exp.Select:
     arguments.instance("text", text, str, "the text of a SELECT")
     if len(text) > LONGEST:
         raise refused(text, 0, f"must have at most {LONGEST} characters")
-    found = _tokens(text)
+    try:
+        found = list(DuckDB().tokenize(text))
+    except (SqlglotError, ValueError, RecursionError):
+        raise refused(text, 0, "not valid SQL: a quotation mark or a comment does not end") from None
     if not found or found[0].token_type not in _STARTS:
         raise refused(text, found[0].start if found else 0, _ONE)
     _check_nesting(text, found)
@@ -48,36 +51,24 @@ def parsed(text: str) -> exp.Select:
     except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError):
         raise refused(text, 0, "not valid SQL, or too many parts within each other") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Select):
-        way = (
-            "; ask for each in a statement of its own"
-            if len(trees) > 1 or isinstance(trees[0], exp.SetOperation)
-            else ""
-        )
-        raise refused(text, found[0].start, f"{_ONE}{way}")
-    _check_tables(text, trees[0], {each.start for each in found if each.token_type is TokenType.STRING})
+        several = len(trees) > 1 or isinstance(trees[0], exp.SetOperation)
+        raise refused(text, found[0].start, f"{_ONE}{'; ask for each in a statement of its own' if several else ''}")
+    strings = {each.start for each in found if each.token_type is TokenType.STRING}
+    for each in trees[0].find_all(exp.Table):  # DuckDB reads the file of such a name, and the tree has it as a name
+        if any(part.meta.get("start") in strings for part in each.parts):
+            raise refused(text, each, "must be the name of the base plan's table; files and functions are not read")
     return trees[0]
 
 
 @contextmanager
 def _silent() -> Iterator[None]:
     """A block in which the parser logs nothing: a statement that it does not know is refused in our words."""
-    log = logging.getLogger("sqlglot")
-    log.addFilter(_nothing)
+    log, nothing = logging.getLogger("sqlglot"), logging.Filter("nothing")
+    log.addFilter(nothing)
     try:
         yield
     finally:
-        log.removeFilter(_nothing)
-
-
-def _nothing(_: logging.LogRecord) -> bool:
-    return False
-
-
-def _tokens(text: str) -> list[Token]:
-    try:
-        return list(DuckDB().tokenize(text))
-    except (SqlglotError, ValueError, RecursionError):
-        raise refused(text, 0, "not valid SQL: a quotation mark or a comment does not end") from None
+        log.removeFilter(nothing)
 
 
 def _check_nesting(text: str, found: list[Token]) -> None:
@@ -86,13 +77,6 @@ def _check_nesting(text: str, found: list[Token]) -> None:
         depth += (each.token_type in _OPEN) - (each.token_type in _CLOSE)
         if depth > _DEEPEST:
             raise refused(text, each.start, f"has more than {_DEEPEST} parts within each other")
-
-
-def _check_tables(text: str, tree: exp.Select, strings: set[int]) -> None:
-    """Refuse a table that is written as a text: DuckDB reads the file of that name, and the tree has it as a name."""
-    for each in tree.find_all(exp.Table):
-        if any(part.meta.get("start") in strings for part in each.parts):
-            raise refused(text, each, "must be the name of the base plan's table; files and functions are not read")
 
 
 def only(text: str, node: exp.Expr, *known: str) -> None:
@@ -132,17 +116,11 @@ def refused(text: str, node: exp.Expr | int, rule: str) -> PlanError:
 
 def start_of(node: exp.Expr) -> int:
     """Where the part of a node begins in the text, or what is around it, if no token says it."""
-    found = min(_starts(node), default=None)
+    starts = (each.meta.get("start") for each in node.walk())
+    found = min((each for each in starts if isinstance(each, int)), default=None)
     if found is None:
         return 0 if node.parent is None else start_of(node.parent)
     return found
-
-
-def _starts(node: exp.Expr) -> Iterator[int]:
-    for each in node.walk():
-        start = each.meta.get("start")
-        if isinstance(start, int):
-            yield start
 
 
 def fragment(node: exp.Expr) -> str:

@@ -7,24 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sqlglot import exp
 
 from rangebound.errors import ArgumentTypeError, PlanError, plain
 from rangebound.release.plan.asking.aggregates import Aggregates, made_name
-from rangebound.release.plan.asking.from_tables import (
-    Names,
-    TableReader,
-    fields,
-    joins,
-    mapping,
-    named_in,
-    pairs,
-    per_unit,
-    ranges,
-    unit_column,
-    values,
-)
+from rangebound.release.plan.asking.from_tables import FromTables, joins, mapping, pairs, plain_data
 from rangebound.release.plan.asking.published_values import (
     Computed,
     NamedQuestion,
@@ -35,10 +24,10 @@ from rangebound.release.plan.asking.published_values import (
 )
 from rangebound.release.plan.asking.row_expression import RowExpressions, bare
 from rangebound.release.plan.asking.statement import fragment, only, parsed, refused
-from rangebound.release.plan.expressions.nodes import Expression, call
+from rangebound.release.plan.columns import UnitCall
+from rangebound.release.plan.expressions.nodes import Call, Constant, Expression, Named, call, columns_of
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.plan.toml_text import written_fields
 
 Base = Plan | Mapping[str, object]
 
@@ -108,18 +97,13 @@ def translate(text: str, base: Base, *, columns: Iterable[str] = (), folder: str
         raise ArgumentTypeError(
             f"plan of type {type(base).__name__}: must be a Plan, or a dict as a TOML file gives it"
         )
-    data = dict(written_fields(base) if isinstance(base, Plan) else base)
     select = parsed(text)
+    if folder is None:
+        folder = base.folder if isinstance(base, Plan) else "."
     try:
-        return _Translation(text, select, data, list(columns), _folder(base, folder)).asked()
+        return _Translation(text, select, plain_data(base), list(columns), folder).asked()
     except RecursionError:
         raise refused(text, 0, "has too many parts within each other") from None
-
-
-def _folder(base: Base, given: str | Path | None) -> str | Path | None:
-    if given is not None:
-        return given
-    return base.folder if isinstance(base, Plan) else "."
 
 
 _MOST_ROWS = 10**9
@@ -131,7 +115,7 @@ _NULLS = "rows without a key are in no group; `missing` in [keys] of the base pl
 class _Translation:
     text: str
     select: exp.Select
-    data: dict[str, object]
+    data: dict[str, Any]
     table_columns: list[str]
     folder: str | Path | None
     made: dict[str, Expression] = field(default_factory=dict)
@@ -139,9 +123,7 @@ class _Translation:
     groups: list[str] = field(default_factory=list)
     items: list[SelectItem] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
-    joined: list[Mapping[str, object]] = field(default_factory=list)
-    unit: str | None = None
-    there: set[str] = field(default_factory=set)
+    tables: FromTables = field(init=False)
     rows: RowExpressions = field(init=False)
     published: PublishedValues = field(init=False)
 
@@ -151,14 +133,19 @@ class _Translation:
         only(self.text, select, *_PARTS)
         if self.data.pop("query", None):
             self.notes["the questions of the base plan are not asked"] = None
-        self._read_from()
+        self.tables = FromTables(self.text, select, self.data, self.table_columns)
+        self.rows = self.tables.rows
+        self.notes.update(self.tables.notes)
         where = select.args.get("where")
+        most = mapping(self.data.get("unit")).get("rows") if self.tables.unit else None
+        stated = {**mapping(self.data.get("columns")), **mapping(self.data.get("per_unit"))}
+        ranges = {name: mapping(each).get("range") for name, each in stated.items()}
         aggregates = Aggregates(
             self.rows,
             self.made,
-            unit=self.unit,
-            most=self._unit_rows(),
-            ranges=ranges(self.data),
+            unit=self.tables.unit,
+            most=most if isinstance(most, int) and most > 1 else None,
+            ranges={name: each for name, each in ranges.items() if isinstance(each, list)},
             present=frozenset() if where is None else frozenset(self._present(where.this)),
         )
         self._read_groups()
@@ -206,82 +193,6 @@ class _Translation:
         if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null) and isinstance(inner.this, exp.Column):
             yield self.rows.resolve(inner.this)
 
-    def _unit_rows(self) -> int | None:
-        """The rows of a unit that count in a group, where that is not one."""
-        found = fields(self.data.get("unit", {})).get("rows") if self.unit else None
-        return found if isinstance(found, int) and found > 1 else None
-
-    # Where rows come from
-
-    def _read_from(self) -> None:
-        """The table, its joins, and the step before the questions that makes one row of a unit."""
-        source, step = self.select.args.get("from_"), None
-        if source is None:
-            raise refused(self.text, self.select, "names no table; write FROM and the name of the base plan's table")
-        steps = self._steps()
-        from_ = source.this
-        if isinstance(from_, exp.Subquery):
-            only(self.text, from_, "this", "alias")
-            if steps or not isinstance(from_.this, exp.Select):
-                raise refused(self.text, from_, "a query inside another one must be one row per unit, and the only one")
-            step, name = from_.this, from_.alias
-        elif isinstance(from_, exp.Table) and from_.name in steps and not from_.args.get("db"):
-            only(self.text, from_, "this", "alias")
-            step, name = steps[from_.name], from_.alias or from_.name
-        elif steps:
-            raise refused(
-                self.text, from_, f"the CTE {next(iter(steps))!r} is not used; write FROM {next(iter(steps))}"
-            )
-        if step is None:
-            self._read_tables(self.select, source)
-            return
-        if self.select.args.get("joins"):
-            raise refused(self.text, self.select.args["joins"][0], "a join stands inside the CTE, before its GROUP BY")
-        if self.data.get("per_unit"):
-            raise refused(self.text, step, "the base plan has a per-unit step already")
-        inner = step.args.get("from_")
-        if inner is None or step.args.get("with_"):
-            raise refused(self.text, step, "a CTE must be one row per unit of the base plan's table")
-        self._read_tables(step, inner)
-        made = per_unit(self.text, step, self.rows, self.unit)
-        self.data["per_unit"] = made
-        self._leave_out_bounds()
-        self.notes[f"all rows of each {self.unit!r} become one row first"] = None
-        self.there = {*made, *([self.unit] if self.unit else [])}
-        names = Names(self.text, self.there, {name: None}, complete=True)
-        self.notes.update(self.rows.notes)
-        self.rows = RowExpressions(self.text, names.resolve)
-        self.unit = None  # a row is a unit
-
-    def _leave_out_bounds(self) -> None:
-        """Without the contribution bounds of the base plan, which serve its other questions: a unit has one row."""
-        unit = fields(self.data.get("unit", {}))
-        bounds = [name for name in ("rows", "groups", "period") if unit.get(name) not in (None, 1)]
-        if bounds:
-            self.data["unit"] = {name: value for name, value in unit.items() if name not in bounds}
-            words = "one row per unit needs no contribution bounds: those of the base plan are left out"
-            self.notes[f"{words} ({', '.join(bounds)})"] = None
-
-    def _steps(self) -> dict[str, exp.Select]:
-        with_ = self.select.args.get("with_")
-        if with_ is None:
-            return {}
-        only(self.text, with_, "expressions")
-        (first, *others) = with_.expressions
-        if others:
-            raise refused(self.text, others[0], "one CTE is in the subset, which is one row per unit")
-        only(self.text, first, "this", "alias")
-        alias = first.args["alias"]
-        only(self.text, alias, "this")
-        if not isinstance(first.this, exp.Select):
-            raise refused(self.text, first, "a CTE must be a SELECT that is one row per unit")
-        return {alias.name: first.this}
-
-    def _read_tables(self, select: exp.Select, source: exp.Expr) -> None:
-        found = TableReader(text=self.text, data=self.data, columns=self.table_columns).read(select, source)
-        self.rows, self.there, self.joined = found.rows, found.there, found.joined
-        self.unit = unit_column(self.data)
-
     # Groups and columns
 
     def _read_groups(self) -> None:
@@ -311,15 +222,20 @@ class _Translation:
         node = bare(node)
         value = self.rows.constant(node)
         if isinstance(value, float):
-            if not value.is_integer() or not 1 <= value <= len(self.items):
-                raise refused(self.text, node, f"must be the place of a column in SELECT, 1 to {len(self.items)}")
-            return self.items[int(value) - 1].node, self.items[int(value) - 1].name
-        if isinstance(node, exp.Column) and not node.table and node.name not in self.there:
+            item = self._item(node, value)
+            return item.node, item.name
+        if isinstance(node, exp.Column) and not node.table and node.name not in self.tables.there:
             for each in self.items:
                 if each.name == node.name:
                     return each.node, each.name
         same = [each.name for each in self.items if each.node == node]
         return node, same[0] if same else ""
+
+    def _item(self, node: exp.Expr, place: float) -> SelectItem:
+        """The column of SELECT at a place that is written as a number."""
+        if not place.is_integer() or not 1 <= place <= len(self.items):
+            raise refused(self.text, node, f"must be the place of a column in SELECT, 1 to {len(self.items)}")
+        return self.items[int(place) - 1]
 
     def _key_name(self, node: exp.Expr, alias: str) -> str:
         """The name of a grouping column, which is made where it is an expression."""
@@ -334,12 +250,9 @@ class _Translation:
         for name, value in self.made.items():
             if value == found:
                 return name
-        if alias and alias not in self.there and alias != fragment(node):
-            self.made[alias] = found
-            self.places[alias] = node
-            return alias
-        name = made_name(found, self.made)
-        self.places[name] = node
+        own = alias and alias not in self.tables.there and alias != fragment(node)
+        name = alias if own else made_name(found, self.made)
+        self.made[name], self.places[name] = found, node
         return name
 
     # What is made of published numbers
@@ -348,13 +261,8 @@ class _Translation:
         only(self.text, node, "this", "desc", "nulls_first")
         inner = bare(node.this)
         value = self.rows.constant(inner)
-        if isinstance(value, float):
-            if not value.is_integer() or not 1 <= value <= len(self.items):
-                raise refused(self.text, node, f"must be the place of a column in SELECT, 1 to {len(self.items)}")
-            by = self.items[int(value) - 1].value
-            assert by is not None
-        else:
-            by = self.published.computed(inner)
+        by = self._item(node, value).value if isinstance(value, float) else self.published.computed(inner)
+        assert by is not None
         return Ordering(by=by, falling=bool(node.args.get("desc")), missing_first=bool(node.args.get("nulls_first")))
 
     def _limit(self) -> int | None:
@@ -392,7 +300,7 @@ class _Translation:
             found["where"] = call("and", *where)
         return found
 
-    def _leave_out_keys(self, data: dict[str, object]) -> None:
+    def _leave_out_keys(self, data: dict[str, Any]) -> None:
         """Without keys of columns that this SELECT does not group by: a plan refuses what it does not use."""
         keys = mapping(data.get("keys"))
         modes = (each.question.fields for each in self.published.questions if each.question.fields["kind"] == "mode")
@@ -403,9 +311,8 @@ class _Translation:
         if len(kept) < len(keys) and data.get("only_listed"):
             self.notes["only_listed looks at the grouping columns of this SELECT alone"] = None
             data["only_listed"] = bool(kept)
-        combinations = data.get("combinations")
-        if isinstance(combinations, (list, tuple)):
-            own = [each for each in combinations if set(fields(each).get("columns", ())) <= set(self.groups)]  # type: ignore[call-overload]
+        if isinstance(data.get("combinations"), list):
+            own = [each for each in data["combinations"] if set(mapping(each).get("columns", ())) <= set(self.groups)]
             data["combinations"] = own
             if not own:
                 del data["combinations"]
@@ -417,11 +324,17 @@ class _Translation:
             return
         fields_of = ("column", "of", "x", "y", "numerator", "denominator")
         asked = [each.question.fields.get(name) for each in self.published.questions for name in fields_of]
-        used = [*self.groups, *asked, *(query.get("where") for query in queries), *values(data)]
+        used = [
+            *self.groups,
+            *asked,
+            *(query.get("where") for query in queries),
+            *mapping(data.get("columns")).values(),
+        ]
+        used += mapping(data.get("per_unit")).values()
         names = set(named_in(used))
-        needed = [each for each in declared if each in self.joined or names & set(pairs(each.get("columns")))]
+        needed = [each for each in declared if each in self.tables.joined or names & set(pairs(each.get("columns")))]
         for each in needed:
-            if each not in self.joined and each.get("how") == "inner":
+            if each not in self.tables.joined and each.get("how") == "inner":
                 named = each.get("table") or each.get("path")
                 self.notes[f"the base plan's inner join with {named!r} leaves out rows without a match"] = None
         data["join"] = needed
@@ -449,3 +362,21 @@ class _Translation:
             node = self.places.get(made[1], self.select)
             return refused(self.text, node, message)
         return PlanError(message if error.line is None else str(error), field=error.field, line=error.line)
+
+
+def named_in(value: object) -> Iterator[str]:
+    """The names of columns, and other words, in parts of a plan: those of expressions, and of texts that may be any."""
+    match value:
+        case UnitCall():
+            yield from named_in(value.arguments)
+        case Constant() | Named() | Call():
+            yield from columns_of(value)
+        case str():
+            yield from (value, *re.findall(r"\w+", value))
+        case Mapping():
+            yield from named_in(tuple(value.values()))
+        case list() | tuple():
+            for each in value:
+                yield from named_in(each)
+        case _:
+            yield from re.findall(r"\w+", str(value))

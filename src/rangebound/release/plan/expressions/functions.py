@@ -19,6 +19,8 @@ from itertools import product
 from rangebound.release.plan.expressions.nodes import CALENDAR, EVERYTHING, TRUTHS, Range, ValueType
 
 Ranges = Sequence[Range]
+RangeOf = Callable[[Ranges], Range]
+"""Where the value of an expression lies, whatever the row, by the ranges of its parts."""
 
 
 def _hull(values: Iterable[float]) -> Range:
@@ -27,127 +29,88 @@ def _hull(values: Iterable[float]) -> Range:
     return EVERYTHING if any(map(math.isnan, found)) else (min(found), max(found))
 
 
-def total(ranges: Ranges) -> Range:
-    """x + y."""
+def _product(ranges: Ranges) -> Range:
+    return _hull(x * y for x, y in product(*ranges))
+
+
+def _quotient(ranges: Ranges) -> Range:
+    """The range of x / y; nothing is known where y may be 0, however near."""
+    first, (low, high) = ranges
+    if low <= 0.0 <= high or not all(map(math.isfinite, first)):
+        return EVERYTHING
+    return _hull(x / y for x, y in product(first, (low, high)))
+
+
+def _size(ranges: Ranges) -> Range:
+    ((low, high),) = ranges
+    return (0.0 if low <= 0.0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
+
+
+def _rounding(rounded: Callable[[float], float]) -> RangeOf:
+    """A rounding keeps order; what is infinite stays so."""
+
+    def found(ranges: Ranges) -> Range:
+        low, high = (rounded(each) + 0.0 if math.isfinite(each) else each for each in ranges[0])
+        return low, high
+
+    return found
+
+
+def _nearest(value: float) -> float:
+    """The nearest whole number, a half away from zero."""
+    low = math.floor(abs(value))
+    return math.copysign(low + (abs(value) - low >= 0.5), value)
+
+
+_down = _rounding(math.floor)
+
+
+def _total(ranges: Ranges) -> Range:
     (a, b), (c, d) = ranges
     return _hull((a + c, b + d))
 
 
-def difference(ranges: Ranges) -> Range:
-    """x - y."""
+def _difference(ranges: Ranges) -> Range:
     (a, b), (c, d) = ranges
     return _hull((a - d, b - c))
 
 
-def times(ranges: Ranges) -> Range:
-    """x * y."""
-    first, second = ranges
-    return _hull(x * y for x, y in product(first, second))
+def _least(ranges: Ranges) -> Range:
+    return min(low for low, _ in ranges), min(high for _, high in ranges)
 
 
-def quotient(ranges: Ranges) -> Range:
-    """x / y; nothing is known where y may be 0, however near."""
-    first, (c, d) = ranges
-    if c <= 0.0 <= d or not all(map(math.isfinite, first)):
-        return EVERYTHING
-    return _hull(x / y for x, y in product(first, (c, d)))
+def _largest(ranges: Ranges) -> Range:
+    return max(low for low, _ in ranges), max(high for _, high in ranges)
 
 
-def whole_quotient(ranges: Ranges) -> Range:
-    """x // y, which is the whole number at or below x / y."""
-    return rounded_down([quotient(ranges)])
-
-
-def remainder(ranges: Ranges) -> Range:
-    """x % y, between 0 and y; it may be y itself where a tiny negative x is rounded to it."""
-    _, (c, d) = ranges
-    return min(c, 0.0), max(d, 0.0)
-
-
-def negative(ranges: Ranges) -> Range:
-    """-x."""
-    ((a, b),) = ranges
-    return _hull((-b, -a))
-
-
-def size(ranges: Ranges) -> Range:
-    """abs(x)."""
-    ((a, b),) = ranges
-    return (0.0 if a <= 0.0 <= b else min(abs(a), abs(b))), max(abs(a), abs(b))
-
-
-def _on_both(rounding: Callable[[float], int]) -> Callable[[Ranges], Range]:
-    """A rounding, which keeps order; what is infinite stays so."""
-
-    def rounded(ranges: Ranges) -> Range:
-        low, high = (float(rounding(each)) if math.isfinite(each) else each for each in ranges[0])
-        return low, high
-
-    return rounded
-
-
-def _nearest(value: float) -> int:
-    low = math.floor(abs(value))
-    size = low + (abs(value) - low >= 0.5)
-    return size if value > 0.0 else -size
-
-
-rounded_down, rounded_up, rounded = _on_both(math.floor), _on_both(math.ceil), _on_both(_nearest)
-"""The ranges of floor(x), ceil(x), and round(x), a half away from zero."""
-
-
-def least(ranges: Ranges) -> Range:
-    """min(x, ...)."""
-    return min(a for a, _ in ranges), min(b for _, b in ranges)
-
-
-def largest(ranges: Ranges) -> Range:
-    """max(x, ...)."""
-    return max(a for a, _ in ranges), max(b for _, b in ranges)
-
-
-def clipped(ranges: Ranges) -> Range:
-    """clip(x, lower, upper)."""
-    x, lower, upper = ranges
-    return least([largest([x, lower]), upper])
-
-
-def union(ranges: Ranges) -> Range:
+def _union(ranges: Ranges) -> Range:
     """One of several values."""
-    return min(a for a, _ in ranges), max(b for _, b in ranges)
+    return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
-def chosen(ranges: Ranges) -> Range:
-    """case(condition, value, ..., default): one of the values."""
-    values = ranges[1::2] if len(ranges) % 2 == 0 else (*ranges[1::2], ranges[-1])
-    return union(values)
+def _remainder(ranges: Ranges) -> Range:
+    """Between 0 and y; it may be y itself where a tiny negative x is rounded to it."""
+    return min(ranges[1][0], 0.0), max(ranges[1][1], 0.0)
 
 
-def binned(ranges: Ranges) -> Range:
-    """bin(x, width): a multiple of the width; or bin(x, edge, edge, ...): one of the edges but the last."""
+def _binned(ranges: Ranges) -> Range:
+    """A multiple of the width, or one of the edges but the last."""
     if len(ranges) > 2:
         return ranges[1][0], ranges[-2][1]
-    return times([whole_quotient(ranges), ranges[1]])
+    return _product([_down([_quotient(ranges)]), ranges[1]])
 
 
-def days_later(ranges: Ranges) -> Range:
-    """A date and a number of days, within the calendar: what is beyond is missing.
+def _days(combined: RangeOf) -> RangeOf:
+    """A date and a number of days, within the calendar: where all days are beyond it every value is missing.
 
-    >>> days_later([(0.0, 10.0), (1e308, 1e308)])
-    (2932896.0, 2932896.0)
+    Then its nearest day serves as the range.
     """
-    return _within_calendar(total([ranges[0], rounded_down([ranges[1]])]))
 
+    def found(ranges: Ranges) -> Range:
+        low, high = (min(max(each, CALENDAR[0]), CALENDAR[1]) for each in combined([ranges[0], _down([ranges[1]])]))
+        return low, high
 
-def days_before(ranges: Ranges) -> Range:
-    """A date less a number of days, within the calendar."""
-    return _within_calendar(difference([ranges[0], rounded_down([ranges[1]])]))
-
-
-def _within_calendar(found: Range) -> Range:
-    """Where all days are beyond the calendar every value is missing, and its nearest day serves as the range."""
-    low, high = (min(max(each, CALENDAR[0]), CALENDAR[1]) for each in found)
-    return low, high
+    return found
 
 
 _N, _T, _B, _D, _C = ValueType.NUMBER, ValueType.TEXT, ValueType.TRUTH, ValueType.DATE, ValueType.COLUMN
@@ -195,27 +158,14 @@ class Function:
     written: str
     means: str
     signatures: Signatures
-    range: Callable[[Ranges], Range]
+    range: RangeOf
     whole: Callable[[Sequence[Part]], bool] = lambda _: False
     constants: bool = False
     ask: bool = False
 
 
-def _always(_: Sequence[Part]) -> bool:
-    return True
-
-
 def _if_parts(parts: Sequence[Part]) -> bool:
     return all(whole for kind, whole in parts if kind is _N)
-
-
-def _if_others(parts: Sequence[Part]) -> bool:
-    return all(whole for _, whole in parts[1:])
-
-
-def _if_read(parts: Sequence[Part]) -> bool:
-    """A truth value, or what is whole already."""
-    return parts[0][0] is _B or parts[0][1]
 
 
 def _takes(*takes: ValueType, gives: ValueType, repeated: bool = False) -> Signatures:
@@ -227,16 +177,8 @@ def _alike(*types: ValueType, count: int, gives: ValueType | None = None, repeat
     return tuple(Signature(takes=(each,) * count, gives=gives or each, repeated=repeated) for each in types)
 
 
-def _between(lower: float, upper: float) -> Callable[[Ranges], Range]:
+def _between(lower: float, upper: float) -> RangeOf:
     return lambda _: (lower, upper)
-
-
-def _itself(found: Ranges) -> Range:
-    return found[0]
-
-
-def _dates(found: Ranges) -> Range:
-    return _D.everything if found[0] == _N.everything else found[0]
 
 
 def _years(found: Ranges) -> Range:
@@ -249,7 +191,7 @@ def _comparison(sign: str, means: str, *types: ValueType) -> Function:
 
 
 def _part(name: str, means: str, lower: float, upper: float) -> Function:
-    return Function(f"{name}(d)", means, _takes(_D, gives=_N), _between(lower, upper), _always)
+    return Function(f"{name}(d)", means, _takes(_D, gives=_N), _between(lower, upper), lambda _: True)
 
 
 _truth = _between(*TRUTHS)
@@ -265,21 +207,23 @@ FUNCTIONS: Mapping[str, Function] = {
         "x + y",
         "the sum; a date plus a number of days, rounded down, is a date",
         (*_TWO, *_LATER, *_takes(_N, _D, gives=_D)),
-        total,
+        _total,
         _if_parts,
     ),
     "-": Function(
         "x - y",
         "the difference; of two dates the number of days, of a date and a number of days a date",
         (*_TWO, *_takes(_D, _D, gives=_N), *_LATER),
-        difference,
+        _difference,
         _if_parts,
     ),
-    "*": Function("x * y", "the product", _TWO, times, _if_parts),
-    "/": Function("x / y", "the quotient; missing where y is 0", _TWO, quotient),
-    "//": Function("x // y", "floor(x / y); missing where y is 0", _TWO, whole_quotient, _always),
-    "%": Function("x % y", "the remainder, which has the sign of y; missing where y is 0", _TWO, remainder, _if_parts),
-    "-x": Function("-x", "the negative", _ONE, negative, _if_parts),
+    "*": Function("x * y", "the product", _TWO, _product, _if_parts),
+    "/": Function("x / y", "the quotient; missing where y is 0", _TWO, _quotient),
+    "//": Function(
+        "x // y", "floor(x / y); missing where y is 0", _TWO, lambda found: _down([_quotient(found)]), lambda _: True
+    ),
+    "%": Function("x % y", "the remainder, which has the sign of y; missing where y is 0", _TWO, _remainder, _if_parts),
+    "-x": Function("-x", "the negative", _ONE, lambda found: (-found[0][1] + 0.0, -found[0][0] + 0.0), _if_parts),
     "==": _comparison("==", "whether both are the same; texts byte by byte", *_ALL),
     "!=": _comparison("!=", "whether they differ", *_ALL),
     "<": _comparison("<", "whether x is below y, of numbers or dates", _N, _D),
@@ -298,7 +242,7 @@ FUNCTIONS: Mapping[str, Function] = {
         "x where a holds, else y where b does, ..., else z; missing where none holds and there is no z. "
         "`x if a else z` is case(a, x, z)",
         tuple(Cases(takes=(_B, each), gives=each) for each in _ALL),
-        chosen,
+        lambda found: _union([*found[1::2], *(found[-1:] if len(found) % 2 else ())]),
         _if_parts,
         ask=True,
     ),
@@ -306,7 +250,7 @@ FUNCTIONS: Mapping[str, Function] = {
         "coalesce(x, y, ...)",
         "the first that is not missing",
         _alike(*_ALL, count=2, repeated=True),
-        union,
+        _union,
         _if_parts,
         ask=True,
     ),
@@ -317,8 +261,8 @@ FUNCTIONS: Mapping[str, Function] = {
         "number(x)",
         "a column as numbers, a text as the number that it spells, true as 1 and false as 0",
         _alike(_N, _T, _B, _C, count=1, gives=_N),
-        _itself,
-        _if_read,
+        lambda found: found[0],
+        lambda parts: parts[0][0] is _B or parts[0][1],  # a truth value, or what is whole already
     ),
     "text": Function(
         "text(x)",
@@ -330,40 +274,46 @@ FUNCTIONS: Mapping[str, Function] = {
         "date(x)",
         'a column as dates, a text as the date that it spells; date("2025-01-31") is a constant',
         _alike(_D, _T, _C, count=1, gives=_D),
-        _dates,
+        lambda found: _D.everything if found[0] == _N.everything else found[0],
     ),
-    "year": Function("year(d)", "the year", _takes(_D, gives=_N), _years, _always),
+    "year": Function("year(d)", "the year", _takes(_D, gives=_N), _years, lambda _: True),
     "quarter": _part("quarter", "the quarter of the year, 1 to 4", 1.0, 4.0),
     "month": _part("month", "the month, 1 to 12", 1.0, 12.0),
     "week": _part("week", "the week of the year by ISO 8601, 1 to 53", 1.0, 53.0),
     "day": _part("day", "the day of the month, 1 to 31", 1.0, 31.0),
     "weekday": _part("weekday", "the day of the week, 1 for Monday to 7 for Sunday", 1.0, 7.0),
     "hour": Function(
-        "hour(c)", "the hour of a column of timestamps, 0 to 23", _takes(_C, gives=_N), _between(0.0, 23.0), _always
+        "hour(c)",
+        "the hour of a column of timestamps, 0 to 23",
+        _takes(_C, gives=_N),
+        _between(0.0, 23.0),
+        lambda _: True,
     ),
-    "floor": Function("floor(x)", "the whole number at or below x", _ONE, rounded_down, _always),
-    "ceil": Function("ceil(x)", "the whole number at or above x", _ONE, rounded_up, _always),
-    "round": Function("round(x)", "the nearest whole number, a half away from zero", _ONE, rounded, _always),
-    "abs": Function("abs(x)", "the size of x", _ONE, size, _if_parts),
+    "floor": Function("floor(x)", "the whole number at or below x", _ONE, _down, lambda _: True),
+    "ceil": Function("ceil(x)", "the whole number at or above x", _ONE, _rounding(math.ceil), lambda _: True),
+    "round": Function(
+        "round(x)", "the nearest whole number, a half away from zero", _ONE, _rounding(_nearest), lambda _: True
+    ),
+    "abs": Function("abs(x)", "the size of x", _ONE, _size, _if_parts),
     "min": Function(
         "min(x, y, ...)",
         "the least, of numbers or dates; missing where an argument is",
         _alike(_N, _D, count=2, repeated=True),
-        least,
+        _least,
         _if_parts,
     ),
     "max": Function(
         "max(x, y, ...)",
         "the largest, of numbers or dates; missing where an argument is",
         _alike(_N, _D, count=2, repeated=True),
-        largest,
+        _largest,
         _if_parts,
     ),
     "clip": Function(
         "clip(x, lower, upper)",
         "x, or the end that it is beyond: min(max(x, lower), upper)",
         _alike(_N, _D, count=3),
-        clipped,
+        lambda found: _least([_largest(found[:2]), found[2]]),
         _if_parts,
     ),
     "bin": Function(
@@ -371,8 +321,8 @@ FUNCTIONS: Mapping[str, Function] = {
         "the lower end of the bin that x lies in: floor(x / width) * width, or one of rising edges; each bin "
         "holds its lower edge, the last one its upper edge too, and beyond the edges the value is missing",
         _takes(_N, _N, gives=_N, repeated=True),
-        binned,
-        _if_others,
+        _binned,
+        lambda parts: all(whole for _, whole in parts[1:]),
         constants=True,
     ),
     "starts": Function('starts(x, "...")', "whether a text begins with another, byte by byte", _TEXTS, _truth),
@@ -382,9 +332,9 @@ FUNCTIONS: Mapping[str, Function] = {
 """Every function and operator by its name."""
 
 DATED: Mapping[tuple[str, tuple[ValueType, ...]], Callable[[Ranges], Range]] = {
-    ("+", (_D, _N)): days_later,
-    ("+", (_N, _D)): lambda found: days_later((found[1], found[0])),
-    ("-", (_D, _N)): days_before,
+    ("+", (_D, _N)): _days(_total),
+    ("+", (_N, _D)): lambda found: _days(_total)(found[::-1]),
+    ("-", (_D, _N)): _days(_difference),
 }
 """Where dates come out of arithmetic, which end with the calendar."""
 

@@ -8,7 +8,6 @@ import keyword
 import math
 import re
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -59,7 +58,11 @@ class Constant:
             return "true" if self.value else "false"
         if isinstance(self.value, datetime.date):
             return f'date("{self.value.isoformat()}")'
-        return json.dumps(self.value, ensure_ascii=False) if isinstance(self.value, str) else _numeral(self.value)
+        return (
+            json.dumps(self.value, ensure_ascii=False)
+            if isinstance(self.value, str)
+            else repr(self.value).removesuffix(".0")
+        )
 
 
 @dataclass(frozen=True)
@@ -100,13 +103,14 @@ def constant(value: Literal | int) -> Constant:
     >>> str(constant(18)), str(constant(True)), str(constant(datetime.date(2025, 1, 31)))
     ('18', 'true', 'date("2025-01-31")')
     """
-    if isinstance(value, bool):
-        return Constant(value, ValueType.TRUTH)
-    if isinstance(value, str):
-        return Constant(value, ValueType.TEXT)
-    if isinstance(value, datetime.date):
-        return Constant(value, ValueType.DATE)
-    return Constant(float(value), ValueType.NUMBER)
+    found = type_of(value)
+    return Constant(float(value) if isinstance(value, int) and found is ValueType.NUMBER else value, found)
+
+
+def type_of(value: object) -> ValueType:
+    """What a value of a plan is: a truth value, a text, a date or a number."""
+    kinds = {bool: ValueType.TRUTH, str: ValueType.TEXT, datetime.date: ValueType.DATE}
+    return next((found for kind, found in kinds.items() if isinstance(value, kind)), ValueType.NUMBER)
 
 
 def call(function: str, *arguments: Expression) -> Expression:
@@ -122,9 +126,16 @@ def call(function: str, *arguments: Expression) -> Expression:
     if function in ("in", "not in") and not fixed:
         raise ValueError("the list behind `in` must hold constants, and at least one")
     if function == "date" and len(arguments) == 1 and isinstance(arguments[0], Constant):
-        return constant(_day(arguments[0].value))
+        given = arguments[0].value
+        day = iso_day(given) if isinstance(given, str) else given
+        if not isinstance(day, datetime.date):
+            raise ValueError('a date is written date("2025-01-31"), between the years 1 and 9999')
+        return constant(day)
     if function in ("and", "or"):
-        parts = tuple(one for each in arguments for one in _joined(each, function))
+        inner = (
+            each.arguments if isinstance(each, Call) and each.function == function else (each,) for each in arguments
+        )
+        parts = tuple(one for some in inner for one in some)
         return _short(Call(function, parts)) if len(parts) > 1 else parts[0]
     if function == "-x":
         (number,) = arguments
@@ -136,15 +147,6 @@ def call(function: str, *arguments: Expression) -> Expression:
 def _short(found: Call) -> Call:
     if found.size > LONGEST:
         raise ValueError(TOO_LONG)
-    return found
-
-
-def _day(value: Literal) -> datetime.date:
-    if isinstance(value, datetime.date):
-        return value
-    found = iso_day(value) if isinstance(value, str) else None
-    if found is None:
-        raise ValueError('a date is written date("2025-01-31"), between the years 1 and 9999')
     return found
 
 
@@ -160,10 +162,6 @@ def iso_day(text: str) -> datetime.date | None:
         return datetime.date.fromisoformat(text)
     except ValueError:
         return None
-
-
-def _joined(node: Expression, function: str) -> tuple[Expression, ...]:
-    return node.arguments if isinstance(node, Call) and node.function == function else (node,)
 
 
 def levels(node: Expression) -> int:
@@ -184,14 +182,10 @@ def columns_of(node: Expression) -> tuple[str, ...]:
     >>> columns_of(call("+", Named("a"), call("*", Named("b"), Named("a"))))
     ('a', 'b')
     """
-    return tuple(dict.fromkeys(_names(node)))
-
-
-def _names(node: Expression) -> Iterator[str]:
     if isinstance(node, Named):
-        yield node.name
-    for each in node.arguments if isinstance(node, Call) else ():
-        yield from _names(each)
+        return (node.name,)
+    inner = node.arguments if isinstance(node, Call) else ()
+    return tuple(dict.fromkeys(name for each in inner for name in columns_of(each)))
 
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
@@ -224,7 +218,3 @@ def _written(node: Call) -> str:
 def _within(node: Expression, binding: int) -> str:
     """An argument, in parentheses where it binds less than its place asks for."""
     return str(node) if _binding(node) >= binding else f"({node})"
-
-
-def _numeral(value: float) -> str:
-    return repr(value).removesuffix(".0")

@@ -150,19 +150,13 @@ class _Reader:
         return constant(value)
 
     def _name(self, node: ast.Name, depth: int) -> Expression:
-        written = self._segment(node)
+        lines = (b"(" + self.bytes + b"\n)").split(b"\n")
+        written = lines[node.lineno - 1][node.col_offset : node.end_col_offset].decode("utf-8", "replace")
         if written != node.id:  # Python brings names into one form, in which another column may be meant
             raise ValueError(f'a column of such a name is written column("{written}")')
         if node.id in WORDS:
             return constant(WORDS[node.id])
         return Named(node.id)
-
-    def _segment(self, node: ast.Name) -> str:
-        if self.text.isascii():
-            return node.id
-        lines = (b"(" + self.bytes + b"\n)").split(b"\n")
-        end = node.end_col_offset
-        return lines[node.lineno - 1][node.col_offset : end].decode("utf-8", "replace")
 
     def _binary(self, node: ast.BinOp, depth: int) -> Expression:
         sign = _ARITHMETIC.get(type(node.op))
@@ -178,31 +172,22 @@ class _Reader:
             return inner
         return call("not" if isinstance(node.op, ast.Not) else "-x", inner)
 
-    def _boolean(self, node: ast.BoolOp, depth: int) -> Expression:
-        return call("and" if isinstance(node.op, ast.And) else "or", *(self._node(each, depth) for each in node.values))
-
     def _compare(self, node: ast.Compare, depth: int) -> Expression:
         found, left = [], node.left
         for sign, right in zip(node.ops, node.comparators, strict=True):
             name = _COMPARED.get(type(sign))
             if name is None:
                 raise ValueError(_INSTEAD[type(sign)])
-            if name in ("in", "not in"):
-                found.append(call(name, self._node(left, depth), *self._listed(right, depth)))
-            else:
-                found.append(call(name, self._node(left, depth), self._node(right, depth)))
+            within = self._listed(right) if name in ("in", "not in") else [right]
+            found.append(call(name, *(self._node(each, depth) for each in (left, *within))))
             left = right
         return found[0] if len(found) == 1 else call("and", *found)
 
-    def _listed(self, node: ast.expr, depth: int) -> list[Expression]:
+    def _listed(self, node: ast.expr) -> list[ast.expr]:
         if not isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-            raise ValueError(
-                'behind `in` stands a list of constants, such as ["a", "b"]; contains(text, "a") looks inside'
-            )
-        return [self._node(each, depth) for each in node.elts]
-
-    def _condition(self, node: ast.IfExp, depth: int) -> Expression:
-        return call("case", self._node(node.test, depth), self._node(node.body, depth), self._node(node.orelse, depth))
+            way = 'such as ["a", "b"]; contains(text, "a") looks inside'
+            raise ValueError(f"behind `in` stands a list of constants, {way}")
+        return node.elts
 
     def _call(self, node: ast.Call, depth: int) -> Expression:
         if not isinstance(node.func, ast.Name):
@@ -231,9 +216,13 @@ _READERS: Mapping[type[ast.expr], Callable[..., Expression]] = {
     ast.Name: _Reader._name,
     ast.BinOp: _Reader._binary,
     ast.UnaryOp: _Reader._unary,
-    ast.BoolOp: _Reader._boolean,
+    ast.BoolOp: lambda reader, node, depth: call(
+        "and" if isinstance(node.op, ast.And) else "or", *(reader._node(each, depth) for each in node.values)
+    ),
     ast.Compare: _Reader._compare,
-    ast.IfExp: _Reader._condition,
+    ast.IfExp: lambda reader, node, depth: call(
+        "case", *(reader._node(each, depth) for each in (node.test, node.body, node.orelse))
+    ),
     ast.Call: _Reader._call,
 }
 

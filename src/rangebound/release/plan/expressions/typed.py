@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -81,10 +80,6 @@ def _alike(node: Call) -> Sequence[Expression]:
     return values if len(node.arguments) % 2 == 0 else (*values, node.arguments[-1])
 
 
-def _allows(wanted: ValueType, given: ValueType | None) -> bool:
-    return given is None or given is wanted
-
-
 class _Typing:
     def __init__(self, known: Columns) -> None:
         self.known = known
@@ -100,10 +95,7 @@ class _Typing:
     def _constant(self, node: Constant, wanted: ValueType | None) -> Typed:
         if wanted is not None and node.type is not wanted:
             raise ValueError(f"{node} is {node.type.value}, where {wanted.value} is needed{_quotes(node, wanted)}")
-        value = node.value
-        where = EVERYTHING
-        if isinstance(value, (bool, float, datetime.date)):
-            where = (number(value), number(value))
+        where = EVERYTHING if isinstance(node.value, str) else (number(node.value),) * 2
         return Typed(node=node, type=node.type, range=where)
 
     def _column(self, node: Named, wanted: ValueType | None, *, compared: bool) -> Typed:
@@ -167,7 +159,9 @@ class _Typing:
         found = []
         for each in FUNCTIONS[node.function].signatures:
             wanted = each.types(len(given))
-            if wanted is not None and all(_allows(*pair) for pair in zip(wanted, given, strict=True)):
+            if wanted is not None and all(
+                own in (None, each_wanted) for each_wanted, own in zip(wanted, given, strict=True)
+            ):
                 found.append(each)
         if not found:
             raise self._misfit(node)
@@ -222,11 +216,9 @@ class _Typing:
 
 
 def _quotes(node: Constant, wanted: ValueType) -> str:
-    if wanted is _DATE:
-        return '; a date is written date("2025-01-31")'
-    if wanted is _TEXT:
-        return "; a text stands in quotation marks"
-    return "; a number stands without quotation marks" if wanted is _NUMBER and node.type is _TEXT else ""
+    ways = {_DATE: '; a date is written date("2025-01-31")', _TEXT: "; a text stands in quotation marks"}
+    bare = "; a number stands without quotation marks" if wanted is _NUMBER and node.type is _TEXT else ""
+    return ways.get(wanted, bare)
 
 
 def whole(found: Typed, integers: Mapping[str, bool]) -> bool:

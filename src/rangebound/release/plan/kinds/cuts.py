@@ -9,45 +9,29 @@ them `pooled`, they do not: then it is about all rows, or all that meet the cond
 
 from __future__ import annotations
 
+import datetime
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from rangebound.release.plan.condition import Condition
-from rangebound.release.plan.fields import Bound, Name, Names, Range, as_tuple, number, span
-from rangebound.release.plan.kinds.facts import Clipping, RangedColumn, Truncation, period_scope
-from rangebound.release.plan.kinds.fractions import FractionKind, between
+from rangebound.release.plan.fields import Bound, Ends, Name, Names, Range, as_tuple, span
+from rangebound.release.plan.kinds.facts import RangedColumn
+from rangebound.release.plan.kinds.fractions import FractionKind
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.statistic import (
-    Coordinates,
-    Counted,
-    Found,
-    Measures,
-    Outside,
-    Owned,
-    Rows,
-    Sensitivity,
-    Totals,
-    Values,
-)
+from rangebound.release.plan.measure import Counted, Found, Measures, Outside, Owned, Rows, Totals, Values, values_of
+from rangebound.release.plan.statistic import Coordinates, Sensitivity
 from rangebound.release.plan.unit import Unit
+from rangebound.values.support import Interval
 
 CAP = 10
 """Rows of a unit beyond this many times what may count are not looked at when what was dropped is counted."""
 
 Also = Annotated[tuple[RangedColumn, ...], BeforeValidator(as_tuple)]
 About = Annotated[Names, Field(min_length=1)]
-
-
-def _values(column: str, within: tuple[Bound, Bound], filler: Bound | None = None) -> Values:
-    """The values of some questions, clipped to a range."""
-    lower, upper = map(number, within)
-    instead = None if filler is None else min(max(number(filler), lower), upper)
-    dated = not isinstance(within[0], float)
-    return Values(column=column, lower=lower, upper=upper, dated=dated, filler=instead)
 
 
 def _sensitivity(question: Dropped | Clipped, unit: Unit, groups: float) -> Sensitivity:
@@ -93,9 +77,8 @@ class Dropped(FractionKind):
 
     @property
     def counted_rows(self) -> Rows:
-        """The rows that the questions ask for."""
         also = tuple(each.values for each in self.also or ())
-        values = None if self.valued is None or self.within is None else _values(self.valued, self.within)
+        values = None if self.valued is None or self.within is None else values_of(self.valued, self.within)
         return Rows(where=self.where, values=values, also=also)
 
     def measures(self, unit: Unit, groups: float) -> Measures:
@@ -120,13 +103,12 @@ class Dropped(FractionKind):
         return CAP * int(min(unit.groups, groups)) * rows
 
     def scope(self, unit: Unit, groups: float) -> list[str]:
-        """What was dropped, of which questions, and how many rows of a unit were looked at."""
         what = "groups" if self.units else "rows"
         looked = f"{what} per {unit.column!r} looked at up to {self.looked_at(unit, groups)}"
         blank = [] if self.valued is None and not self.also else ["rows without a value left out"]
         blank = ["rows without a value counted"] if self.pooled else blank
         whose = ", ".join(map(repr, self.about))
-        return [f"{what} dropped by the contribution bounds for {whose}", looked, *blank, *period_scope(unit)]
+        return [f"{what} dropped by the contribution bounds for {whose}", looked, *blank, *unit.period_scope]
 
 
 class Clipped(FractionKind):
@@ -153,29 +135,71 @@ class Clipped(FractionKind):
     @property
     def _clipped(self) -> Values:
         """The values of the questions."""
-        return _values(self.valued, self.within, self.filler)
+        return values_of(self.valued, self.within, self.filler)
 
     def measures(self, unit: Unit, groups: float) -> Measures:
         """Rows within the contribution bounds, and those of them whose value lies outside the range."""
         rows = Rows(where=self.where, values=self._clipped, also=tuple(each.values for each in self.also or ()))
         return Totals(rows=rows, of={"n": Counted(), "t": Outside(of=self._clipped)}, over=self.over)
 
-    def all_coordinates(self, found: Found) -> Coordinates:
-        """Values inside and values outside."""
-        return between(found)
-
     def looked_at(self, unit: Unit, groups: float) -> int:
         """The rows that can count, r in each of g groups: of k that do, values inside and outside add up to k."""
         return int(min(unit.groups, groups)) * unit.most_rows
 
     def scope(self, unit: Unit, groups: float) -> list[str]:
-        """Which values, of which questions."""
         values, whose = self._clipped, ", ".join(map(repr, self.about))
-        outside = span(values.lower, values.upper, dated=values.dated)
+        outside = span(Interval(values.lower, values.upper), dated=values.dated)
         if self.pooled:
             rows = "all rows" + " of their groups" * bool(self.over) + " that meet these conditions" * bool(self.where)
             return [f"values outside {outside} among {rows} within the contribution bounds, once for {whose}"]
         return [f"values outside {outside} among the rows that count for {whose}"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truncation:
+    """Which rows of a question the contribution bounds may drop: its rows, or a unit's groups, or rows with a value.
+
+    `also` are further columns in which such a row needs a value.
+    """
+
+    owners: bool = False
+    column: str | None = None
+    dated: bool = False
+    range: Ends | None = field(default=None, compare=False)
+    also: tuple[RangedColumn, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clipping:
+    """Which values of a question its range clips; `also` are further columns in which a row needs a value."""
+
+    column: str
+    range: Ends
+    missing: float | datetime.date | None = None
+    also: tuple[RangedColumn, ...] = ()
+
+
+def truncation(question: Kind, *, choosing: bool) -> Truncation | None:
+    """What the contribution bounds may drop, or None; `choosing` says that a unit's groups are bounded.
+
+    Nothing of a question about cuts; groups, where a unit counts once in each; else rows, those that have a value
+    where one without does not count.
+    """
+    if question.made:
+        return None
+    if question.once:
+        return Truncation(owners=True) if choosing else None
+    clipped = clipping(question)
+    if not question.has_values or clipped is None or clipped.missing is not None:
+        return Truncation(also=question.needs_also)
+    ends = clipped.range
+    return Truncation(column=clipped.column, dated=question.dated, range=ends, also=question.needs_also)
+
+
+def clipping(question: Kind) -> Clipping | None:
+    """What its range clips, or None."""
+    column, ends, missing = (getattr(question, name, None) for name in ("column", "range", "missing"))
+    return None if column is None or ends is None else Clipping(column=column, range=ends, missing=missing)
 
 
 WIDE = 0.2  # an interval of a share that is wider says nothing of use
@@ -197,7 +221,7 @@ def cut_questions(
     found: dict[tuple[object, ...], list[tuple[Kind, Unit, Truncation | Clipping]]] = {}
     for each in queries:
         unit = unit_of(each)
-        bounded = each.truncated(choosing=choosing(each)) if unit.column is not None else None
+        bounded = truncation(each, choosing=choosing(each)) if unit.column is not None else None
         for cut in (bounded, *_clippings(each)):
             match cut:
                 case None:
@@ -212,12 +236,19 @@ def cut_questions(
                     key = (unit.rows, unit.period, grouped, cut.column, cut.range, cut.missing)
             found.setdefault(key, []).append((each, unit, cut))
     made = [_together(alike, apart=apart) for alike in found.values()]
-    return made if apart else [_named_once(each, made[:at]) for at, each in enumerate(made)]
+    if apart:
+        return made
+    seen: Counter[str] = Counter()  # a number behind a name that others before it have
+    for at, each in enumerate(made):
+        seen[each.name] += 1
+        if seen[each.name] > 1:
+            made[at] = each.model_copy(update={"name": f"{each.name} {seen[each.name]}"})
+    return made
 
 
 def _clippings(question: Kind) -> tuple[Clipping, ...]:
     """All that ranges of a question clip: its own, and what lies outside the ranges of further columns."""
-    clipped, every = question.clipping, question.needs_also
+    clipped, every = clipping(question), question.needs_also
     own = () if clipped is None else (replace(clipped, also=every),)
     needed = () if clipped is None or clipped.missing is not None else (clipped,)
     first = tuple(RangedColumn(column=each.column, range=each.range) for each in needed)
@@ -225,55 +256,29 @@ def _clippings(question: Kind) -> tuple[Clipping, ...]:
     return (*own, *(Clipping(column=each.column, range=each.range, also=(*first, *rest)) for each, rest in others))
 
 
-def _named_once(cut: Clipped | Dropped, before: Sequence[Clipped | Dropped]) -> Clipped | Dropped:
-    """The same question with a number behind its name, where others before it are named so."""
-    others = sum(each.name == cut.name for each in before)
-    return cut.model_copy(update={"name": f"{cut.name} {others + 1}"}) if others else cut
-
-
 def _together(alike: Sequence[tuple[Kind, Unit, Truncation | Clipping]], *, apart: bool) -> Clipped | Dropped:
-    """One question about the cuts of others, with their contribution bounds; what they do not share is left out."""
+    """One question about the cuts of others, named for the first of them; what they do not share is left out."""
     first, _, cut = alike[0]
     names = tuple(each.name for each, *_ in alike)
-    about = names if apart else tuple(dict.fromkeys(names))  # twice before, where one question cuts the same twice
     facts = (((each.by, unit.groups), each.where, what) for each, unit, what in alike)
     by, where, same = (len(set(every)) == 1 for every in zip(*facts, strict=True))
     pooled = not (by and where and same)
-    if pooled:
-        cut = Truncation(owners=cut.owners) if isinstance(cut, Truncation) else replace(cut, also=())
-    made = _question(first, cut, about, over=first.by if by else (), where=first.where if where else ())
-    bounds = {"rows": first.rows, "groups": first.groups if by else None, "period": first.period}
-    return made.model_copy(update=bounds | ({"pooled": True} if pooled else {}))
-
-
-def _question(
-    first: Kind,
-    cut: Truncation | Clipping,
-    about: tuple[str, ...],
-    *,
-    over: tuple[str, ...],
-    where: tuple[Condition, ...],
-) -> Clipped | Dropped:
-    """The question about a cut from other questions; it is named for the first of them."""
+    shared: dict[str, Any] = {
+        "about": names if apart else tuple(dict.fromkeys(names)),  # twice before, where one cuts the same twice
+        "over": first.by if by else (),
+        "where": first.where if where else (),
+        "also": cut.also or None if not pooled else None,
+        "rows": first.rows,
+        "groups": first.groups if by else None,
+        "period": first.period,
+        **({"pooled": True} if pooled else {}),
+    }
     name = first.name[:_LONGEST]
-    match cut:
-        case Truncation(owners=owners, column=None, also=also):
-            named = f"{name}: {'groups' if owners else 'rows'} dropped"
-            return Dropped(name=named, about=about, over=over, where=where, units=owners, also=also or None)
-        case Truncation(column=column, range=range_, also=also):
-            named = f"{name}: rows dropped"
-            return Dropped(
-                name=named, about=about, over=over, where=where, valued=column, within=range_, also=also or None
-            )
-        case Clipping(column=column, range=within, missing=missing, also=also):
-            values = first.clipping is not None and first.clipping.column == column
-            return Clipped(
-                name=f"{name}: {'values' if values else column[:_SHORT]} clipped",
-                about=about,
-                over=over,
-                where=where,
-                valued=column,
-                within=within,
-                filler=missing,
-                also=also or None,
-            )
+    if isinstance(cut, Clipping):
+        own = getattr(clipping(first), "column", None) == cut.column
+        name = f"{name}: {'values' if own else cut.column[:_SHORT]} clipped"
+        return Clipped(name=name, valued=cut.column, within=cut.range, filler=cut.missing, **shared)
+    name = f"{name}: {'groups' if cut.owners else 'rows'} dropped"
+    if cut.column is None or pooled:
+        return Dropped(name=name, units=cut.owners, **shared)
+    return Dropped(name=name, valued=cut.column, within=cut.range, **shared)

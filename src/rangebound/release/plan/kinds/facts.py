@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
-from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Names, Part, Range, bounds, number
-from rangebound.release.plan.statistic import Values
-from rangebound.release.plan.unit import Unit
+from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Part, Range, bounds, number
+from rangebound.release.plan.measure import Values, values_of
 from rangebound.values.support import Interval, Union
 
 
@@ -33,7 +31,7 @@ class RangedColumn(Part):
     @property
     def bounds(self) -> Interval:
         """The public range of the column."""
-        return Interval(number(self.range[0]), number(self.range[1]))
+        return Interval(*map(number, self.range))
 
     @property
     def dated(self) -> bool:
@@ -43,8 +41,12 @@ class RangedColumn(Part):
     @property
     def values(self) -> Values:
         """The values of the column, clipped to its range."""
-        ends = self.bounds
-        return Values(column=self.column, lower=ends.lower, upper=ends.upper, dated=self.dated)
+        return values_of(self.column, self.range)
+
+    @property
+    def plain(self) -> RangedColumn:
+        """The same column, whatever else is known of it."""
+        return RangedColumn(column=self.column, range=self.range)
 
     @property
     def subject(self) -> str:
@@ -69,17 +71,6 @@ Mechanism = Literal[
     "optimal",
 ]
 """The noise and its bounding that a plan can name for a number with one coordinate."""
-
-
-def without_clamping(mechanism: str, asked: str) -> None:
-    """Refuse a mechanism that has no unbiased number, where the plan asks for one by the field `asked`."""
-    if mechanism == OPTIMAL:
-        raise ValueError(f"mechanism: 'optimal' has no unbiased number; leave it out, or {asked} = true")
-    if mechanism.startswith("truncate"):
-        other = mechanism.replace("truncate", "rectify")
-        raise ValueError(
-            f"mechanism: {mechanism!r} has no unbiased number; with {asked} = true name {other!r}, or leave it out"
-        )
 
 
 class FormName(Enum):
@@ -127,30 +118,6 @@ class Weight(RangedColumn):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Truncation:
-    """Which rows of a question the contribution bounds may drop: its rows, or a unit's groups, or rows with a value.
-
-    `also` are further columns in which such a row needs a value.
-    """
-
-    owners: bool = False
-    column: str | None = None
-    dated: bool = False
-    range: Ends | None = field(default=None, compare=False)
-    also: tuple[RangedColumn, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Clipping:
-    """Which values of a question its range clips; `also` are further columns in which a row needs a value."""
-
-    column: str
-    range: Ends
-    missing: float | datetime.date | None = None
-    also: tuple[RangedColumn, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
 class Agreement:
     """Which numbers have to agree with each other, where a plan asks for consistent ones.
 
@@ -177,27 +144,3 @@ class OneCoordinate:
     whole: bool
     support: Interval | Union
     step: float | None = None
-
-
-def truncation_scope(by: Names, unit: Unit, groups: float, *, rows: bool) -> list[str]:
-    """What the contribution bounds drop: whole groups of a unit, and `rows` in each group."""
-    if unit.column is None:
-        return []
-    said = [] if groups <= unit.groups else [f"groups per {unit.column!r} cut at {unit.groups}"]
-    parts = [repr(unit.column), *(["group"] if by else []), *([unit.period.each] if unit.period else [])]
-    each = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-    said += [f"rows per {each} cut at {unit.rows}"] if rows else []
-    return [*said, *period_scope(unit)]
-
-
-def period_scope(unit: Unit) -> list[str]:
-    """Rows outside the range of the periods do not count."""
-    if unit.period is None:
-        return []
-    first, last = unit.period.range
-    return [f"rows outside {first} to {last} in {unit.period.column!r} left out"]
-
-
-def owner_scope(unit: Unit) -> list[str]:
-    """Rows without an owner do not count."""
-    return [f"rows without {unit.column!r} left out"] if unit.column is not None else []

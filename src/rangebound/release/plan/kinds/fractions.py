@@ -19,20 +19,8 @@ from rangebound.release.plan.condition import Condition, Conditions, conditions,
 from rangebound.release.plan.fields import UNKNOWN, Bound, Name, Range
 from rangebound.release.plan.kinds.facts import Agreement, FormName, OneCoordinate, Weight
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.statistic import (
-    ONE,
-    Coordinates,
-    Counted,
-    Found,
-    Fractional,
-    GroupSums,
-    Measures,
-    Met,
-    Sensitivity,
-    Square,
-    Value,
-    of_parts,
-)
+from rangebound.release.plan.measure import ONE, Counted, Found, Measures, Met, Square, Value
+from rangebound.release.plan.statistic import Coordinates, Fractional, Sensitivity, of_parts
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
@@ -47,9 +35,13 @@ class FractionKind(Kind):
     whole_parts: ClassVar[bool] = False
     """Whether its coordinates are whole numbers where rows have no weights."""
 
-    @abstractmethod
     def all_coordinates(self, found: Found) -> Coordinates:
-        """All coordinates; they add up to the rows."""
+        """All coordinates, which add up to the rows: distances from the upper end and from the lower end, in widths.
+
+        What counts is in units of `ONE`, for rows without weights.
+        """
+        n, t = found.get("n", 0) * (ONE if self.weights is None else 1), found.get("t", 0)
+        return Fraction(n - t, ONE), Fraction(t, ONE)
 
     @property
     @abstractmethod
@@ -58,7 +50,6 @@ class FractionKind(Kind):
 
     @property
     def natural(self) -> Interval:
-        """From 0 to 1."""
         return Interval(0.0, 1.0)
 
     @property
@@ -112,18 +103,10 @@ class Mean(FractionKind):
 
     @property
     def natural(self) -> Interval:
-        """The column's range."""
         return self.bounds
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """The rows within the contribution bounds, and their values in fixed point."""
-        return GroupSums(
-            rows=self.counted_rows, of={"n": self.counted, "t": self.weighted(Value(of=self.column_values))}
-        )
-
-    def all_coordinates(self, found: Found) -> Coordinates:
-        """Distances from both ends, in widths of the range."""
-        return between(found, rows=1 if self.weighted_by is not None else ONE)
+        return self.sums(n=self.counted, t=self.weighted(Value(of=self.column_values)))
 
     def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
         """L1 r g and L2 r sqrt(g): a row adds 1 - x and x, 0 <= x <= 1, to two coordinates, and 1 in all.
@@ -137,14 +120,12 @@ class Mean(FractionKind):
         return known_or_parts(self.known_rows(unit), unit, groups)
 
     def answer_of(self, parts: Sequence[Fractional]) -> Fractional:
-        """The fraction, moved to the range."""
         share, (least, most) = parts[0]
         lower, width = self.bounds.lower, self.bounds.width
         return lower + width * share, (lower + width * least, lower + width * most)
 
     @property
     def scale(self) -> float:
-        """The width of the range."""
         return self.bounds.width
 
 
@@ -166,21 +147,13 @@ class Share(FractionKind):
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """Those of `where` and of `of`."""
         return (*self.where, *self.of)
 
     def known_rows(self, unit: Unit) -> int | None:
-        """The size of the table, where it is public and all rows count."""
         return self.all_rows(unit)
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """The rows within the contribution bounds, and those of them that meet `of`."""
-        met = self.weighted(Met(conditions=self.conditions))
-        return GroupSums(rows=self.counted_rows, of={"n": self.counted, "t": met})
-
-    def all_coordinates(self, found: Found) -> Coordinates:
-        """Rows that do not meet the conditions, and rows that do."""
-        return between(found, rows=1 if self.weighted_by is not None else ONE)
+        return self.sums(n=self.counted, t=self.weighted(Met(conditions=self.conditions)))
 
     def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
         """L1 r g and L2 r sqrt(g): a row adds 1 to one of two coordinates, as a mean of zeros and ones.
@@ -192,11 +165,9 @@ class Share(FractionKind):
 
     @property
     def subject(self) -> tuple[str, str]:
-        """The conditions `of`."""
         return "", f", of those with {conditions(self.of)}{self.weighting}"
 
     def left_out(self, unit: Unit) -> list[str]:
-        """Rows without a value to compare, and without a weight."""
         columns = dict.fromkeys(repr(each.column) for each in self.of if each.values)
         missing = [f"rows without {' or '.join(columns)} counted as not meeting the condition"] if columns else []
         if any(hidden_text(each.column) for each in self.of):
@@ -205,17 +176,7 @@ class Share(FractionKind):
 
     @property
     def agreement(self) -> Agreement:
-        """It adds up to 1 with the other shares of its partition."""
         return Agreement(partition=self.partition)
-
-
-def between(found: Found, *, rows: int = ONE) -> Coordinates:
-    """Distances from the upper end and from the lower end, in widths of the range: they add up to the rows.
-
-    What counts is in units of `rows`: `ONE` for rows, 1 for weights in fixed point.
-    """
-    n, t = found.get("n", 0), found.get("t", 0)
-    return Fraction(rows * n - t, ONE), Fraction(t, ONE)
 
 
 def known_or_parts(known: int | None, unit: Unit, groups: float) -> Sensitivity:
@@ -228,7 +189,7 @@ def known_or_parts(known: int | None, unit: Unit, groups: float) -> Sensitivity:
 def _measures(question: FractionKind, unit: Unit, groups: float) -> Measures:
     """The rows within the contribution bounds, their values in fixed point and the squares of these."""
     values = question.column_values
-    return GroupSums(rows=question.counted_rows, of={"n": Counted(), "t": Value(of=values), "q": Square(of=values)})
+    return question.sums(n=Counted(), t=Value(of=values), q=Square(of=values))
 
 
 def _coordinates(question: FractionKind, found: Found) -> Coordinates:
@@ -285,12 +246,10 @@ class Variance(FractionKind):
         return Interval(min(self.step or largest * 2.0**-20, largest / 2), largest)
 
     def answer_of(self, parts: Sequence[Fractional]) -> Fractional:
-        """E x^2 - (E x)^2."""
         return spread(parts, self.bounds.width)
 
     @property
     def scale(self) -> float:
-        """The square of the width of the range."""
         return self.bounds.width**2
 
 
@@ -314,13 +273,11 @@ class StandardDeviation(FractionKind):
         return Interval(min(self.step or largest * 2.0**-10, largest / 2), largest)
 
     def answer_of(self, parts: Sequence[Fractional]) -> Fractional:
-        """The root of the variance."""
         value, (lower, upper) = spread(parts, self.bounds.width)
         return math.sqrt(value), (math.sqrt(lower), math.sqrt(upper))
 
     @property
     def scale(self) -> float:
-        """The width of the range."""
         return self.bounds.width
 
 

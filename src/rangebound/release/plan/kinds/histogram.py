@@ -24,7 +24,8 @@ from rangebound.release.plan.fields import (
 )
 from rangebound.release.plan.kinds.facts import Agreement, FormName
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.statistic import ONE, Coordinates, Found, Measures, Places, Sensitivity, of_parts
+from rangebound.release.plan.measure import ONE, Found, Measures, Places
+from rangebound.release.plan.statistic import Coordinates, Sensitivity, of_parts
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
@@ -107,7 +108,6 @@ class Histogram(Kind):
 
     @property
     def natural(self) -> Interval:
-        """The half-line, or the line where it is signed."""
         return LINE if self.signed else HALF_LINE
 
     @property
@@ -132,13 +132,11 @@ class Histogram(Kind):
         return self.edges[1:-1]
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """Counts by bin."""
         lower, upper = self.ends
         scale = self.bins / (upper - lower) if isinstance(self.bins, int) else None
         return Places(rows=self.counted_rows, values=self.column_values, borders=self.borders, scale=scale, shift=0.0)
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        """Rows by bin."""
         return tuple(Fraction(found.get(at, 0), ONE) for at in range(self.size))
 
     def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
@@ -159,7 +157,6 @@ class Histogram(Kind):
 
     @property
     def subject(self) -> tuple[str, str]:
-        """The column and its range, and the edges of bins that have names."""
         before, after = super().subject
         if self.bin_names is None:
             return before, after
@@ -169,7 +166,6 @@ class Histogram(Kind):
 
     @property
     def agreement(self) -> Agreement:
-        """Its bins add up to counts of the same rows."""
         lacking = self.column if self.missing is None else None
         own = "" if self.bin_names is None else f" {self.bin_names}"
         return Agreement(counts=True, bins=f"\0{self.column} {self.range} {self.bins}{own}", lacking=lacking)

@@ -12,7 +12,7 @@ import datetime
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from pydantic import model_validator
 
@@ -27,41 +27,25 @@ from rangebound.release.plan.fields import (
     Spans,
     bounds,
     end,
-    inside,
     number,
     span,
     written,
 )
 from rangebound.release.plan.fields import support as as_support
-from rangebound.release.plan.kinds.facts import (
-    Agreement,
-    Clipping,
-    FormName,
-    OneCoordinate,
-    RangedColumn,
-    Truncation,
-    Weight,
-    owner_scope,
-    truncation_scope,
-    without_clamping,
-)
-from rangebound.release.plan.statistic import (
-    Columns,
-    Coordinates,
+from rangebound.release.plan.kinds.facts import OPTIMAL, Agreement, FormName, OneCoordinate, RangedColumn, Weight
+from rangebound.release.plan.measure import (
     Counted,
-    Draw,
     Found,
-    Key,
-    Label,
+    GroupSums,
     Measure,
     Measures,
     Product,
     Rows,
-    Sensitivity,
-    Summed,
     Value,
     Values,
+    values_of,
 )
+from rangebound.release.plan.statistic import Columns, Coordinates, Draw, Key, Label, Sensitivity, Summed
 from rangebound.release.plan.unit import MostGroups, MostRows, Period, Unit
 from rangebound.values.support import Interval, Union
 
@@ -132,31 +116,30 @@ class Kind(Part):
         KINDS[name] = cls
 
     @model_validator(mode="after")
-    def _support_fits(self) -> Kind:
+    def _fits(self) -> Kind:
         if len(set(self.by)) < len(self.by):
             raise ValueError("by: a column is named twice")
-        if self.support is not None and not inside(as_support(self.support), self.natural):
-            natural = self.natural
-            said = (natural.lower, natural.upper)
-            ends = ", ".join(end(each, dated=True) if self.answers_dated else f"{each:g}" for each in said)
-            raise ValueError(f"support: must lie within [{ends}], where the answer is")
+        if self.support is not None:
+            hull, said = self.allowed.hull, (self.natural.lower, self.natural.upper)
+            if not said[0] <= hull.lower <= hull.upper <= said[1]:
+                ends = ", ".join(end(each, dated=True) if self.answers_dated else f"{each:g}" for each in said)
+                raise ValueError(f"support: must lie within [{ends}], where the answer is")
         if self.margin is not None and self.weight is not None:
-            raise ValueError("margin: goes without a weight; it says itself which share of the budget is needed")
+            raise ValueError("margin: cannot be combined with weight; a margin fixes its own share of the budget")
         if self.margin is not None and len(self.allowed.spans) > 1:
             raise ValueError("margin: goes without gaps in the support, which move numbers out of their intervals")
-        return self
-
-    @model_validator(mode="after")
-    def _whole_and_signed_fit(self) -> Kind:
         if self.is_whole and any(number(end) % 1.0 for span in self.support or () for end in span):
             raise ValueError("support: the ends must be whole numbers, as counts are")
         if self.is_whole and (self.step or 1.0) % 1.0:
             raise ValueError("step: must be a whole number, as counts are whole numbers; leave it out for 1")
         if self.is_signed and self.support is not None:
             raise ValueError("signed: goes without a support; unbiased = true publishes the signed number beside it")
-        mechanism, asked = self.named_mechanism, "signed" if self.is_signed else "unbiased"
-        if self.unclamped and mechanism is not None:
-            without_clamping(mechanism, asked)
+        named, asked = self.named_mechanism or "", "signed" if self.is_signed else "unbiased"
+        if self.unclamped and named == OPTIMAL:
+            raise ValueError(f"mechanism: {named!r} has no unbiased number; leave it out, or {asked} = true")
+        if self.unclamped and named.startswith("truncate"):
+            rule = f"with {asked} = true name {named.replace('truncate', 'rectify')!r}, or leave it out"
+            raise ValueError(f"mechanism: {named!r} has no unbiased number; {rule}")
         return self
 
     # The statistic
@@ -192,10 +175,14 @@ class Kind(Part):
         return "missing" in self.__dict__
 
     @property
+    def column_values(self) -> Values:
+        """The values of the column, clipped to its range; what stands for a missing one is within it."""
+        return values_of(self._stated("column"), self._stated("range"), self._stated("missing"))
+
+    @property
     def bounds(self) -> Interval:
         """The public range of the column."""
-        lower, upper = self._stated("range")
-        return Interval(number(lower), number(upper))
+        return Interval(*map(number, self._stated("range")))
 
     @property
     def dated(self) -> bool:
@@ -208,22 +195,9 @@ class Kind(Part):
         return written(self.bounds.lower), written(self.bounds.upper)
 
     @property
-    def missing_as(self) -> float | None:
-        """What stands for a missing value, within the range; None where rows without a value do not count."""
-        missing, bounds = self._stated("missing"), self.bounds
-        return None if missing is None else min(max(number(missing), bounds.lower), bounds.upper)
-
-    @property
-    def column_values(self) -> Values:
-        """The values of the column, clipped to its range."""
-        ends, column = self.bounds, self._stated("column")
-        return Values(column=column, lower=ends.lower, upper=ends.upper, dated=self.dated, filler=self.missing_as)
-
-    @property
     def weights(self) -> Weight | None:
         """The survey weights of its rows."""
-        found: Weight | None = self._stated("weighted_by")
-        return found
+        return cast("Weight | None", self._stated("weighted_by"))
 
     @property
     def largest_weight(self) -> Fraction:
@@ -248,8 +222,7 @@ class Kind(Part):
     @property
     def named_mechanism(self) -> str | None:
         """The mechanism that the plan names."""
-        found: str | None = self._stated("mechanism")
-        return found
+        return cast("str | None", self._stated("mechanism"))
 
     # What is asked
 
@@ -302,6 +275,10 @@ class Kind(Part):
     def weighted(self, measure: Measure) -> Measure:
         """A measure in fixed point, times the weight of its row as a part of the largest one."""
         return measure if self.weights is None else Product(of=(self.counted, measure))
+
+    def sums(self, **of: Measure) -> GroupSums:
+        """The rows within the contribution bounds, and sums of measures over them."""
+        return GroupSums(rows=self.counted_rows, of=of)
 
     # What is published
 
@@ -373,26 +350,21 @@ class Kind(Part):
 
     def scope(self, unit: Unit, groups: float) -> list[str]:
         """What was left out or moved before the noise, in words."""
-        return [*truncation_scope(self.by, unit, groups, rows=not self.once), *self.left_out(unit), *owner_scope(unit)]
+        dropped = unit.truncation_scope(self.by, groups, rows=not self.once)
+        return [*dropped, *self.left_out(unit), *unit.owner_scope]
 
     def left_out(self, unit: Unit) -> list[str]:
         """What was left out or moved beside what the contribution bounds drop: clipped and missing values."""
         found = []
         if self.weights is not None:
-            ends = self.weights.bounds
-            found = [
-                f"weights clipped to {span(ends.lower, ends.upper, dated=False)}",
-                "rows without a weight left out",
-            ]
-        if not self.has_values:
-            return found
-        ends, filler = self.bounds, self.missing_as
-        missing = "left out" if filler is None else f"counted as {end(filler, dated=self.dated)}"
-        return [
-            *found,
-            f"values clipped to {span(ends.lower, ends.upper, dated=self.dated)}",
-            f"missing values {missing}",
-        ]
+            weights = f"weights clipped to {span(self.weights.bounds, dated=False)}"
+            found += [weights, "rows without a weight left out"]
+        if self.has_values:
+            filler = self.column_values.filler
+            missing = "left out" if filler is None else f"counted as {end(filler, dated=self.dated)}"
+            clipped = f"values clipped to {span(self.bounds, dated=self.dated)}"
+            found += [clipped, f"missing values {missing}"]
+        return found
 
     # What others ask of it
 
@@ -400,27 +372,6 @@ class Kind(Part):
     def agreement(self) -> Agreement:
         """What its numbers have to agree with."""
         return Agreement()
-
-    def truncated(self, *, choosing: bool) -> Truncation | None:
-        """What the contribution bounds may drop, or None; `choosing` says that a unit's groups are bounded.
-
-        Nothing of a question about cuts; groups, where a unit counts once in each; else rows, those that have a value
-        where one without does not count.
-        """
-        if self.made:
-            return None
-        if self.once:
-            return Truncation(owners=True) if choosing else None
-        if not self.has_values or self._stated("missing") is not None:
-            return Truncation(also=self.needs_also)
-        column, ends = self._stated("column"), self._stated("range")
-        return Truncation(column=column, dated=self.dated, range=ends, also=self.needs_also)
-
-    @property
-    def clipping(self) -> Clipping | None:
-        """What its range clips, or None."""
-        names = ("column", "range", "missing")
-        return Clipping(**{name: self._stated(name) for name in names}) if self.has_values else None
 
     @property
     def counted_by(self) -> tuple[str, ...]:
@@ -435,7 +386,7 @@ class Kind(Part):
     @property
     def needs_also(self) -> tuple[RangedColumn, ...]:
         """The same columns as those that a row needs a value in."""
-        return tuple(RangedColumn(column=each.column, range=each.range) for each in self.reads_also.values())
+        return tuple(each.plain for each in self.reads_also.values())
 
     @property
     def compares(self) -> Mapping[str, str]:
@@ -480,8 +431,12 @@ class Kind(Part):
 
     def changed(self, **fields: object) -> Self:
         """The same question with other values of some fields, checked again."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        return type(self).model_validate({**given, **fields})
+        return type(self).model_validate({**self.given, **fields})
+
+    @property
+    def given(self) -> dict[str, object]:
+        """The fields that it was made with."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
 
     def as_written(self) -> Kind:
         """The question as a plan asks it."""

@@ -13,18 +13,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, ModelWrapValidatorH
 from rangebound.release.plan.fields import UNKNOWN, Bound, Name, Range, as_tuple, number, written
 from rangebound.release.plan.kinds.facts import Agreement, FormName
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.statistic import (
-    ONE,
-    Coordinates,
-    EdgeCounts,
-    Found,
-    Measures,
-    Places,
-    Rows,
-    Sensitivity,
-    Values,
-    of_parts,
-)
+from rangebound.release.plan.measure import ONE, EdgeCounts, Found, Measures, Places, Rows, Values
+from rangebound.release.plan.statistic import Coordinates, Sensitivity, of_parts
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
@@ -52,6 +42,8 @@ class RankKind(Kind):
     no_limit = "a single unit can move a quantile from one end of its range to the other"
     ordered: ClassVar[bool] = False
     """Whether its numbers are put in order after they were drawn, in every plan."""
+    unnamed: ClassVar[bool] = False
+    """Whether neither the name of the kind nor those of its parts say the levels."""
 
     column: Name
     range: Range = Field(default_factory=lambda: UNKNOWN)
@@ -95,7 +87,6 @@ class RankKind(Kind):
 
     @property
     def natural(self) -> Interval:
-        """The column's range."""
         return self.bounds
 
     @property
@@ -105,11 +96,6 @@ class RankKind(Kind):
         if self.step is not None:
             return written(self.step)
         return Fraction(max(1, math.ceil((upper - lower) / _MOST_POINTS))) if self.dated else (upper - lower) / 1000
-
-    @property
-    def grid_step(self) -> float:
-        """The distance of two points of the grid, as a double."""
-        return float(self.exact_step)
 
     @property
     def steps(self) -> int:
@@ -143,7 +129,6 @@ class RankKind(Kind):
         )
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        """Rows by point of the grid."""
         return tuple(Fraction(found.get(at, 0), ONE) for at in range(self.steps + 1))
 
     def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
@@ -155,69 +140,57 @@ class RankKind(Kind):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The levels."""
         return tuple(map(repr, self.asked))
 
     @property
     def can_be_whole(self) -> bool:
         """Whether the plan leaves the step open, and all that it states of the values are whole numbers."""
-        stated = [*self.range, *(end for span in self.allowed.spans for end in span), self.missing_as or 0.0]
+        stated = [*self.range, *(end for span in self.allowed.spans for end in span), self.column_values.filler or 0.0]
         return self.step is None and not self.dated and all(float(number(each)).is_integer() for each in stated)
 
-    def levels_said(self) -> list[str]:
-        """The levels of the quantiles in words, where the name of the kind does not say them."""
-        return []
-
     def left_out(self, unit: Unit) -> list[str]:
-        """The levels, and clipped and missing values."""
-        return [*self.levels_said(), *super().left_out(unit)]
+        many, levels = "s" * (len(self.asked) > 1), " and ".join(f"{each:g}" for each in self.asked)
+        return [*([f"quantile{many} at level{many} {levels}"] if self.unnamed else []), *super().left_out(unit)]
 
 
 class Median(RankKind):
     """The median of a column."""
 
-    kind: Literal["median"] = "median"
+    asked: ClassVar[tuple[float, ...]] = (0.5,)
 
-    @property
-    def asked(self) -> tuple[float, ...]:
-        """One half."""
-        return (0.5,)
+    kind: Literal["median"] = "median"
 
 
 class Minimum(RankKind):
     """The smallest values of a column, as a low quantile: no single row decides it."""
+
+    unnamed = True
 
     kind: Literal["minimum"] = "minimum"
     level: Annotated[float, Field(gt=0.0, le=0.2)] = 0.01
 
     @property
     def asked(self) -> tuple[float, ...]:
-        """The low level."""
         return (self.level,)
-
-    def levels_said(self) -> list[str]:
-        """The low level."""
-        return [f"quantile at level {self.level:g}"]
 
 
 class Maximum(RankKind):
     """The largest values of a column, as a high quantile: no single row decides it."""
+
+    unnamed = True
 
     kind: Literal["maximum"] = "maximum"
     level: Annotated[float, Field(ge=0.8, lt=1.0)] = 0.99
 
     @property
     def asked(self) -> tuple[float, ...]:
-        """The high level."""
         return (self.level,)
-
-    def levels_said(self) -> list[str]:
-        """The high level."""
-        return [f"quantile at level {self.level:g}"]
 
 
 class Quantiles(RankKind):
     """Quantiles of a column at the given levels."""
+
+    agreement: ClassVar[Agreement] = Agreement(rising=True)
 
     kind: Literal["quantiles"] = "quantiles"
     levels: Annotated[tuple[Level, ...], Field(min_length=1, max_length=100), BeforeValidator(as_tuple)]
@@ -230,13 +203,7 @@ class Quantiles(RankKind):
 
     @property
     def asked(self) -> tuple[float, ...]:
-        """The levels of the plan."""
         return self.levels
-
-    @property
-    def agreement(self) -> Agreement:
-        """They rise with the level."""
-        return Agreement(rising=True)
 
 
 class CentralRange(RankKind):
@@ -247,6 +214,9 @@ class CentralRange(RankKind):
     """
 
     ordered = True
+    unnamed = True
+    parts: ClassVar[tuple[str, ...]] = ("lower", "upper")
+    agreement: ClassVar[Agreement] = Agreement(rising=True)
 
     kind: Literal["central range"] = "central range"
     share: Annotated[float, Field(ge=0.01, le=0.99)] = 0.9
@@ -260,21 +230,6 @@ class CentralRange(RankKind):
         """
         share = written(self.share)
         return float((1 - share) / 2), float((1 + share) / 2)
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """Both ends."""
-        return "lower", "upper"
-
-    @property
-    def agreement(self) -> Agreement:
-        """They rise."""
-        return Agreement(rising=True)
-
-    def levels_said(self) -> list[str]:
-        """Both levels."""
-        lower, upper = self.asked
-        return [f"quantiles at levels {lower:g} and {upper:g}"]
 
 
 COVER = Fraction(49, 50)
@@ -300,6 +255,7 @@ class Bounds(Kind):
     form = FormName.EDGES
     once = True
     unmargined = "whose ends are edges of a grid"
+    parts: ClassVar[tuple[str, ...]] = ("lower", "upper")
 
     kind: Literal["bounds"] = "bounds"
     column: Name
@@ -319,25 +275,20 @@ class Bounds(Kind):
 
     @property
     def natural(self) -> Interval:
-        """From the first edge to the last."""
         return Interval(self.edges[0], self.edges[-1])
 
     @property
     def answers_dated(self) -> bool:
-        """As the column is."""
         return self.dates
 
     @property
     def reads(self) -> Values | None:
-        """The column."""
         return Values(column=self.column, lower=self.edges[0], upper=self.edges[-1], dated=self.dates)
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """Units by place among the edges."""
         return EdgeCounts(rows=Rows(where=self.where), column=self.column, edges=self.edges, dated=self.dates)
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        """Units by place."""
         counts, none = {at: Fraction(each, ONE) for at, each in found.items()}, Fraction(0)
         return tuple(counts.get(at, none) for at in range(2 * len(self.edges) + 1))
 
@@ -349,17 +300,10 @@ class Bounds(Kind):
         return of_parts(1, unit, groups)
 
     @property
-    def parts(self) -> tuple[str, ...]:
-        """Both ends."""
-        return "lower", "upper"
-
-    @property
     def subject(self) -> tuple[str, str]:
-        """The column."""
         return f" of {self.column!r}, out of {len(self.edges)} edges", ""
 
     def left_out(self, unit: Unit) -> list[str]:
-        """How a unit counts, what an end aims at, and missing values."""
         each = [] if unit.column is None else [f"each {unit.column!r} counted once, its values in equal parts"]
         aimed = f"aimed at all but {float(100 * (1 - COVER)):g} % of the values at each end"
         return [*each, aimed, "missing values left out"]

@@ -12,21 +12,8 @@ from pydantic import Field
 from rangebound.release.plan.fields import HALF_LINE, LINE, UNKNOWN, Bound, Name, Range, measurable
 from rangebound.release.plan.kinds.facts import OPTIMAL, Agreement, FormName, Mechanism, OneCoordinate, Weight
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.statistic import (
-    NOTHING,
-    ONE,
-    Coordinates,
-    DistinctValues,
-    Found,
-    GroupSums,
-    Measures,
-    Owned,
-    Sensitivity,
-    Value,
-    of_counts,
-    scaled,
-    touched,
-)
+from rangebound.release.plan.measure import ONE, DistinctValues, Found, Measures, Owned, Value
+from rangebound.release.plan.statistic import NOTHING, Coordinates, Sensitivity, of_counts, scaled, touched
 from rangebound.release.plan.unit import Unit
 from rangebound.values.numeric import rounded_up
 from rangebound.values.support import Interval, Union
@@ -39,7 +26,6 @@ class ScalarKind(Kind):
 
     @property
     def natural(self) -> Interval:
-        """The half-line, or the line where it is signed."""
         return LINE if self.is_signed else HALF_LINE
 
     def most(self, unit: Unit) -> int | None:
@@ -54,7 +40,6 @@ class ScalarKind(Kind):
         return Interval(0.0, rounded_up(unit.size * most * self.largest_weight))
 
     def one_coordinate(self, unit: Unit) -> OneCoordinate:
-        """Its coordinate, which lies where it is published once it is moved there."""
         support = self.published_in(unit)
         return OneCoordinate(range=support.hull, whole=self.is_whole, support=support, step=self.step)
 
@@ -76,7 +61,6 @@ class ScalarKind(Kind):
         )
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        """The count."""
         return (Fraction(found.get("n", 0)),)
 
 
@@ -92,8 +76,7 @@ class Count(ScalarKind):
     mechanism: Mechanism | None = None
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """The rows within the contribution bounds, or their weights."""
-        return GroupSums(rows=self.counted_rows, of={"n": self.counted})
+        return self.sums(n=self.counted)
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
         """The count, or the sum of the weights: the largest weight times the sum of the weights as parts of it."""
@@ -140,7 +123,6 @@ class Count(ScalarKind):
 
     @property
     def agreement(self) -> Agreement:
-        """It adds up to other counts of the same rows; with weights it is not a count of rows."""
         return Agreement(counts=self.is_whole)
 
 
@@ -160,12 +142,10 @@ class CountOfUnits(ScalarKind):
     mechanism: Mechanism | None = None
 
     def misfit(self, unit: Unit) -> str:
-        """Rows that are units themselves are counted by a count."""
         return "the unit is the row; ask for a count" if unit.column is None else ""
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """The units that have a row."""
-        return GroupSums(rows=self.counted_rows, of={"n": Owned()})
+        return self.sums(n=Owned())
 
     def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
         """One in each group, however many rows a unit has: L1 g, L2 sqrt(g).
@@ -175,7 +155,6 @@ class CountOfUnits(ScalarKind):
         return of_counts(1, unit, groups)
 
     def most(self, unit: Unit) -> int | None:
-        """One."""
         return 1
 
 
@@ -201,17 +180,14 @@ class DistinctCount(ScalarKind):
 
     @property
     def compares(self) -> Mapping[str, str]:
-        """The column."""
         return {"column": self.column}
 
     def misfit(self, unit: Unit) -> str:
-        """A row has one value."""
         if unit.column is None and self.values > 1:
             return "values is 1 where the unit is the row, which has one value"
         return ""
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """Distinct values, of each unit at most `values` in a group."""
         return DistinctValues(rows=self.counted_rows, column=self.column, most=self.values)
 
     def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
@@ -232,16 +208,13 @@ class DistinctCount(ScalarKind):
         return None
 
     def most(self, unit: Unit) -> int | None:
-        """Its values."""
         return self.values
 
     @property
     def subject(self) -> tuple[str, str]:
-        """The column."""
         return f" of {self.column!r}", ""
 
     def left_out(self, unit: Unit) -> list[str]:
-        """Values beyond the contribution bound, and missing ones."""
         each = " and group" if self.by else ""
         cut = [] if unit.column is None else [f"values per {unit.column!r}{each} cut at {self.values}"]
         return [*cut, "missing values left out"]
@@ -267,17 +240,13 @@ class Sum(ScalarKind):
         return Interval(0.0 if self.bounds.lower >= 0 else -math.inf, 0.0 if self.bounds.upper <= 0 else math.inf)
 
     def misfit(self, unit: Unit) -> str:
-        """Values times weights are of a size that a column may have."""
         ends, weights = self.bounds, self.weighted_by
         if weights is None or measurable(max(abs(ends.lower), abs(ends.upper)) * weights.bounds.upper):
             return ""
         return "values times weights must be between 1e-150 and 1e150 in size; take other units for one of them"
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """The rows within the contribution bounds, and their values in fixed point."""
-        return GroupSums(
-            rows=self.counted_rows, of={"n": self.counted, "t": self.weighted(Value(of=self.column_values))}
-        )
+        return self.sums(n=self.counted, t=self.weighted(Value(of=self.column_values)))
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
         """lower n + (upper - lower) t, where t is the sum of the values as parts of the range.

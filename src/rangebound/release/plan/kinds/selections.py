@@ -9,33 +9,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
 from rangebound.release.plan.fields import Ends, Name, Range, bounds, number, span
-from rangebound.release.plan.kinds.facts import Clipping, FormName
+from rangebound.release.plan.kinds.facts import FormName
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import KINDS, Kind
 from rangebound.release.plan.kinds.scalars import ScalarKind
-from rangebound.release.plan.statistic import (
-    ONE,
-    Coordinates,
-    Counted,
-    Draw,
-    Found,
-    GroupSums,
-    Key,
-    KeyCounts,
-    Measures,
-    Owned,
-    Places,
-    Sensitivity,
-    Summed,
-    Values,
-    of_counts,
-    of_parts,
-)
+from rangebound.release.plan.measure import ONE, Counted, Found, KeyCounts, Measures, Owned, Places, Values
+from rangebound.release.plan.statistic import Coordinates, Draw, Key, Sensitivity, Summed, of_counts, of_parts
 from rangebound.release.plan.unit import Unit
 from rangebound.values.arguments import counted
 from rangebound.values.support import Interval
@@ -91,15 +75,12 @@ class SelectionKind(Kind):
 
     @property
     def selected(self) -> str | None:
-        """The column."""
         return self.column
 
     def answer(self, key: Summed, draws: Draw) -> str:
-        """The key, or bin, that was drawn."""
         return self.choices[int(draws[0])]
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        """Units by choice."""
         return tuple(Fraction(found.get(at, 0), ONE) for at in range(len(self.choices)))
 
     def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
@@ -115,11 +96,9 @@ class SelectionKind(Kind):
 
     @property
     def keyed(self) -> tuple[str, ...]:
-        """The column."""
         return (self.column,)
 
     def misfit(self, unit: Unit) -> str:
-        """The keys are public, and not fewer than the ranks."""
         if not self._listed:
             return (
                 f"column: the keys of {self.column!r} must be public for kind {self.kind!r}; list them in keys, or ask "
@@ -130,17 +109,14 @@ class SelectionKind(Kind):
         return ""
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """Units by key."""
         return KeyCounts(rows=self.counted_rows, column=self.column)
 
     def left_out(self, unit: Unit) -> list[str]:
-        """How often a unit counts, and rows with other keys."""
         each = [] if unit.column is None else [f"each {unit.column!r} counted once for each key"]
         return [*each, f"rows with other keys than the listed ones of {self.column!r} left out"]
 
     @property
     def natural(self) -> Interval:
-        """From the first rank to the last of all keys."""
         return Interval(1.0, float(max(len(self.choices), 2)))
 
 
@@ -150,6 +126,8 @@ class Mode(SelectionKind):
     The number that is published for a bin is its middle; the bins are those of a histogram. Where it names `bins` and
     no range, a plan fills in that of its [columns]. It is `top k` with k = 1.
     """
+
+    size: ClassVar[int] = 1
 
     kind: Literal["mode"] = "mode"
     range: Range | None = None
@@ -165,17 +143,10 @@ class Mode(SelectionKind):
 
     def filled(self, ranges: Mapping[str, Ends]) -> Self:
         """The same question with the public range of its column, where it asks for bins and states none."""
-        if not self._open or self.column not in ranges:
-            return self
-        return self.changed(range=ranges[self.column])
+        return self.changed(range=ranges[self.column]) if self.lacks_range and self.column in ranges else self
 
     @property
     def lacks_range(self) -> bool:
-        """Whether it asks for bins, and no range is known."""
-        return self._open
-
-    @property
-    def _open(self) -> bool:
         return self.range is None and self.bins is not None
 
     @property
@@ -186,30 +157,24 @@ class Mode(SelectionKind):
 
     @property
     def natural(self) -> Interval:
-        """The range, or from the first rank to the last of all keys."""
         return super().natural if self.range is None else self._histogram.bounds
 
     @property
     def answers_dated(self) -> bool:
-        """As the range is."""
         return self.range is not None and self._histogram.dated
 
     @property
     def reads(self) -> Values | None:
-        """The column, where it has a range."""
         return None if self.range is None else self._histogram.column_values
 
     @property
     def keyed(self) -> tuple[str, ...]:
-        """The column, where it has no range."""
         return super().keyed if self.range is None else ()
 
     def misfit(self, unit: Unit) -> str:
-        """The keys are public, where it has no range."""
         return super().misfit(unit) if self.range is None else ""
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """Units by key, or by bin."""
         if self.range is None:
             return super().measures(unit, groups)
         found = self._histogram.measures(unit, groups)
@@ -217,18 +182,11 @@ class Mode(SelectionKind):
         return replace(found, rows=self.counted_rows, once=True)
 
     @property
-    def size(self) -> int:
-        """One."""
-        return 1
-
-    @property
     def choices(self) -> Key:
-        """The public keys, or the bins by their edges."""
         return super().choices if self.range is None else self._histogram.parts
 
     @property
     def points(self) -> tuple[float, ...]:
-        """The middles of the bins; none where the answer is a key."""
         if self.range is None:
             return ()
         middles = (lower + (upper - lower) / 2 for lower, upper in pairwise(self._histogram.edges))
@@ -236,24 +194,16 @@ class Mode(SelectionKind):
 
     @property
     def subject(self) -> tuple[str, str]:
-        """The column, and what is chosen from."""
         if self.range is None:
             return f" of {self.column!r}, of {counted(len(self._listed), 'key')}", ""
         return f" of {self.column!r}, in {counted(len(self.choices), 'bin')} over {bounds(self.range)}", ""
 
     def left_out(self, unit: Unit) -> list[str]:
-        """How often a unit counts, and other keys, or clipped and missing values."""
         if self.range is None:
             return super().left_out(unit)
         each = [] if unit.column is None else [f"each {unit.column!r} counted once for each bin"]
-        ends = self._histogram.bounds
-        clipped = f"values clipped to {span(ends.lower, ends.upper, dated=self.answers_dated)}"
+        clipped = f"values clipped to {span(self._histogram.bounds, dated=self.answers_dated)}"
         return [*each, "middle of a bin", clipped, "missing values left out"]
-
-    @property
-    def clipping(self) -> Clipping | None:
-        """Values outside the range."""
-        return None if self.range is None else Clipping(column=self.column, range=self.range)
 
 
 class RankedCounts(ScalarKind):
@@ -270,24 +220,22 @@ class RankedCounts(ScalarKind):
     ranked = True
     unmargined = _KEYS
     no_rows = "a unit counts once at each key, however many rows it has"
+    natural: ClassVar[Interval] = Interval(1.0, math.inf)  # how many keys there are is not public
+    unclamped: ClassVar[bool] = True  # counts that were clamped would tie
 
     kind: Literal["top k"]
     column: Name
     k: Annotated[int, Field(ge=1, le=1000)] = 10
 
     def as_written(self) -> Kind:
-        """The `top k` that the plan asks for."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        return KINDS[self.kind].model_validate({**given, "by": self.by[:-1]})
+        return KINDS[self.kind].model_validate({**self.given, "by": self.by[:-1]})
 
     def with_keys(self, listed: Mapping[str, Key]) -> Kind:
         """The question that was asked, by these keys."""
         return self.as_written().with_keys(listed)
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """The units that have a row, or the rows."""
-        counted = Counted() if unit.column is None else Owned()
-        return GroupSums(rows=self.counted_rows, of={"n": counted})
+        return self.sums(n=Counted() if unit.column is None else Owned())
 
     def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
         """One in each group, as for a count of units: L1 g, L2 sqrt(g), where g bounds the keys of a unit.
@@ -296,35 +244,20 @@ class RankedCounts(ScalarKind):
         """
         return of_counts(1, unit, groups)
 
-    @property
-    def unclamped(self) -> bool:
-        """Always: counts that were clamped would tie."""
-        return True
-
-    @property
-    def natural(self) -> Interval:
-        """From the first rank on: how many keys there are is not public."""
-        return Interval(1.0, math.inf)
-
     def no_margin(self, unit: Unit) -> str:
-        """None can be asked: a key has no interval."""
         return Kind.no_margin(self, unit)
 
     @property
     def selected(self) -> str | None:
-        """The column."""
         return self.column
 
     def answer(self, key: Summed, draws: Draw) -> str:
-        """The key itself."""
         return str(key[-1])
 
     def described(self) -> str:
-        """What was asked, in one line."""
         return self.as_written().described()
 
     def left_out(self, unit: Unit) -> list[str]:
-        """How often a unit counts, and keys that are not named."""
         each = [] if unit.column is None else [f"each {unit.column!r} counted once for each key"]
         return [*each, f"keys of {self.column!r} selected privately, so that there may be fewer than {self.k}"]
 
@@ -343,21 +276,17 @@ class TopK(SelectionKind):
         """The same question with the public keys of its column; without any, by keys that are selected privately."""
         if listed.get(self.column):
             return super().with_keys(listed)
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        return RankedCounts.model_validate({**given, "kind": self.kind, "by": (*self.by, self.column)})
+        return RankedCounts.model_validate({**self.given, "kind": self.kind, "by": (*self.by, self.column)})
 
     @property
     def size(self) -> int:
-        """What the plan says."""
         return self.k
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The ranks."""
         return tuple(str(rank) for rank in range(1, self.k + 1))
 
     @property
     def subject(self) -> tuple[str, str]:
-        """The column and how many of its keys."""
         keys = counted(len(self._listed), "key") if self._listed else "keys that are selected privately"
         return f" of {self.column!r}, k = {self.k}, of {keys}", ""

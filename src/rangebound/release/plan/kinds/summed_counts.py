@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations, pairwise, product
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -17,18 +17,8 @@ from rangebound.release.plan.fields import HALF_LINE, Name, Part, as_tuple, cano
 from rangebound.release.plan.fields import Key as PlanKey
 from rangebound.release.plan.kinds.facts import FormName
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.statistic import (
-    Columns,
-    Coordinates,
-    Counted,
-    Found,
-    GroupSums,
-    Key,
-    Label,
-    Measures,
-    Sensitivity,
-    of_counts,
-)
+from rangebound.release.plan.measure import Counted, Found, Measures
+from rangebound.release.plan.statistic import Columns, Coordinates, Key, Label, Sensitivity, of_counts
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
@@ -55,6 +45,7 @@ class WorkloadKind(Kind):
 
     form = FormName.STRATEGY
     together = True
+    natural: ClassVar[Interval] = HALF_LINE
 
     unbiased: bool | None = None
 
@@ -74,11 +65,6 @@ class WorkloadKind(Kind):
     def labels(self, keys: Sequence[Key]) -> list[list[Label]]:
         """All of them in one list."""
 
-    @property
-    def natural(self) -> Interval:
-        """The half-line."""
-        return HALF_LINE
-
     def misfit_of_keys(self, columns: Columns) -> str:
         """Its groups are public, and not too many with their sums."""
         for name, keys in zip(self.by, columns, strict=True):
@@ -89,11 +75,9 @@ class WorkloadKind(Kind):
         return ""
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """The rows within the contribution bounds."""
-        return GroupSums(rows=self.counted_rows, of={"n": Counted()})
+        return self.sums(n=Counted())
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        """The count."""
         return (Fraction(found.get("n", 0)),)
 
     def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
@@ -123,7 +107,6 @@ class Crosstab(WorkloadKind):
         return self
 
     def misfit_of_keys(self, columns: Columns) -> str:
-        """Its numbers are not too many to be made to add up."""
         said = super().misfit_of_keys(columns)
         if not said and self.margins and len(columns) > 2 and self.numbers(columns, 0.0) > _MOST_ADDED_UP:
             return f"by: has over {_MOST_ADDED_UP} numbers, with all margins; take fewer keys or columns, or no margins"
@@ -226,7 +209,6 @@ class Hierarchy(WorkloadKind):
         return ""
 
     def numbers(self, columns: Columns, groups: float) -> float:
-        """The keys, the members of all levels, and the total."""
         return len(columns[0]) + sum(len(each.members) for each in self.levels) + 1
 
     def labels(self, keys: Sequence[Key]) -> list[list[Label]]:
@@ -288,7 +270,6 @@ class Series(WorkloadKind):
         return axis, [("day", single), *((name, _ranges(name, days)) for name in self.totals)]
 
     def numbers(self, columns: Columns, groups: float) -> float:
-        """The days and the totals of every series."""
         cells = math.prod(map(len, columns))
         if not any(map(_days, columns)):
             return cells

@@ -5,28 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import field_validator, model_validator
 
 from rangebound.release.plan.fields import LINE, UNKNOWN, Span, number, span
 from rangebound.release.plan.kinds.facts import FormName, RangedColumn
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.statistic import (
-    ONE,
-    Coordinates,
-    Counted,
-    Found,
-    GroupSums,
-    Measure,
-    Measures,
-    Product,
-    Sensitivity,
-    Square,
-    Value,
-    of_counts,
-    touched,
-)
+from rangebound.release.plan.measure import ONE, Counted, Found, Measures, Product, Square, Value
+from rangebound.release.plan.statistic import Coordinates, Sensitivity, of_counts, touched
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
@@ -43,14 +30,9 @@ class TwoColumnsKind(Kind):
     unmargined = "since the width of its interval depends on the data"
 
     def left_out(self, unit: Unit) -> list[str]:
-        """Clipped and missing values."""
         columns = self.reads_also.values()
-        clipped = (f"{each.column!r} clipped to {_span(each)}" for each in columns)
+        clipped = (f"{each.column!r} clipped to {span(each.bounds, dated=each.dated)}" for each in columns)
         return [*clipped, f"rows without {' or '.join(repr(each.column) for each in columns)} left out"]
-
-
-def _span(column: RangedColumn) -> str:
-    return span(column.bounds.lower, column.bounds.upper, dated=column.dated)
 
 
 class Ratio(TwoColumnsKind):
@@ -86,7 +68,6 @@ class Ratio(TwoColumnsKind):
 
     @property
     def reads_also(self) -> Mapping[str, RangedColumn]:
-        """Both columns."""
         return {"numerator": self.numerator, "denominator": self.denominator}
 
     @property
@@ -101,9 +82,7 @@ class Ratio(TwoColumnsKind):
         return Interval(min(ratios), max(ratios))
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """The rows within the contribution bounds, and their values in fixed point."""
-        above, below = Value(of=self.numerator.values), Value(of=self.denominator.values)
-        return GroupSums(rows=self.counted_rows, of={"n": Counted(), "t": above, "s": below})
+        return self.sums(n=Counted(), t=Value(of=self.numerator.values), s=Value(of=self.denominator.values))
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
         """Half the sum and half the difference of X and Y, the sums in units of the ends that are farthest from 0."""
@@ -138,7 +117,6 @@ class Ratio(TwoColumnsKind):
 
     @property
     def subject(self) -> tuple[str, str]:
-        """Both columns and their ranges."""
         return f" of {self.numerator.subject}, to {self.denominator.subject}", ""
 
 
@@ -161,21 +139,12 @@ class MomentsKind(TwoColumnsKind):
 
     @property
     def reads_also(self) -> Mapping[str, RangedColumn]:
-        """Both columns."""
         return {"x": self.x, "y": self.y}
 
     def measures(self, unit: Unit, groups: float) -> Measures:
-        """The rows within the contribution bounds, their values in fixed point, and squares and product of these."""
-        x, y = self.x.values, self.y.values
-        both = Product(of=(Value(of=x), Value(of=y)))
-        of: dict[str, Measure] = {
-            "x": Value(of=x),
-            "y": Value(of=y),
-            "xx": Square(of=x),
-            "yy": Square(of=y),
-            "xy": both,
-        }
-        return GroupSums(rows=self.counted_rows, of={"n": Counted(), **of})
+        x, y = Value(of=self.x.values), Value(of=self.y.values)
+        squares = {"xx": Square(of=x.of), "yy": Square(of=y.of)}
+        return self.sums(n=Counted(), x=x, y=y, **squares, xy=Product(of=(x, y)))
 
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
         """a n, b u, b v, c u^2, c v^2 and 2 c u v, summed over rows, for u = x + y - 1 and v = x - y."""
@@ -220,7 +189,6 @@ class MomentsKind(TwoColumnsKind):
 
     @property
     def subject(self) -> tuple[str, str]:
-        """Both columns and their ranges."""
         return f" of {self.x.subject}, and {self.y.subject}", ""
 
 
@@ -228,13 +196,9 @@ class Correlation(MomentsKind):
     """Pearson's correlation of the columns `x` and `y`; 0 where one of them does not vary."""
 
     form = FormName.CORRELATION
+    natural: ClassVar[Interval] = Interval(-1.0, 1.0)
 
     kind: Literal["correlation"] = "correlation"
-
-    @property
-    def natural(self) -> Interval:
-        """From -1 to 1."""
-        return Interval(-1.0, 1.0)
 
 
 class Line(MomentsKind):
@@ -246,6 +210,7 @@ class Line(MomentsKind):
 
     form = FormName.LINE
     apart = True
+    parts: ClassVar[tuple[str, ...]] = ("slope", "intercept")
 
     kind: Literal["line"] = "line"
     slopes: Span | None = None
@@ -264,13 +229,7 @@ class Line(MomentsKind):
 
     @property
     def subject(self) -> tuple[str, str]:
-        """Both columns and their ranges."""
         return f" through y = {self.y.subject}, over x = {self.x.subject}", ""
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """Both numbers, which are made of one draw."""
-        return ("slope", "intercept")
 
     @property
     def supports(self) -> tuple[Interval, Interval]:
@@ -293,14 +252,11 @@ class Line(MomentsKind):
 
     @property
     def natural(self) -> Interval:
-        """What holds both numbers."""
         slopes, intercepts = self.supports
         return Interval(min(slopes.lower, intercepts.lower), max(slopes.upper, intercepts.upper))
 
     def scope(self, unit: Unit, groups: float) -> list[str]:
-        """What the question leaves out, and where its numbers are moved to."""
         stated = (("slope", self.slopes), ("intercept", self.intercepts))
-        moved = [
-            f"{name} moved into {span(*map(number, ends), dated=False)}" for name, ends in stated if ends is not None
-        ]
-        return [*super().scope(unit, groups), *moved]
+        moved = ((name, Interval(*map(number, ends))) for name, ends in stated if ends is not None)
+        said = (f"{name} moved into {span(ends, dated=False)}" for name, ends in moved)
+        return [*super().scope(unit, groups), *said]

@@ -1,1 +1,0 @@
-"""Laplace noise truncated to unions of spans: exact privacy in time linear in the gaps."""

@@ -1,0 +1,158 @@
+"""Moments from coordinates against numpy; simulated noise is fixed and of its law; both kinds of intervals compared.
+
+The interval of a ratio: the law of its noise by another route, its ends by theirs, and that it holds as said.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from rangebound.laws.gaussian import Gaussian
+from rangebound.laws.laplace import Laplace
+from rangebound.release.noise import moments as own
+from rangebound.release.noise.draw import AddedNoise, Reading
+from rangebound.release.noise.moments import _tail, ratio_interval
+from tests.thinning import crossed
+
+
+def coordinates(x, y):
+    a, b, c = map(float, (own.ALPHA, own.BETA, own.GAMMA))
+    u, v = x + y - 1.0, x - y
+    return np.array([a * len(x), b * u.sum(), b * v.sum(), c * (u * u).sum(), c * (v * v).sum(), 2 * c * (u * v).sum()])
+
+
+def reading(values, noise, level=0.95, half=None):
+    half = noise.scale * 5.0 if half is None else half
+    values = tuple(map(float, values))
+    intervals = tuple((each - half, each + half) for each in values)
+    return Reading(values=values, intervals=intervals, added=AddedNoise(noise=noise, level=level, slack=0.0), part=0)
+
+
+def sample(rows=400, seed=1):
+    chance = np.random.default_rng(seed)
+    x = chance.uniform(0, 1, rows)
+    return x, np.clip(0.3 * x + chance.uniform(0, 0.7, rows), 0, 1)
+
+
+def test_moments_are_those_of_numpy():
+    x, y = sample()
+    found = own.moments(coordinates(x, y))
+    assert found.rows == pytest.approx(400)
+    assert (found.x, found.y) == (pytest.approx(x.mean()), pytest.approx(y.mean()))
+    assert (found.xx, found.yy) == (pytest.approx(x.var()), pytest.approx(y.var()))
+    assert found.xy == pytest.approx(np.cov(x, y, bias=True)[0, 1])
+    assert own.correlation(found)[0] == pytest.approx(np.corrcoef(x, y)[0, 1])
+    assert own.slope(found)[0] == pytest.approx(stats.linregress(x, y).slope)
+
+
+@pytest.mark.parametrize("gaussian", [False, True])
+def test_simulated_noise_is_fixed_and_of_its_law(gaussian):
+    found = own._noise(6, gaussian=gaussian)
+    assert found.shape == (own.DRAWS, 6)
+    law = stats.norm() if gaussian else stats.laplace()
+    for column in found.T:
+        assert stats.kstest(column, law.cdf).pvalue > 1e-3
+    assert np.abs(np.corrcoef(found.T) - np.eye(6)).max() < 0.06
+    assert (found * 2**20 == np.round(found * 2**20)).all()
+    own._noise.cache_clear()
+    assert (own._noise(6, gaussian=gaussian) == found).all()
+
+
+def test_at_levels_beyond_the_draws_arithmetic_is_taken():
+    x, y = sample(4000)
+    values, noise = coordinates(x, y), Laplace(scale=1.0)
+    far = reading(values, noise, level=0.999999, half=15.0)
+    found = own.interval(far, own.correlation, own.correlation_bounds, (-1.0, 1.0))
+    assert found == own.correlation_bounds(own.box(far))
+    assert own.slope_bounds(own.box(reading(np.zeros(6), noise))) == own.ALL
+
+
+def test_boxes_hold_what_is_in_them():
+    chance, (x, y) = np.random.default_rng(3), sample(500)
+    values, noise = coordinates(x, y), Laplace(scale=0.2)
+    box = own.box(reading(values, noise, half=2.0))
+    assert box is not None
+    for _ in range(500):
+        found = own.moments(values + chance.uniform(-2.0, 2.0, 6))
+        for name in ("x", "y", "xx", "yy", "xy"):
+            low, high = getattr(box, name)
+            assert low <= getattr(found, name) <= high, name
+        if own.correlation(found)[1]:
+            low, high = own.correlation_bounds(box)
+            assert low <= own.correlation(found)[0] <= high
+
+
+def test_moments_without_rows_or_variance_claim_nothing():
+    noise = Laplace(scale=1.0)
+    for values in (np.zeros(6), -np.ones(6), coordinates(np.full(50, 0.5), np.full(50, 0.25))):
+        own_reading = reading(values, noise)
+        ends = own.interval(own_reading, own.correlation, own.correlation_bounds, (-1.0, 1.0))
+        assert ends == (-1.0, 1.0)
+        value = float(own.correlation(own.steadied(own_reading))[0])
+        assert -1.0 <= value <= 1.0
+        assert math.isfinite(value)
+
+
+NOISES = [(Laplace(scale=2.0), stats.laplace(scale=2.0)), (Gaussian(scale=2.0), stats.norm(scale=2.0))]
+
+
+@pytest.mark.few(9)
+@crossed(
+    {
+        "seen": [0.1, 3.0, 25.0],
+        "a, b": [(1.0, 0.0), (1.0, 0.3), (0.7, 1.3), (1.0, 1.0), (1.0, 1.0 + 1e-9), (3.0, 1.0)],
+        "noise, law": NOISES,
+    }
+)
+def test_the_tail_of_two_draws_is_that_of_a_quadrature(noise, law, a, b, seen):
+    added, small = AddedNoise(noise=noise, level=0.95, slack=0.0), 1e-12
+    a, b = max(a, b), min(a, b)
+    if b == 0.0:
+        expected = 2 * law.sf(seen / a)
+    else:
+        far = [-80.0, 0.0, *sorted((-seen / b, seen / b)), 80.0]
+        inner = sorted({each for each in far if -80.0 <= each <= 80.0})
+        expected = sum(
+            integrate.quad(lambda y: law.pdf(y) * (law.sf((seen - b * y) / a) + law.cdf((-seen - b * y) / a)), *ends)[0]
+            for ends in itertools.pairwise(inner)
+        )
+    assert _tail(added, a, b, seen) == pytest.approx(expected, rel=1e-5, abs=small)
+    assert _tail(added, b, a, seen) == _tail(added, a, b, seen)
+
+
+@pytest.mark.parametrize(("noise", "law"), NOISES, ids=["laplace", "gaussian"])
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.9999])
+def test_what_is_outside_is_too_large_for_noise_and_the_interval_has_all_else(noise, law, level):
+    added = AddedNoise(noise=noise, level=level, slack=0.0)
+    for p, q in ((150.0, -50.0), (30.0, 3.0), (8.0, -1.0), (4.0, 3.5), (60.0, -59.0)):
+        value, (lower, upper) = ratio_interval(p, q, added, lower=-4.0, upper=40.0)
+        assert lower <= value <= upper
+        inside = []
+        for ratio in np.linspace(-4.0, 40.0, 2001):
+            seen = abs((1 - ratio) * p + (1 + ratio) * q)
+            inside.append(_tail(added, abs(1 - ratio), abs(1 + ratio), seen) >= 1 - level)
+        plausible = np.linspace(-4.0, 40.0, 2001)[inside]
+        if len(plausible):
+            assert lower <= plausible.min() + 1e-9
+            assert upper >= plausible.max() - 1e-9
+
+
+def test_a_denominator_that_is_not_positive_says_nothing():
+    added = AddedNoise(noise=Laplace(scale=1.0), level=0.95, slack=0.0)
+    for p, q in ((1.0, 1.0), (-3.0, 2.0), (0.0, 0.0)):
+        value, ends = ratio_interval(p, q, added, lower=0.0, upper=9.0)
+        assert ends == (0.0, 9.0)
+        assert 0.0 <= value <= 9.0
+
+
+def test_slack_and_a_higher_level_widen_it():
+    widths = []
+    for level, slack in ((0.5, 0.0), (0.95, 0.0), (0.95, 0.5), (0.999, 0.5)):
+        added = AddedNoise(noise=Laplace(scale=1.0), level=level, slack=slack)
+        lower, upper = ratio_interval(150.0, -50.0, added, lower=0.0, upper=10.0)[1]
+        widths.append(upper - lower)
+    assert widths == sorted(widths)
+    assert len(set(widths)) == 4
