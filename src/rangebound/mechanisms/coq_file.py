@@ -177,9 +177,8 @@ def _of_truncated_laplace(m: Mechanism, claim: Claim, refuted: bool) -> str:
             f"density scale lower upper {at} {at}.\nProof.\n  apply refuted_{lemma}; {unfold}; try exact I; "
             f"first [lra | {_MORE}].\nQed.\n"
         )
-    if (first, last) == (lower, upper) and last - first == farthest <= Fraction(m.noise.scale) * Fraction(
-        claim.epsilon
-    ):
+    whole = m.support == m.query.range and math.isfinite(upper - lower)
+    if whole and last - first == farthest <= Fraction(m.noise.scale) * Fraction(claim.epsilon):
         proof = f"intros. apply all_neighbours with (s := farthest); try lra; try assumption; {_NEAR}."
     else:
         proof = (
