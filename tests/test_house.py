@@ -22,7 +22,7 @@ ROOMS = {
     "release/noise": 7_160,
     "release/output": 4_250,
     "release/plan": 10_520,
-    "release/sql": 2_700,
+    "release/sql": 2_680,
     "sampling": 1_530,
     "values": 1_670,
     "web": 3_730,
