@@ -172,7 +172,6 @@ def _uniform(*parts: object) -> float:
 
 
 def _maker(name: str, hints: ColumnHints) -> Maker:
-    """How the values of a column are made, some of them missing."""
     found = _values(name, hints)
     return replace(found, make=lambda at: None if _uniform("missing", name, at) < _MISSING else found.make(at))
 
@@ -233,7 +232,6 @@ def _day(place: float) -> datetime.date:
 
 
 def _moments(name: str, hints: ColumnHints) -> Maker:
-    """Times of day."""
     first, last = span(replace(hints, compared=[]), _YEAR)
 
     def make(at: int) -> Made:
@@ -255,7 +253,6 @@ def _numbers(name: str, hints: ColumnHints) -> Maker:
 
 
 def _owners(rows: int, kind: type) -> Maker:
-    """The units of rows: each has one row, and some have many; rows of nobody are rare."""
     units = max(1, rows // _ROWS_A_UNIT)
 
     def make(at: int) -> Made:

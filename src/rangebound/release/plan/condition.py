@@ -133,7 +133,6 @@ Value = Plain | Annotated[tuple[Plain, ...], Field(min_length=1, max_length=_MOS
 
 
 def _comparison(value: object) -> object:
-    """A comparison by its sign, as a plan writes it."""
     try:
         return Comparison(value)
     except ValueError:
@@ -248,7 +247,6 @@ def _plain_data(value: tuple[Condition, ...], dump: SerializerFunctionWrapHandle
 
 
 def _one_text(some: tuple[Condition, ...]) -> str | None:
-    """The expression that conditions are written as; None where they are a list."""
     if all(hidden_text(each.column) is None for each in some):
         return None
     return " and ".join(f"({_expression(each)})" for each in some)
@@ -262,7 +260,6 @@ def _not_too_long(value: tuple[Condition, ...]) -> tuple[Condition, ...]:
 
 
 def _expression(condition: Condition) -> str:
-    """A condition as an expression; one that an expression has made is that expression."""
     hidden = hidden_text(condition.column)
     if hidden is not None:
         return hidden

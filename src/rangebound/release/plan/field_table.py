@@ -230,7 +230,6 @@ def _parts() -> list[tuple[str, type[Part]]]:
 
 
 def _part_types(annotation: object) -> Iterator[type[Part]]:
-    """The parts that an annotation is made of."""
     if isinstance(annotation, type) and issubclass(annotation, Part):
         yield annotation
     for each in getattr(annotation, "__args__", ()):
@@ -297,7 +296,6 @@ def _size(value: float) -> str:
 
 
 def _type(whole: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    """A type in words, from a JSON schema."""
     if "$ref" in facts:
         name = facts["$ref"].rpartition("/")[2]
         found = whole.get("$defs", {}).get(name, {})

@@ -207,7 +207,6 @@ Edges = Annotated[tuple[Bound, ...], BeforeValidator(as_tuple), AfterValidator(_
 
 
 def _as_spans(value: object) -> object:
-    """One span stands for a list of one."""
     if isinstance(value, (list, tuple)) and value and not isinstance(value[0], (list, tuple)):
         return (as_tuple(value),)
     return tuple(map(as_tuple, value)) if isinstance(value, (list, tuple)) else value

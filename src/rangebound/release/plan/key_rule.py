@@ -277,7 +277,6 @@ def key_rule(value: object) -> KeyRule:
 
 
 def _stood_for(way: str, given: object, column: object) -> tuple[object, ...]:
-    """The keys that `days`, `numbers` or a `file` stand for."""
     if way == "file":
         if not isinstance(column, str):
             raise ValueError('file: goes with the name of a column, such as column = "code"')

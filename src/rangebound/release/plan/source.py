@@ -50,7 +50,6 @@ def codec(encoding: str) -> str:
 
 
 def _demanded(fits: Callable[[str], object], words: str) -> AfterValidator:
-    """Refuse a text that does not fit."""
 
     def checked(value: str) -> str:
         if not fits(value):

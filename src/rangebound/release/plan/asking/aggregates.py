@@ -65,7 +65,6 @@ class Aggregates:
         return found and Question(fields=found.fields, where=where + found.where, part=found.part, notes=found.notes)
 
     def _argument(self, node: exp.Expr, *others: str) -> exp.Expr:
-        """The one argument of an aggregate."""
         only(self.rows.text, node, "this", "big_int", *others)
         if isinstance(node.this, exp.Distinct):
             raise self.refused(node, "DISTINCT stands in COUNT(DISTINCT x) alone")

@@ -232,7 +232,6 @@ class _Translation:
         return node, same[0] if same else ""
 
     def _item(self, node: exp.Expr, place: float) -> SelectItem:
-        """The column of SELECT at a place that is written as a number."""
         if not place.is_integer() or not 1 <= place <= len(self.items):
             raise refused(self.text, node, f"must be the place of a column in SELECT, 1 to {len(self.items)}")
         return self.items[int(place) - 1]

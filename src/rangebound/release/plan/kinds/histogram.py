@@ -34,7 +34,6 @@ _EDGES: TypeAdapter[tuple[Bound, ...]] = TypeAdapter(Edges)
 
 
 def _bins(value: object) -> int | tuple[Bound, ...]:
-    """The number of bins, or their edges: two bins at least."""
     if not isinstance(value, (list, tuple)):
         return _COUNT.validate_python(value)
     found = _EDGES.validate_python(value, strict=True)
