@@ -71,6 +71,10 @@ class Part(BaseModel):
         return handler(data)
 
 
+LATE = ConfigDict(defer_build=True)
+"""For a checker of a single value, which is prepared when it is first asked, as parts are."""
+
+
 def without_numpy(value: object) -> object:
     """A value with the scalars and arrays of NumPy in it as those of Python.
 
