@@ -141,8 +141,8 @@ class _Translation:
         stated = {**mapping(self.data.get("columns")), **mapping(self.data.get("per_unit"))}
         ranges = {name: mapping(each).get("range") for name, each in stated.items()}
         aggregates = Aggregates(
-            self.rows,
-            self.made,
+            rows=self.rows,
+            made=self.made,
             unit=self.tables.unit,
             most=most if isinstance(most, int) and most > 1 else None,
             ranges={name: each for name, each in ranges.items() if isinstance(each, list)},
