@@ -19,7 +19,7 @@ import rangebound as rb
 
 def members(kind: type) -> dict[str, FunctionType]:
     found = {}
-    for name, member in vars(kind).items():
+    for name, member in list(vars(kind).items()):  # a plan is built when it is first asked for a member
         inner = getattr(member, "__func__", None) or getattr(member, "fget", None) or getattr(member, "func", None)
         function = inner or member
         if not name.startswith("_") and isinstance(function, FunctionType):

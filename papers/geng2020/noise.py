@@ -14,9 +14,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 import rangebound as rb
+from papers.geng2020._additive_noise import additive_noise_limits
 from papers.report import Claims, Progress, Row, save
 from rangebound import plot
-from rangebound.mechanisms.published.additive_noise import additive_noise_limits
 from rangebound.plot import style
 
 HERE = Path(__file__).parent

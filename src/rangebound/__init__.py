@@ -52,9 +52,9 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
     from rangebound.mechanisms.estimation import Estimates, estimate
     from rangebound.mechanisms.finite import Table
     from rangebound.mechanisms.mechanism import Mechanism
-    from rangebound.mechanisms.published.variable_scale import VariableScaleLaplace
     from rangebound.mechanisms.remapping import Remapped, remap
     from rangebound.mechanisms.staircase import Staircase
+    from rangebound.mechanisms.variable_scale import VariableScaleLaplace
     from rangebound.optimum.best_table import optimal
     from rangebound.optimum.choice import choose
     from rangebound.optimum.limit_proof import Limit
@@ -162,7 +162,7 @@ _NAMES = {
     "mechanisms.estimation": ("Estimates", "estimate"),
     "mechanisms.finite": ("Table",),
     "mechanisms.mechanism": ("Mechanism",),
-    "mechanisms.published.variable_scale": ("VariableScaleLaplace",),
+    "mechanisms.variable_scale": ("VariableScaleLaplace",),
     "mechanisms.remapping": ("Remapped", "remap"),
     "mechanisms.staircase": ("Staircase",),
     "optimum.best_table": ("optimal",),

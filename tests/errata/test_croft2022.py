@@ -12,7 +12,7 @@ import mpmath as mp
 import pytest
 
 import rangebound as rb
-from rangebound.mechanisms.published.variable_scale import VariableScaleLaplace
+from rangebound.mechanisms.variable_scale import VariableScaleLaplace
 from tests.errata import brute_force
 
 TIGHT = 1e-9

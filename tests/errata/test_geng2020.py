@@ -10,7 +10,7 @@ import mpmath as mp
 import pytest
 
 import rangebound as rb
-from rangebound.mechanisms.published.additive_noise import additive_noise_limits
+from papers.geng2020._additive_noise import additive_noise_limits
 from tests.errata import brute_force
 
 TIGHT = 1e-9

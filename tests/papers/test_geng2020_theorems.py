@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 import rangebound as rb
-from rangebound.mechanisms.published.additive_noise import additive_noise_limits
+from papers.geng2020._additive_noise import additive_noise_limits
 from tests.errata.test_geng2020 import lower_bound, moment, reach, steps
 
 LINE = rb.Query(range=rb.Interval(-math.inf, math.inf), sensitivity=1.0)

@@ -11,22 +11,18 @@ from typing import TypeAlias
 from rangebound.accounting import best_accountant
 from rangebound.accounting.adaptive.recursion import Progress
 from rangebound.accounting.event import (
-    A_MECHANISM,
     EVENTS,
-    PRIVATE,
-    AllocatedEvent,
     ComposedEvent,
     Event,
-    FixedBatchEvent,
     MechanismEvent,
     Private,
-    SampledEvent,
     repetitions,
     steps,
 )
 from rangebound.accounting.fisher_information import PerInstance
 from rangebound.accounting.pld import accountant
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.mechanisms.certificates import A_MECHANISM, PRIVATE
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.remapping import Remapped
 from rangebound.mechanisms.staircase import Staircase
@@ -113,15 +109,12 @@ def compose(*parts: Composable | tuple[Composable, int]) -> Composition:
 def _as_event(part: object) -> Event:
     if isinstance(part, PRIVATE):
         return MechanismEvent(mechanism=part)
+    if isinstance(part, EVENTS):
+        return part
     match part:
-        case MechanismEvent() | SampledEvent() | FixedBatchEvent() | AllocatedEvent() | ComposedEvent():
-            return part
         case (mechanism, times) if isinstance(mechanism, PRIVATE):
             return MechanismEvent(mechanism=mechanism, times=repetitions("times", times))
-        case (
-            MechanismEvent() | SampledEvent() | FixedBatchEvent() | AllocatedEvent() | ComposedEvent() as event,
-            times,
-        ):
+        case (event, times) if isinstance(event, EVENTS):
             return ComposedEvent(events=(event,), times=repetitions("times", times))
     raise ArgumentTypeError(
         f"parts={arguments.shown(part)}: must be {A_MECHANISM}; or an event; or a pair of one of these and how often "

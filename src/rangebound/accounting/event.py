@@ -9,21 +9,16 @@ from typing import Any, TypeAlias
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.laws.boundings import UNBOUNDED
-from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
-from rangebound.mechanisms.finite import Table
+from rangebound.mechanisms.certificates import A_MECHANISM, PRIVATE, Certified
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.mechanisms.remapping import Remapped
-from rangebound.mechanisms.staircase import Staircase
 from rangebound.values import arguments
 from rangebound.values.support import Interval
 
 _MOST = 10**9
 
-Private: TypeAlias = Mechanism | Table | DiscreteLaplace | Staircase | Remapped
+Private: TypeAlias = Certified
 """What an event uses: a mechanism of any kind whose privacy the accountants know."""
-PRIVATE = (Mechanism, Table, DiscreteLaplace, Staircase, Remapped)
-A_MECHANISM = "a mechanism: a Mechanism, Table, DiscreteLaplace, Staircase or Remapped"
-"""What is asked for, in the words of an error message."""
 
 
 @arguments.guided
@@ -65,10 +60,7 @@ class SampledEvent:
 
     def __post_init__(self) -> None:
         arguments.instance("mechanism", self.mechanism, PRIVATE, A_MECHANISM)
-        rate = arguments.positive("rate", self.rate)
-        if rate > 1.0:
-            raise ArgumentError(f"rate={self.rate}: must lie in (0, 1]; it is the probability of taking part")
-        object.__setattr__(self, "rate", rate)
+        object.__setattr__(self, "rate", _rate(self.rate, "the probability of taking part"))
         object.__setattr__(self, "times", repetitions("times", self.times))
 
 
@@ -95,10 +87,7 @@ class FixedBatchEvent:
 
     def __post_init__(self) -> None:
         _check_gaussian(self.mechanism)
-        rate = arguments.positive("rate", self.rate)
-        if rate > 1.0:
-            raise ArgumentError(f"rate={self.rate}: must lie in (0, 1]; it is the share of the examples in a batch")
-        object.__setattr__(self, "rate", rate)
+        object.__setattr__(self, "rate", _rate(self.rate, "the share of the examples in a batch"))
         object.__setattr__(self, "times", repetitions("times", self.times))
 
 
@@ -130,6 +119,13 @@ class AllocatedEvent:
         object.__setattr__(self, "times", repetitions("times", self.times))
 
 
+def _rate(value: object, what: str) -> float:
+    rate = arguments.positive("rate", value)
+    if rate > 1.0:
+        raise ArgumentError(f"rate={value}: must lie in (0, 1]; it is {what}")
+    return rate
+
+
 def _check_gaussian(mechanism: object) -> None:
     found: Any = arguments.instance("mechanism", mechanism, Mechanism, "a Mechanism")
     if found.bounding is not UNBOUNDED or not found.noise.gaussian or not isinstance(found.query.range, Interval):
@@ -156,12 +152,8 @@ class ComposedEvent:
             object.__setattr__(self, "events", tuple(self.events))
         arguments.instance("events", self.events, tuple, "a tuple of events")
         for each in self.events:
-            arguments.instance(
-                "events",
-                each,
-                (MechanismEvent, SampledEvent, FixedBatchEvent, AllocatedEvent, ComposedEvent),
-                "events: MechanismEvent, SampledEvent, FixedBatchEvent, AllocatedEvent or ComposedEvent",
-            )
+            kinds = "events: MechanismEvent, SampledEvent, FixedBatchEvent, AllocatedEvent or ComposedEvent"
+            arguments.instance("events", each, EVENTS, kinds)
         object.__setattr__(self, "times", repetitions("times", self.times))
 
 

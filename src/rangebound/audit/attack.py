@@ -9,10 +9,11 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.accounting.event import A_MECHANISM, PRIVATE, Private
+from rangebound.accounting.event import Private
 from rangebound.audit.bound import EmpiricalBound, lower_bound
 from rangebound.audit.features import FEATURES, Classifier, HistogramClassifier, best, classified, seen_only
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.mechanisms.certificates import A_MECHANISM, PRIVATE
 from rangebound.mechanisms.finite import Table
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.claim import Claim

@@ -69,9 +69,8 @@ def law(
 ) -> None:
     """The density and the atoms of the published number."""
     from rangebound import plot
-    from rangebound.mechanisms.mechanism import describe
 
-    labels = [f"{describe(each)}, true answer {answer:g}" for each in made for answer in at]
+    labels = [f"{each._words()}, true answer {answer:g}" for each in made for answer in at]
     _save(plot.law(*(each.law(at) for each in made), labels=labels), output)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,7 +17,7 @@ from rangebound.errors import (
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.finite import Table
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.mechanisms.remapping import Remapped
+from rangebound.mechanisms.remapping import BASES, Remapped
 from rangebound.mechanisms.staircase import Staircase
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.proof import WORK, Proof, Theorem, steps_of_spans
@@ -37,18 +37,13 @@ _FORMATS = (FORMAT, METRIC_FORMAT, TABLE_FORMAT, REMAP_FORMAT)
 
 Certified: TypeAlias = Mechanism | Table | DiscreteLaplace | Staircase | Remapped
 """What a certificate is about."""
-_READERS: dict[str, Callable[[Mapping[str, object]], Certified]] = {
-    "noise": Mechanism.from_dict,
-    "table": Table.from_dict,
-    "geometric": DiscreteLaplace.from_dict,
-    "staircase": Staircase.from_dict,
-    "remapped": Remapped.from_dict,
-}
-"""By a field that only this kind has."""
+KINDS: dict[str, type[Certified]] = {**BASES, "remapped": Remapped}
+"""Mechanisms by a field that only the plain data of this kind have."""
+PRIVATE = (Mechanism, Table, DiscreteLaplace, Staircase, Remapped)
+A_MECHANISM = "a mechanism: a Mechanism, Table, DiscreteLaplace, Staircase or Remapped"
+"""What is asked for, in the words of an error message."""
 _FORMAT_OF = {Table: (TABLE_FORMAT, METRIC_FORMAT), Remapped: (REMAP_FORMAT, REMAP_FORMAT)}
 """The formats of an ordinary and of a metric claim, where they are not those of a mechanism without weights."""
-_KINDS = (Mechanism, Table, DiscreteLaplace, Staircase, Remapped)
-_KIND = "a mechanism: a Mechanism, Table, DiscreteLaplace, Staircase or Remapped"
 _ARITHMETIC = {
     Theorem.DELTA_ON_WINDOWS: "doubles with bounds on their errors",
     Theorem.ALL_WEIGHTS: "whole numbers",
@@ -80,7 +75,7 @@ class Certificate:
     proof: Proof
 
     def __post_init__(self) -> None:
-        arguments.instance("mechanism", self.mechanism, _KINDS, _KIND)
+        arguments.instance("mechanism", self.mechanism, PRIVATE, A_MECHANISM)
         arguments.instance("claim", self.claim, Claim, "a Claim, such as rb.Claim(epsilon=1.0)")
         arguments.instance("proof", self.proof, Proof, "a Proof, as `certify` finds it")
         object.__setattr__(self, "mechanism", self.mechanism.with_claim(self.claim))
@@ -106,20 +101,13 @@ class Certificate:
             scope = f"any two true answers, in proportion to their distance: epsilon for each {reach} of it"
         else:
             scope = f"every pair of true answers at most {reach} apart, in both directions"
+        arithmetic = _ARITHMETIC.get(self.proof.theorem, f"ball arithmetic of {self.proof.bits} bits")
+        after = " The remap is post-processing, which costs no privacy." if isinstance(self.mechanism, Remapped) else ""
         cells = f", on {arguments.counted(len(self.proof.cells), 'cell')}" if self.proof.cells else ""
         return (
             f"Certificate of {self.claim} of\n  {self.mechanism}\nfor {scope}.\n"
-            f"It holds because {self.proof.theorem.value}{cells}; in {self._arithmetic}.{self._after}"
+            f"It holds because {self.proof.theorem.value}{cells}; in {arithmetic}.{after}"
         )
-
-    @property
-    def _after(self) -> str:
-        """What is said of post-processing."""
-        return " The remap is post-processing, which costs no privacy." if isinstance(self.mechanism, Remapped) else ""
-
-    @property
-    def _arithmetic(self) -> str:
-        return _ARITHMETIC.get(self.proof.theorem, f"ball arithmetic of {self.proof.bits} bits")
 
     def _repr_html_(self) -> str:  # a notebook would show the whole proof
         return f"<pre>{html.escape(str(self))}</pre>"
@@ -162,7 +150,7 @@ class Certificate:
             says_notion = data["format"] == METRIC_FORMAT or (data["format"] == REMAP_FORMAT and "notion" in data)
             notion = data["notion"] if says_notion else Notion.DP
             found = cls(
-                mechanism=_read(plain),
+                mechanism=next((KINDS[each] for each in plain if each in KINDS), Mechanism).from_dict(plain),
                 claim=Claim(epsilon=data["epsilon"], delta=data["delta"], notion=notion),
                 proof=Proof(Theorem[data["theorem"]], _whole(data["bits"]), tuple(map(_cell, data["cells"]))),
             )
@@ -209,18 +197,12 @@ def certify(
     >>> rb.verify(rb.certify(m).to_json()).epsilon
     1.0
     """
-    arguments.instance("mechanism", mechanism, _KINDS, _KIND)
+    arguments.instance("mechanism", mechanism, PRIVATE, A_MECHANISM)
     claim = _claimed(mechanism, epsilon, delta, notion)
     proof = mechanism._prove(claim)
     if proof is None:
         raise mechanism._refutation(claim)
     return Certificate(mechanism=mechanism, claim=claim, proof=proof)
-
-
-def _read(data: Mapping[str, object]) -> Certified:
-    """A mechanism of any kind, from its plain data."""
-    reader = next((_READERS[each] for each in data if each in _READERS), Mechanism.from_dict)
-    return reader(data)
 
 
 def _claimed(mechanism: Certified, epsilon: float | None, delta: float | None, notion: str | Notion | None) -> Claim:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -236,20 +236,9 @@ class DiscreteLaplace(LatticeMechanism):
         # Published intervals have the first number, in doubles; where the scale is large these round it too low.
         return max(0.0, float(near), float(math.ceil(up(refine(exact)))))
 
-    def confidence_interval(self, published: npt.ArrayLike, level: float = 0.95) -> Any:
-        """An interval for the true answer, given the published number (or a pair of arrays, given an array).
-
-        Guarantee: covers each true answer inside the support with probability at least `level`; inside the support.
-        Edge cases: a true answer outside the support is covered once moved to its nearest end.
-
-        >>> DiscreteLaplace(scale=1.0, support=Interval(0, 50)).confidence_interval(2.0)
-        (0.0, 5.0)
-        """
-        numbers = arguments.reals("published", published)
-        wide = self.reach(arguments.probability("level", level))
-        lower = np.clip(numbers - wide, self.support.lower, self.support.upper)
-        upper = np.clip(numbers + wide, self.support.lower, self.support.upper)
-        return (lower, upper) if numbers.ndim else (lower.item(), upper.item())
+    def _interval(self, numbers: Floats, level: float) -> tuple[Floats, Floats]:
+        wide, (lower, upper) = self.reach(level), self._ends
+        return np.clip(numbers - wide, lower, upper), np.clip(numbers + wide, lower, upper)
 
     def can_draw(self, value: float) -> bool:
         """Whether a number can be drawn: a whole one in the support; not the negative zero.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from fractions import Fraction
-from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ from rangebound.privacy.proof import Proof, Theorem
 from rangebound.privacy.risk import PairProfile, mirrored
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats, Many, One
+from rangebound.values.array_types import Floats
 from rangebound.values.ball import ZERO, Ball, ball, down, refine, up
 from rangebound.values.enclosure import Enclosure
 from rangebound.values.numeric import rounded_down
@@ -110,35 +109,11 @@ class LatticeMechanism(PrivateMechanism):
         assert self.support is not None
         return not is_line(self.support)
 
-    def epsilon(self, delta: float = 0.0) -> float:
-        """The smallest epsilon that holds with this delta for all neighbouring datasets.
+    def _epsilon(self, delta: float) -> float:
+        return self._stairs.epsilon(delta)
 
-        Guarantee: never below the true value, and less than 1e-12 relative above it.
-        Edge cases: sensitivity / scale without a delta; 0 where the delta is at least the total variation distance.
-
-        >>> import rangebound as rb
-        >>> m = rb.Staircase.calibrated(query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0), epsilon=1.0)
-        >>> m.epsilon(), round(m.epsilon(delta=0.1), 4)
-        (1.0, 0.846)
-        """
-        return self._stairs.epsilon(arguments.probability("delta", delta))
-
-    def delta(self, epsilon: float) -> float:
-        """The privacy profile: the smallest delta that holds with this epsilon for all neighbouring datasets.
-
-        Of staircase noise, delta(epsilon) = M (1 - e^(epsilon - sensitivity / scale)), where M is the probability of a
-        privacy loss of sensitivity / scale: the loss of the worst pair is that, its negative, or zero. Of discrete
-        Laplace noise, with r = e^(-1/scale), d the sensitivity and k the largest whole number below
-        (d - epsilon scale) / 2: delta(epsilon) = 1 - (r^(k + 1) + e^epsilon r^(d - k)) / (1 + r).
-
-        Guarantee: never below the true value, which is attained whatever the support, and less than 1e-12 above it.
-        Edge cases: 0 from the pure epsilon on.
-
-        >>> import rangebound as rb
-        >>> round(rb.DiscreteLaplace(scale=2.0).delta(0.25), 6), rb.DiscreteLaplace(scale=2.0).delta(0.5)
-        (0.137688, 0.0)
-        """
-        return self._stairs.delta(arguments.nonnegative("epsilon", epsilon))
+    def _delta(self, epsilon: float) -> float:
+        return self._stairs.delta(epsilon)
 
     def profile(self, epsilon: Ball) -> Ball:
         """The privacy profile as a ball, for an epsilon between 0 and sensitivity / scale that is one number."""
@@ -231,27 +206,7 @@ class LatticeMechanism(PrivateMechanism):
     def _attack_pure_below(self) -> float:
         return 0.0 if self.worst_pair() is None else rounded_down(self.exact_epsilon)
 
-    @overload
-    def fisher(self, answer: One) -> float: ...
-
-    @overload
-    def fisher(self, answer: Many) -> Floats: ...
-
-    def fisher(self, answer: npt.ArrayLike) -> float | Floats:
-        """Information of the published number about the true answer, at `answer` (one or an array).
-
-        A law on a lattice has no slope in the true answer, so it is that of Hammersley, Chapman and Robbins:
-        chi^2 / D^2, where chi^2 is the divergence from the law at an answer D away: the next whole number for discrete
-        Laplace noise, one sensitivity for staircase noise. An unbiased estimate of an answer on the lattice has a
-        variance of at least its inverse; off it there is no such estimate.
-
-        Guarantee: rounded up; clamping only makes it smaller.
-        Assumes: nothing about the data; it is about one answer, private itself, and no guarantee for anyone.
-
-        >>> import rangebound as rb
-        >>> round(rb.DiscreteLaplace(scale=2.0).fisher(3), 4)
-        0.2553
-        """
+    def _fisher(self, answer: npt.ArrayLike) -> float | Floats:
         shape, level = self._true(answer).shape, self.query.sensitivity / self._stairs.levels
         found = up(refine(lambda: self._stairs.information / arb(level) ** 2))
         return np.full(shape, found) if shape else found

@@ -124,38 +124,10 @@ class Mechanism(PrivateMechanism):
         """
         return Law(self.noise, self.shape, self.query.clip(answer))
 
-    def epsilon(self, delta: float = 0.0) -> float:
-        """The smallest epsilon that holds with this delta for all neighbouring datasets.
-
-        Guarantee: never below the true value, at most 1e-6 (usually 1e-9) relative above; `inf` where there is none.
-        Assumes: the query's sensitivity is true.
-        Edge cases: Gaussian noise on an unbounded support has no pure epsilon. Where the search for the worst pair does
-        not converge, `Undecided` is raised with what is proved.
-
-        >>> import rangebound as rb
-        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
-        >>> round(m.epsilon(), 4), round(m.epsilon(delta=1e-3), 4)
-        (0.8318, 0.7872)
-        """
-        delta = arguments.probability("delta", delta)
+    def _epsilon(self, delta: float) -> float:
         return _closed(worst_epsilon(self.setting, delta), f"delta={delta}: the smallest epsilon")
 
-    def delta(self, epsilon: float) -> float:
-        """The privacy profile: the smallest delta that holds with this epsilon for all neighbouring datasets.
-
-        delta(epsilon) = sup over pairs of sup over sets A of P(A) - e^epsilon Q(A).
-
-        Guarantee: never below the true value, at most 1e-6 (usually 1e-9) relative above.
-        Assumes: the query's sensitivity is true.
-        Edge cases: 0 from the pure epsilon on. Where the search for the worst pair does not converge, `Undecided` is
-        raised with what is proved.
-
-        >>> import rangebound as rb
-        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
-        >>> round(m.delta(0.5), 4), m.delta(1.0)
-        (0.0468, 0.0)
-        """
-        epsilon = arguments.nonnegative("epsilon", epsilon)
+    def _delta(self, epsilon: float) -> float:
         return min(_closed(worst_delta(self.setting, epsilon), f"epsilon={epsilon}: the smallest delta"), 1.0)
 
     def _attack_mu(self) -> float:
@@ -185,7 +157,7 @@ class Mechanism(PrivateMechanism):
         return finite_pair(self.setting, worst_under(self.setting, claim).pair, claim)
 
     def _words(self) -> str:
-        return describe(self)
+        return f"{self.bounding.value} {describe_noise(self.noise)}"
 
     def _prove(self, claim: Claim) -> Proof | None:
         return prove(self.setting, claim)
@@ -266,26 +238,7 @@ class Mechanism(PrivateMechanism):
             return mean(self.error(self.query.range.points))
         return average_error(self.noise, self.shape, self.query.range)
 
-    @overload
-    def fisher(self, answer: One) -> float: ...
-
-    @overload
-    def fisher(self, answer: Many) -> Floats: ...
-
-    def fisher(self, answer: npt.ArrayLike) -> float | Floats:
-        """Fisher information of the published number about the true answer, at `answer` (one or an array).
-
-        It is the variance of the slope of the log-density in the true answer.
-
-        Guarantee: rounded up.
-        Assumes: nothing about the data; it is about one answer, private itself, and no guarantee for anyone.
-        Edge cases: `inf` where the output shows an edge that moves with the true answer.
-
-        >>> import rangebound as rb
-        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
-        >>> round(m.fisher(50.0), 4)
-        0.25
-        """
+    def _fisher(self, answer: npt.ArrayLike) -> float | Floats:
         found: float | Floats = fisher(self.law(answer))
         return found
 
@@ -367,12 +320,15 @@ class Mechanism(PrivateMechanism):
         >>> lower, round(upper, 2)
         (0.0, 5.2)
         """
-        share = arguments.probability("level", level)
-        assert self.support is not None
-        numbers = published_numbers(self.support, arguments.reals("published", published))
-        half = self._sampler(step).half_step + float(np.spacing(np.abs(numbers).max(initial=0.0)))
-        low, high = confidence_interval(self.noise, self.shape, self.query.spread, numbers, share, half)
+        share, numbers = arguments.probability("level", level), arguments.reals("published", published)
+        low, high = self._interval(numbers, share, step)
         return (low, high) if numbers.ndim else (low.item(), high.item())
+
+    def _interval(self, numbers: Floats, level: float, step: float | None = None) -> tuple[Floats, Floats]:
+        assert self.support is not None
+        numbers = published_numbers(self.support, numbers)
+        half = self._sampler(step).half_step + float(np.spacing(np.abs(numbers).max(initial=0.0)))
+        return confidence_interval(self.noise, self.shape, self.query.spread, numbers, level, half)
 
     @cached_property
     def _samplers(self) -> dict[float | None, sampling.Sampler]:
@@ -419,16 +375,6 @@ class Mechanism(PrivateMechanism):
                         bounding=Bounding(bound),
                     )
         return None
-
-
-def describe(mechanism: Mechanism) -> str:
-    """A mechanism in a few words, as tables, pictures and the command line show it.
-
-    >>> import rangebound as rb
-    >>> describe(rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 9), sensitivity=1.0)))
-    'truncate Laplace, scale 2'
-    """
-    return f"{mechanism.bounding.value} {describe_noise(mechanism.noise)}"
 
 
 def describe_noise(noise: Noise) -> str:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Self, overload
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, ClaimFalse, Undecided
 from rangebound.laws.error import Error
 from rangebound.privacy.claim import Claim
+from rangebound.privacy.proof import Proof
 from rangebound.privacy.risk import MechanismRisk, PairProfile, mirrored
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Many, One
@@ -52,6 +53,54 @@ class PrivateMechanism(MechanismRisk):
         object.__setattr__(found, "claim", claim)
         return found
 
+    def epsilon(self, delta: float = 0.0) -> float:
+        """The smallest epsilon that holds with this delta for all neighbouring datasets.
+
+        Guarantee: never below the true value. Of continuous noise it is at most 1e-6 (usually 1e-9) relative above, on
+        a lattice less than 1e-12; of a table it is exact, and rounded up. Of a remap it is that of the base, which
+        holds for every function of what it publishes.
+        Assumes: the query's sensitivity is true.
+        Edge cases: Gaussian noise on an unbounded support has no pure epsilon: it is `inf`. So it is where a neighbour
+        can publish what an answer cannot, with more than the probability delta. On a lattice it is sensitivity / scale
+        without a delta, and 0 where the delta is at least the total variation distance. Where the search for the worst
+        pair does not converge, `Undecided` is raised with what is proved.
+
+        >>> import rangebound as rb
+        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
+        >>> round(m.epsilon(), 4), round(m.epsilon(delta=1e-3), 4)
+        (0.8318, 0.7872)
+        >>> m = rb.Staircase.calibrated(query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0), epsilon=1.0)
+        >>> m.epsilon(), round(m.epsilon(delta=0.1), 4)
+        (1.0, 0.846)
+        """
+        return self._epsilon(arguments.probability("delta", delta))
+
+    def delta(self, epsilon: float) -> float:
+        """The privacy profile: the smallest delta that holds with this epsilon for all neighbouring datasets.
+
+        delta(epsilon) = sup over pairs of sup over sets A of P(A) - e^epsilon Q(A).
+
+        Of staircase noise, delta(epsilon) = M (1 - e^(epsilon - sensitivity / scale)), where M is the probability of a
+        privacy loss of sensitivity / scale: the loss of the worst pair is that, its negative, or zero. Of discrete
+        Laplace noise, with r = e^(-1/scale), d the sensitivity and k the largest whole number below
+        (d - epsilon scale) / 2: delta(epsilon) = 1 - (r^(k + 1) + e^epsilon r^(d - k)) / (1 + r).
+
+        Guarantee: never below the true value. Of continuous noise it is at most 1e-6 (usually 1e-9) relative above; on
+        a lattice the true value is attained whatever the support, and it is less than 1e-12 above; of a table it is
+        exact, and rounded up. Of a remap it is that of the base, which holds for every function of what it publishes.
+        Assumes: the query's sensitivity is true.
+        Edge cases: 0 from the pure epsilon on. Where the search for the worst pair does not converge, `Undecided` is
+        raised with what is proved.
+
+        >>> import rangebound as rb
+        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
+        >>> round(m.delta(0.5), 4), m.delta(1.0)
+        (0.0468, 0.0)
+        >>> round(rb.DiscreteLaplace(scale=2.0).delta(0.25), 6), rb.DiscreteLaplace(scale=2.0).delta(0.5)
+        (0.137688, 0.0)
+        """
+        return self._delta(arguments.nonnegative("epsilon", epsilon))
+
     @overload
     def rdp(self, alpha: float) -> float: ...
 
@@ -83,6 +132,37 @@ class PrivateMechanism(MechanismRisk):
         [0.2273, 0.4324]
         """
         return arguments.at_orders(alpha, self._renyi)
+
+    @overload
+    def fisher(self, answer: One) -> float: ...
+
+    @overload
+    def fisher(self, answer: Many) -> Floats: ...
+
+    def fisher(self, answer: npt.ArrayLike) -> float | Floats:
+        """Fisher information of the published number about the true answer, at `answer` (one or an array).
+
+        It is the variance of the slope of the log-density in the true answer. A law on a lattice has no slope, so there
+        it is that of Hammersley, Chapman and Robbins: chi^2 / D^2, where chi^2 is the divergence from the law at an
+        answer D away: the next whole number for discrete Laplace noise, one sensitivity for staircase noise. An
+        unbiased estimate of an answer on the lattice has a variance of at least its inverse; off it there is no such
+        estimate.
+
+        Guarantee: rounded up; clamping only makes it smaller. Of a remap it is that of the base's number, which no
+        function of it exceeds.
+        Assumes: nothing about the data; it is about one answer, private itself, and no guarantee for anyone.
+        Edge cases: `inf` where the output shows an edge that moves with the true answer. A `Table` refuses: its law is
+        the same all over the cell of an input, and jumps from one cell to the next. What it reveals about the true
+        answer, per unit of distance, is `chapman_robbins`.
+
+        >>> import rangebound as rb
+        >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, 100), sensitivity=1.0))
+        >>> round(m.fisher(50.0), 4)
+        0.25
+        >>> round(rb.DiscreteLaplace(scale=2.0).fisher(3), 4)
+        0.2553
+        """
+        return self._fisher(answer)
 
     @overload
     def error(self, answer: One) -> Error[float]: ...
@@ -146,6 +226,48 @@ class PrivateMechanism(MechanismRisk):
         """
         return self._average_error()
 
+    @overload
+    def confidence_interval(self, published: One, level: float = 0.95) -> tuple[float, float]: ...
+
+    @overload
+    def confidence_interval(self, published: Many, level: float = 0.95) -> tuple[Floats, Floats]: ...
+
+    def confidence_interval(
+        self, published: npt.ArrayLike, level: float = 0.95
+    ) -> tuple[float, float] | tuple[Floats, Floats]:
+        """An interval for the true answer, given the published number (or a pair of arrays, given an array).
+
+        Of noise on a lattice it has the answers from which the noise reaches the number with probability `level`. Of a
+        table or a remap it runs from the first to the last answer that makes neither P(Y >= published) nor
+        P(Y <= published) less than (1 - level)/2: over the cells of all such inputs, and of those between them. Where a
+        remap's base does not round answers to cells, both are bounded by what rises and falls with the answer, and
+        looked at in 2001 answers: then the interval is a little wider than it need be.
+
+        Guarantee: covers each true answer of the query's range with probability at least `level`; inside the hull of
+        the range; rounded outwards. A true answer outside the support of a `DiscreteLaplace` is covered once moved to
+        its nearest end.
+        Edge cases: an output of a table that is rare under every input gives a single point; a value of a remap that is
+        rare at every answer, the whole range. A number that is never published by them is refused, and so is a remap
+        over a range that is not bounded.
+
+        >>> import rangebound as rb
+        >>> rb.DiscreteLaplace(scale=1.0, support=rb.Interval(0, 50)).confidence_interval(2.0)
+        (0.0, 5.0)
+        >>> query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+        >>> rb.Staircase.calibrated(query=query, epsilon=1.0, step=0.25).confidence_interval(1.0)
+        (0.0, 4.125)
+        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
+        >>> m.confidence_interval(1.0), m.confidence_interval(1.0, level=0.4)
+        ((0.0, 1.0), (0.5, 1.0))
+        >>> m = rb.remap(rb.DiscreteLaplace(scale=1.0, support=rb.Interval(0, 20)), at="average")
+        >>> m.confidence_interval(10.0)
+        (7.0, 13.0)
+        """
+        share, numbers = arguments.probability("level", level), arguments.reals("published", published)
+        lower, upper = self._interval(numbers, share)
+        return (lower, upper) if numbers.ndim else (lower.item(), upper.item())
+
     def to_dict(self) -> dict[str, object]:
         """The mechanism as plain data, for JSON or TOML; its claim is there if it has one.
 
@@ -178,6 +300,15 @@ class PrivateMechanism(MechanismRisk):
         return self.query.clip(answer)
 
     @abstractmethod
+    def _epsilon(self, delta: float) -> float: ...
+
+    @abstractmethod
+    def _delta(self, epsilon: float) -> float: ...
+
+    @abstractmethod
+    def _fisher(self, answer: npt.ArrayLike) -> float | Floats: ...
+
+    @abstractmethod
     def _renyi(self, order: float) -> float:
         """The largest Renyi divergence of one order, rounded up."""
 
@@ -192,6 +323,10 @@ class PrivateMechanism(MechanismRisk):
     def _average_error(self) -> Error[float]: ...
 
     @abstractmethod
+    def _interval(self, numbers: Floats, level: float) -> tuple[Floats, Floats]:
+        """The ends of the intervals for published numbers."""
+
+    @abstractmethod
     def _plain(self) -> dict[str, object]:
         """The mechanism without its claim as plain data."""
 
@@ -199,6 +334,26 @@ class PrivateMechanism(MechanismRisk):
     @abstractmethod
     def _from_plain(cls, data: Mapping[str, object]) -> Self | None:
         """The mechanism that `_plain` wrote; None of data of another form."""
+
+    @abstractmethod
+    def _words(self) -> str:
+        """The mechanism in a few words."""
+
+    @abstractmethod
+    def _worst_answers(self, claim: Claim) -> tuple[float, float]:
+        """The neighbouring answers with the largest privacy loss at a claim."""
+
+    @abstractmethod
+    def _prove(self, claim: Claim) -> Proof | None:
+        """A proof of a claim, or None where none was found."""
+
+    @abstractmethod
+    def _check_proof(self, claim: Claim, proof: Proof) -> None:
+        """Evaluate a proof again; raises CertificateInvalid where it does not prove the claim."""
+
+    @abstractmethod
+    def _refutation(self, claim: Claim) -> ClaimFalse | Undecided:
+        """What to raise about a claim that was not proved."""
 
     def _divergence(self, order: float) -> float:
         """The same as `_renyi`, also where a search did not converge: then it is larger than it need be."""

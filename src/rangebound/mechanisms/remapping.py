@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self, TypeAlias, overload
+from typing import Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,19 +29,20 @@ from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.proof import Proof
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats, Integers, Many, One
+from rangebound.values.array_types import Floats, Integers
 from rangebound.values.progress_line import Tell, progress_line
 from rangebound.values.query import Query
 from rangebound.values.support import Grid, Interval
 
 Base: TypeAlias = Mechanism | DiscreteLaplace | Staircase | Table
 
-_READERS: dict[str, Callable[[Mapping[str, object]], Base]] = {
-    "noise": Mechanism.from_dict,
-    "geometric": DiscreteLaplace.from_dict,
-    "staircase": Staircase.from_dict,
-    "table": Table.from_dict,
+BASES: dict[str, type[Base]] = {
+    "noise": Mechanism,
+    "geometric": DiscreteLaplace,
+    "staircase": Staircase,
+    "table": Table,
 }
+"""The mechanisms that can be remapped, by a field that only the plain data of this kind have."""
 _MOST_MASSES = 2_500_000  # pairs of a law and a bin of outputs: some hundred megabytes
 _USUAL, _MOST_BINS = 24, 400  # bins to a sensitivity, and in all over the range
 _SCAN = 2001  # true answers that are looked at where a law changes with every one
@@ -77,7 +78,7 @@ class Remapped(PrivateMechanism):
     weights: Integers
 
     def __post_init__(self) -> None:
-        arguments.instance("base", self.base, (Mechanism, DiscreteLaplace, Staircase, Table), "a mechanism")
+        arguments.instance("base", self.base, tuple(BASES.values()), "a mechanism")
         for name in ("edges", "values"):
             numbers = tuple(arguments.reals(name, getattr(self, name)).reshape(-1).tolist())
             if any(not a < b for a, b in itertools.pairwise(numbers)):
@@ -119,12 +120,10 @@ class Remapped(PrivateMechanism):
         """
         return replace(self, base=self.base.with_claim(claim))
 
-    def epsilon(self, delta: float = 0.0) -> float:
-        """The epsilon of the base, which holds for every function of what it publishes."""
+    def _epsilon(self, delta: float) -> float:
         return self.base.epsilon(delta)
 
-    def delta(self, epsilon: float) -> float:
-        """The delta of the base, which holds for every function of what it publishes."""
+    def _delta(self, epsilon: float) -> float:
         return self.base.delta(epsilon)
 
     def _attack_mu(self) -> float:
@@ -157,18 +156,8 @@ class Remapped(PrivateMechanism):
     def _renyi(self, order: float) -> float:
         return float(self.base.rdp(order))
 
-    @overload
-    def fisher(self, answer: One) -> float: ...
-
-    @overload
-    def fisher(self, answer: Many) -> Floats: ...
-
-    def fisher(self, answer: npt.ArrayLike) -> float | Floats:
-        """The information of the base's number about the true answer, which no function of it exceeds.
-
-        Guarantee: rounded up. See the base for what it measures; a `Table` has none, and refuses.
-        """
-        return self.base.fisher(answer)  # type: ignore[arg-type]
+    def _fisher(self, answer: npt.ArrayLike) -> float | Floats:
+        return self.base._fisher(answer)
 
     def law(self, answer: npt.ArrayLike) -> LatticeLaw:
         """The distribution of the published number when the true answer is `answer` (a number or an array).
@@ -207,39 +196,17 @@ class Remapped(PrivateMechanism):
         found = np.asarray(values, dtype=np.float64).reshape(drawn.shape)
         return found if drawn.ndim else found.item()
 
-    @overload
-    def confidence_interval(self, published: One, level: float = 0.95) -> tuple[float, float]: ...
-
-    @overload
-    def confidence_interval(self, published: Many, level: float = 0.95) -> tuple[Floats, Floats]: ...
-
-    def confidence_interval(
-        self, published: npt.ArrayLike, level: float = 0.95
-    ) -> tuple[float, float] | tuple[Floats, Floats]:
-        """An interval for the true answer, given the published value (or a pair of arrays, given an array).
-
-        It runs from the first to the last true answer that makes neither P(V >= published) nor P(V <= published) less
-        than (1 - level)/2. Where answers are not rounded to cells, both are bounded by what rises and falls with the
-        answer, and looked at in 2001 answers: then the interval is a little wider than it need be.
-
-        Guarantee: covers each true answer of the range with probability at least `level`; inside the hull of the range.
-        Edge cases: a range that is not bounded, and a number that is not one of `values`, are refused. A value that is
-        rare at every answer gives the whole range.
-
-        >>> import rangebound as rb
-        >>> m = rb.remap(rb.DiscreteLaplace(scale=1.0, support=rb.Interval(0, 20)), at="average")
-        >>> m.confidence_interval(10.0)
-        (7.0, 13.0)
-        """
+    def _interval(self, numbers: Floats, level: float) -> tuple[Floats, Floats]:
         if not self.query.range.bounded:
             raise ArgumentError(f"range={self.query.range}: must be bounded for an interval")
-        tail = 0.5 * (1.0 - arguments.probability("level", level)) * (1.0 - 1e-9)
-        numbers, values = arguments.reals("published", published), np.asarray(self.values)
+        values = np.asarray(self.values)
         place = np.minimum(np.searchsorted(values, numbers), len(values) - 1)
-        if (values[place] != numbers).any():
-            raise ArgumentError(f"published={arguments.shown(published)}: must be a value that is published")
+        wrong = numbers[values[place] != numbers]
+        if wrong.size:
+            raise ArgumentError(f"published={wrong[0]}: must be a value that is published")
+        tail = 0.5 * (1.0 - level) * (1.0 - 1e-9)
         lower, upper = _compatible(self.base, np.asarray(self.edges), self._table, tail)
-        return (lower[place], upper[place]) if numbers.ndim else (lower[place].item(), upper[place].item())
+        return lower[place], upper[place]
 
     def to_dict(self) -> dict[str, object]:
         """The mechanism as plain data, for JSON; a claim is that of the base.
@@ -274,10 +241,10 @@ class Remapped(PrivateMechanism):
                 },
                 **rest,
             } if not (more or rest):
-                reader = next((_READERS[each] for each in base if each in _READERS), None)
-                if reader is not None:
+                kind = next((BASES[each] for each in base if each in BASES), None)
+                if kind is not None:
                     whole = from_text(weights, (len(edges) + 1, len(values)))
-                    return cls(base=reader(base), edges=tuple(edges), values=tuple(values), weights=whole)
+                    return cls(base=kind.from_dict(base), edges=tuple(edges), values=tuple(values), weights=whole)
         return None
 
 
@@ -309,7 +276,7 @@ def remap(
     >>> round(m.worst_error().mae, 3), round(rb.remap(m).worst_error().mae, 3)
     (0.845, 0.803)
     """
-    arguments.instance("mechanism", mechanism, (Mechanism, DiscreteLaplace, Staircase, Table), "a mechanism")
+    arguments.instance("mechanism", mechanism, tuple(BASES.values()), "a mechanism")
     if objective not in ("mae", "mse"):
         raise ArgumentError(f'objective={arguments.shown(objective)}: must be "mae" or "mse"')
     if not mechanism.query.range.bounded:

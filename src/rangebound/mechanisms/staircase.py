@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.laws.error import Error
@@ -328,20 +327,8 @@ class Staircase(LatticeMechanism):
         """The numbers of their points in doubles."""
         return np.floor((true - float(self._anchor)) / float(self.width) + 0.5)
 
-    def confidence_interval(
-        self, published: npt.ArrayLike, level: float = 0.95
-    ) -> tuple[float, float] | tuple[Floats, Floats]:
-        """An interval for the true answer, given the published number (or a pair of arrays, given an array).
-
-        Guarantee: covers each true answer of the query's range with probability at least `level`; inside the range.
-
-        >>> from rangebound.values.support import Interval
-        >>> m = Staircase.calibrated(query=Query(range=Interval(0, 10), sensitivity=1.0), epsilon=1.0, step=0.25)
-        >>> m.confidence_interval(1.0)
-        (0.0, 4.125)
-        """
-        numbers = arguments.reals("published", published)
-        share = 1.0 - arguments.probability("level", level)
+    def _interval(self, numbers: Floats, level: float) -> tuple[Floats, Floats]:
+        share = 1.0 - level
         # Cells may be a billionth wider or narrower than steps, and one number may be many of them from the anchor.
         drift = float(abs(self.width / Fraction(self.step) - 1)) * np.abs(numbers - float(self._anchor))
         wide = (self._reach(share) * max(float(self.width), self.step) + self._rounding) * (1.0 + 1e-12) + drift
@@ -350,7 +337,7 @@ class Staircase(LatticeMechanism):
         if isinstance(self.query.range, Grid):  # the true answer is one of its points
             lower, upper = nearest(self.query.range, lower)[1], nearest(self.query.range, upper)[0]
             lower, upper = np.minimum(lower, upper), np.maximum(lower, upper)
-        return (lower, upper) if numbers.ndim else (lower.item(), upper.item())
+        return lower, upper
 
     @cached_property
     def _rounding(self) -> float:

@@ -6,7 +6,7 @@ import enum
 import functools
 import html
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -149,12 +149,9 @@ class Ranking:
         head, *rows = self._table()
         widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
         lines = [f"{self._title()}", ""]
-        for row in (head, *rows):
-            cells = [
-                row[0].ljust(widths[0]),
-                *(text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)),
-            ]
-            lines.append("  ".join(cells))
+        for name, *texts in (head, *rows):
+            cells = (text.rjust(width) for text, width in zip(texts, widths[1:], strict=True))
+            lines.append("  ".join((name.ljust(widths[0]), *cells)))
         lines.append(self._limit_line())
         lines += [f"not offered: {name} ({reason})" for name, reason in self.refused]
         return "\n".join(lines)
@@ -269,40 +266,18 @@ def choose(
         arguments.instance("support", support, (Interval, Union, Grid), "an Interval, a Union or a Grid")
     wanted, place = arguments.member("objective", objective, Objective), _place(at)
     choices, refused = [], []
-    for family in FAMILIES.values():
-        for bounding in _boundings(support if support is not None else query.range):
-            name = describe_kind(bounding, family)
-            try:
-                mechanism = calibrate(
-                    noise=family,
-                    query=query,
-                    support=support,
-                    bounding=bounding,
-                    epsilon=claim.epsilon,
-                    delta=claim.delta,
-                )
-            except (Unsatisfiable, ArgumentError) as reason:
-                refused.append((name, str(reason)))
-                continue
-            if mechanism.spikes and not spikes:
-                refused.append((name, "puts spikes on the ends of the range"))
-                continue
-            error = _error(mechanism, place)
-            choices.append(Choice(mechanism=mechanism, error=error, score=abs(getattr(error, wanted.value))))
-    for kind in (DiscreteLaplace, Staircase):
-        within = support if support is not None else query.range
-        name = _lattice_name(kind, clamped=not is_line(within))
+    for name, make in _candidates(query, support, claim, wanted):
         try:
-            on_lattice = _on_lattice(kind, query, within, claim.epsilon, wanted)
-        except ArgumentError as reason:
+            mechanism = make()
+        except (Unsatisfiable, ArgumentError) as reason:
             refused.append((name, str(reason)))
             continue
-        if on_lattice.spikes and not spikes:
+        if mechanism.spikes and not spikes:
             refused.append((name, "puts spikes on the ends of the range"))
             continue
-        on_lattice = on_lattice.with_claim(claim)
-        error = _error(on_lattice, place)
-        choices.append(Choice(mechanism=on_lattice, error=error, score=abs(getattr(error, wanted.value))))
+        error = _error(mechanism, place)
+        score = abs(getattr(error, wanted.value))
+        choices.append(Choice(mechanism=mechanism.with_claim(claim), error=error, score=score))
     if not choices:
         reasons = "; ".join(dict.fromkeys(reason for _, reason in refused))
         raise Unsatisfiable(f"{claim.terms}: no mechanism can answer; {reasons}")
@@ -317,12 +292,25 @@ def choose(
     )
 
 
-def _boundings(support: Support) -> tuple[Bounding, ...]:
-    if isinstance(support, Grid):
-        return (TRUNCATE, QUANTIZE)
-    if is_line(support):
-        return (UNBOUNDED,)
-    return (TRUNCATE, RECTIFY) if len(support.spans) == 1 else (TRUNCATE,)
+def _candidates(
+    query: Query, support: Support | None, claim: Claim, objective: Objective
+) -> Iterator[tuple[str, Callable[[], Answering]]]:
+    """All mechanisms that may answer, by name; each is made, or an error that says why it cannot answer is raised."""
+    within = support if support is not None else query.range
+    if isinstance(within, Grid):
+        boundings: tuple[Bounding, ...] = (TRUNCATE, QUANTIZE)
+    elif is_line(within):
+        boundings = (UNBOUNDED,)
+    else:
+        boundings = (TRUNCATE, RECTIFY) if len(within.spans) == 1 else (TRUNCATE,)
+    asked = {"query": query, "support": support, "epsilon": claim.epsilon, "delta": claim.delta}
+    for family in FAMILIES.values():
+        for bounding in boundings:
+            make = functools.partial(calibrate, noise=family, bounding=bounding, **asked)  # type: ignore[arg-type]
+            yield describe_kind(bounding, family), make
+    for kind in (DiscreteLaplace, Staircase):
+        on_lattice = functools.partial(_on_lattice, kind, query, within, claim.epsilon, objective)
+        yield _lattice_name(kind, clamped=not is_line(within)), on_lattice
 
 
 def _on_lattice(
@@ -358,14 +346,9 @@ def _lattice_name(kind: type[DiscreteLaplace] | type[Staircase], *, clamped: boo
 def _error(mechanism: Answering, place: At | float) -> Error[float]:
     if isinstance(place, At):
         return mechanism.worst_error() if place is At.WORST else mechanism.average_error()
-    if isinstance(mechanism, DiscreteLaplace):
-        return mechanism.error(_nearest(place, mechanism.support))
+    if isinstance(mechanism, DiscreteLaplace):  # the whole number that the answer goes to
+        place = math.floor(min(max(place, mechanism.support.lower), mechanism.support.upper) + 0.5)
     return mechanism.error(place)
-
-
-def _nearest(place: float, support: Interval) -> int:
-    """The whole number of a support that an answer goes to."""
-    return math.floor(min(max(place, support.lower), support.upper) + 0.5)
 
 
 def _place(at: str | float | At) -> At | float:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.accounting.event import PRIVATE, Private, before_remap
+from rangebound.accounting.event import Private, before_remap
 from rangebound.errors import ArgumentError
+from rangebound.mechanisms.certificates import PRIVATE
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.mechanisms.staircase import Staircase

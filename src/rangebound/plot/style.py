@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rangebound.accounting.event import A_MECHANISM, PRIVATE, Private
+from rangebound.accounting.event import Private
 from rangebound.errors import ArgumentError
+from rangebound.mechanisms.certificates import A_MECHANISM, PRIVATE
 from rangebound.values import arguments
 from rangebound.values.extras import need
 

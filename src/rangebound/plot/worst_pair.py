@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rangebound.accounting.event import A_MECHANISM, PRIVATE, Private, before_remap
+from rangebound.accounting.event import Private, before_remap
+from rangebound.mechanisms.certificates import A_MECHANISM, PRIVATE
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.finite import Table
 from rangebound.mechanisms.finite.pair_numbers import neighbours, stick_at

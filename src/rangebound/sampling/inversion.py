@@ -10,17 +10,49 @@ tail is smaller, so that the probability w of that tail, and with it the number 
 
 1 - U comes from the complement of the word, so nothing cancels. Every line is computed for every draw, whatever the
 location. The bound on the error, and so the margin, is in docs/sampling.md.
+
+**Gaussian noise truncated to an interval that may be far from the location, where its tail has no digits left.**
+From a location d > 0 standard deviations outside the near end, the way y from that end inwards obeys, with R the
+Mills ratio,
+
+    -log P(Y > y) = d y + y^2/2 - log(R(d + y)/R(d)) =: f(y)        (no far end)
+
+and with a far end at w the same E = f(y) for E = -log(1 - U (1 - e^-f(w))). f is convex with slope 1/R(d + y), so
+Newton's method closes in from one side, and what is left of f(y) - E bounds the error of y. Nothing here is lost to the
+size of d.
+
+**Truncation to spans in log space: a union of any number of them, or one that is far from the location.**
+With M the mass of the spans, and L and R the mass of the gaps to the left and to the right of the span into which U
+falls, the number drawn has the tails w = L + U M and w = R + (1 - U) M under the whole noise: sums of positive terms,
+each with its relative precision. The smaller of the two is inverted.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
-from rangebound.sampling.draw_plan import RARE, DrawFamily, DrawPlan
+from rangebound.laws.family import Noise
+from rangebound.laws.shape import Shape
+from rangebound.sampling.draw_plan import (
+    MARGIN,
+    NEAR,
+    RARE,
+    ROUNDING,
+    DrawFamily,
+    DrawPlan,
+    gaps,
+    steps_to_the_unit,
+)
 from rangebound.sampling.entropy import Words
+from rangebound.sampling.lattice import Lattice
 from rangebound.values.array_types import Bools, Floats
+from rangebound.values.numeric import log_sum
+
+_STEPS = 5
+_LEFT_OVER = 2.0**-46
 
 
 class Drawn(NamedTuple):
@@ -90,3 +122,104 @@ def rounded(plan: DrawPlan, drawn: Drawn) -> tuple[Floats, Bools]:
         margin = plan.margin + plan.margin_growth * (np.abs(place) + np.abs(noise))
         sure = (np.abs(offset - steps) < 0.5 - margin) & (np.abs(under) > margin) & (np.abs(over) > margin)
     return values + 0.0, ~(sure & drawn.fine)
+
+
+def inverted_tail(plan: DrawPlan, words: Words, answers: Floats) -> Drawn:
+    """Numbers before rounding, from locations anywhere: both formulas for every draw, and the one that holds."""
+    lower, upper = plan.given
+    location = np.clip(answers, *plan.answers)
+    reach = NEAR * plan.scale
+    near = inverted(plan, words, np.clip(location, lower - reach, upper + reach))
+    with np.errstate(all="ignore"):
+        under = location < lower
+        away = np.where(under, lower - location, location - upper) / plan.scale
+        distance = np.maximum(away, 1.0)
+        up, down = uniform(words), uniform(~words)
+        first, second = np.where(under, up, down), np.where(under, down, up)
+        rest = np.exp(-_exponent(distance, np.full_like(distance, (upper - lower) / plan.scale)))
+        passed = rest + second * (1.0 - rest)
+        exponent = np.where(first < 0.5, -np.log1p(-first * (1.0 - rest)), -np.log(passed))
+        y = 2.0 * exponent / (distance + np.hypot(distance, np.sqrt(2.0 * exponent)))
+        for _ in range(_STEPS):
+            y = np.maximum(y - (_exponent(distance, y) - exponent) * _mills(distance + y), 0.0)
+        off = np.abs(_exponent(distance, y) - exponent) * _mills(distance)
+        fine = (passed >= RARE) & (off < _LEFT_OVER)
+    far = away > NEAR
+    return Drawn(
+        np.where(far, np.where(under, lower, upper), near.centre),
+        np.where(far, np.where(under, y, -y), near.noise),
+        np.where(far, fine, near.fine),
+    )
+
+
+def _mills(z: Floats) -> Floats:
+    """P(Z > z) over the density at z."""
+    from scipy.special import erfcx  # here, because it is not needed to import the package
+
+    ratio: Floats = math.sqrt(0.5 * math.pi) * erfcx(z * math.sqrt(0.5))
+    return ratio
+
+
+def _exponent(d: Floats, y: Floats) -> Floats:
+    """-log P(Z > d + y | Z > d)."""
+    endless = np.isinf(y)
+    way = np.where(endless, 0.0, y)
+    return np.where(endless, np.inf, way * (d + 0.5 * way) - np.log(_mills(d + way) / _mills(d)))
+
+
+def between_gaps(
+    noise: Noise, shape: Shape, lattice: Lattice, bound: float, words: Words, location: Floats
+) -> tuple[Floats, Bools]:
+    """Numbers from the truncated law, rounded to the lattice, and which of them are undecided.
+
+    `bound` is the size of the largest location, if there is one: then the margin is the same for all of them.
+    """
+    lowers, uppers = np.array(shape.spans).T
+    starts, ends = np.array(gaps(shape)).T
+    at = location[:, None]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        inside, outside = _log_mass(noise, lowers, uppers, at), _log_mass(noise, starts, ends, at)
+        if noise.limited:  # what lies beyond the limit is a gap on either side
+            beyond = noise.untruncated.log_mass(np.asarray(noise.extent), np.asarray(math.inf), np.asarray(0.0))
+            outside[:, [0, -1]] = np.logaddexp(outside[:, [0, -1]], beyond)
+        top = log_sum(inside)[:, None]
+        shares, skipped = np.exp(inside - top), np.exp(outside - top)
+        up, down = uniform(words), uniform(~words)
+        chosen = (up[:, None] >= np.cumsum(shares, axis=1)[:, :-1]).sum(axis=1)[:, None]
+        left = np.take_along_axis(np.cumsum(skipped, axis=1), chosen, axis=1)[:, 0] + up
+        right = np.take_along_axis(np.cumsum(skipped[:, ::-1], axis=1)[:, ::-1], chosen + 1, axis=1)[:, 0] + down
+        smaller = np.minimum(left, right)
+        offset = noise.scale * np.where(left < right, 1.0, -1.0) * _quantile(noise, np.log(smaller) + top[:, 0])
+        low, high = lowers[chosen[:, 0]], uppers[chosen[:, 0]]
+        x = location + offset
+        size = np.maximum(np.abs(location), bound) + np.abs(offset)
+        if noise.limited:
+            size = size + noise.extent
+        margin = MARGIN * noise.scale * len(lowers) + ROUNDING * size
+        place = x * steps_to_the_unit(lattice)
+        nearest = np.rint(place)
+        slack = margin * steps_to_the_unit(lattice)
+        values = nearest * float(lattice.numerator) / float(lattice.denominator)
+        sure = (smaller >= RARE) & (np.abs(place - nearest) < 0.5 - slack) & (x > low + margin) & (x < high - margin)
+    return np.clip(values, low, high) + 0.0, ~sure
+
+
+def _log_mass(noise: Noise, lowers: Floats, uppers: Floats, at: Floats) -> Floats:
+    """log of the mass under the whole noise of every interval, cut to what the noise can reach."""
+    empty = lowers == uppers  # a gap beyond an infinite span
+    start, end = np.where(empty, 0.0, lowers), np.where(empty, 0.0, uppers)
+    if noise.limited:
+        start, end = (np.clip(each, at - noise.extent, at + noise.extent) for each in (start, end))
+        noise = noise.untruncated
+    masses: Floats = noise.log_mass(start, end, at)
+    return masses
+
+
+def _quantile(noise: Noise, log_w: Floats) -> Floats:
+    """The place, in scales, below which noise lies with probability e^log_w, at most one half."""
+    if noise.gaussian:
+        from scipy.special import ndtri  # here, because it is not needed to import the package
+
+        z: Floats = ndtri(np.exp(log_w))
+        return z
+    return np.minimum(log_w + math.log(2.0), 0.0)

@@ -12,7 +12,7 @@ import numpy as np
 from rangebound.errors import ArgumentError
 from rangebound.laws.family import Curve, Noise
 from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
-from rangebound.sampling import gaussian_tail, grid_laws, inversion, truncation
+from rangebound.sampling import grid_laws, inversion
 from rangebound.sampling.draw_plan import NEAR, DrawFamily, DrawPlan, farthest, largest, plan
 from rangebound.sampling.entropy import SECURE, Words, WordSource
 from rangebound.sampling.fallback import Fallback
@@ -107,7 +107,7 @@ def sampler_for(noise: Noise, shape: Shape, query: Query, step: float | None = N
         estimate, chunk = partial(_rounded_tail, plan(noise, shape, query.spread, lattice)), CHUNK
     elif distance <= _WIDE[noise.curve]:
         bound = largest((query.range.hull.lower, query.range.hull.upper))
-        estimate = partial(truncation.between_gaps, noise, shape, lattice, bound)
+        estimate = partial(inversion.between_gaps, noise, shape, lattice, bound)
         estimate, chunk = partial(_clipped, query, estimate), max(CHUNK // len(shape.spans), 1)
     else:
         estimate, chunk = _unknown, CHUNK
@@ -133,7 +133,7 @@ def _rounded(whole: DrawPlan, words: Words, answers: Floats) -> tuple[Floats, Bo
 
 
 def _rounded_tail(whole: DrawPlan, words: Words, answers: Floats) -> tuple[Floats, Bools]:
-    return inversion.rounded(whole, gaussian_tail.inverted_tail(whole, words, answers))
+    return inversion.rounded(whole, inversion.inverted_tail(whole, words, answers))
 
 
 def _clipped(query: Query, estimate: Estimate, words: Words, answers: Floats) -> tuple[Floats, Bools]:

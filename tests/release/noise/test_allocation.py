@@ -132,7 +132,7 @@ def test_control_shares_that_are_a_little_larger_are_not_within_the_budget():
 @pytest.mark.slow
 def test_many_different_pure_parts_count_by_their_mu():
     requests = [Request(weight=Fraction(at), groups=3) for at in range(1, 40)]
-    mu, shares = split_gaussian(1.0, 1e-6, requests)
+    mu, shares = split_gaussian(1.0, 1e-6, tuple(requests))
     loss = added_up(each.apart for each in shares)
     size, listed = loss.parts
     assert math.prod(number + 1 for _, number in listed) <= 2000

@@ -364,37 +364,11 @@ class Table(PrivateMechanism):
     def _renyi(self, order: float) -> float:
         return pair_numbers.renyi_at(self.weights, self.reach, order)
 
-    def epsilon(self, delta: float = 0.0) -> float:
-        """The smallest epsilon that holds with this delta for all neighbouring datasets.
+    def _epsilon(self, delta: float) -> float:
+        return pair_numbers.epsilon_at(self.weights, self.reach, delta)
 
-        Guarantee: exact, and rounded up.
-        Assumes: the query's sensitivity is true.
-        Edge cases: `inf` where a neighbour can publish what an input cannot, with more than the probability delta.
-
-        >>> import rangebound as rb
-        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
-        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[2**62, 0], [2**61, 2**61]])
-        >>> m.epsilon(), m.epsilon(delta=0.5)
-        (inf, 0.0)
-        """
-        return pair_numbers.epsilon_at(self.weights, self.reach, arguments.probability("delta", delta))
-
-    def delta(self, epsilon: float) -> float:
-        """The privacy profile: the smallest delta that holds with this epsilon for all neighbouring datasets.
-
-        delta(epsilon) = max over pairs of neighbours of the sum over outputs of (P(y) - e^epsilon Q(y))+.
-
-        Guarantee: exact, and rounded up.
-        Assumes: the query's sensitivity is true.
-        Edge cases: 0 from the pure epsilon on.
-
-        >>> import rangebound as rb
-        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
-        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[2**62, 0], [2**61, 2**61]])
-        >>> m.delta(0.0), m.delta(10.0)
-        (0.5, 0.5)
-        """
-        return pair_numbers.delta_at(self.weights, self.reach, Fraction(arguments.nonnegative("epsilon", epsilon)))
+    def _delta(self, epsilon: float) -> float:
+        return pair_numbers.delta_at(self.weights, self.reach, Fraction(epsilon))
 
     def _worst_answers(self, claim: Claim) -> tuple[float, float]:
         if claim.pure:
@@ -413,20 +387,7 @@ class Table(PrivateMechanism):
     def _refutation(self, claim: Claim) -> ClaimFalse | Undecided:
         return table_proof.refutation(self, claim)
 
-    def fisher(self, answer: npt.ArrayLike) -> float:
-        """Refused: the law of a table has no slope in the true answer, and so no Fisher information.
-
-        It is the same all over the cell of an input, and jumps from one cell to the next. What a table reveals about
-        the true answer, per unit of distance, is `chapman_robbins`.
-
-        >>> import rangebound as rb
-        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
-        >>> rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[2**61, 2**61]] * 2).fisher(0.0)
-        Traceback (most recent call last):
-            ...
-        rangebound.errors.ArgumentError: fisher: a table has no Fisher information, since its law jumps from one input
-        to the next; ask chapman_robbins for the discrete counterpart
-        """
+    def _fisher(self, answer: npt.ArrayLike) -> float:
         raise ArgumentError(
             "fisher: a table has no Fisher information, since its law jumps from one input to the next; ask "
             "chapman_robbins for the discrete counterpart"
@@ -527,35 +488,10 @@ class Table(PrivateMechanism):
         found: float | Floats = sampling.release(self._sampler, answer, out=out, threads=threads, progress=progress)
         return found
 
-    @overload
-    def confidence_interval(self, published: One, level: float = 0.95) -> tuple[float, float]: ...
-
-    @overload
-    def confidence_interval(self, published: Many, level: float = 0.95) -> tuple[Floats, Floats]: ...
-
-    def confidence_interval(
-        self, published: npt.ArrayLike, level: float = 0.95
-    ) -> tuple[float, float] | tuple[Floats, Floats]:
-        """An interval for the true answer, given the published number (or a pair of arrays, given an array).
-
-        It runs over the cells of all inputs that make neither P(Y >= published) nor P(Y <= published) less than
-        (1 - level)/2, and of those between them.
-
-        Guarantee: covers each true answer of the range with probability at least `level`, by whole-number weights;
-        inside the query's range; rounded outwards.
-        Edge cases: an output that is rare under every input gives a single point. A number that is not an output is
-        refused.
-
-        >>> import rangebound as rb
-        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
-        >>> m = rb.Table(query=count, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2**60], [2**60, 3 * 2**60]])
-        >>> m.confidence_interval(1.0), m.confidence_interval(1.0, level=0.4)
-        ((0.0, 1.0), (0.5, 1.0))
-        """
-        share = arguments.probability("level", level)
-        place = input_cells.outputs_of(self._points, arguments.reals("published", published))
-        low, high = (each[place] for each in input_cells.intervals(self.weights, self._cells, self.inputs, share))
-        return (low, high) if place.ndim else (low.item(), high.item())
+    def _interval(self, numbers: Floats, level: float) -> tuple[Floats, Floats]:
+        place = input_cells.outputs_of(self._points, numbers)
+        low, high = input_cells.intervals(self.weights, self._cells, self.inputs, level)
+        return low[place], high[place]
 
     @cached_property
     def _sampler(self) -> sampling.AliasSampler:

@@ -18,7 +18,7 @@ from rangebound.laws.family import Curve, Noise
 from rangebound.mechanisms.certificates import certify
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.lattice_mechanism import draw
-from rangebound.mechanisms.mechanism import Mechanism, describe
+from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.worst import worst_under
 from rangebound.release.noise.allocation import BudgetShare, demand
@@ -173,7 +173,7 @@ class MechanismPublisher(Publisher):
 
     def words(self) -> str:
         """Bounding, family and scale."""
-        return describe(self.published_mechanism)
+        return self.published_mechanism._words()
 
     def to_dict(self) -> dict[str, object]:
         """The mechanism as plain data, without the claim it carries: a certificate states the share beside it."""

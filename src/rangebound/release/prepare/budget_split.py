@@ -346,7 +346,7 @@ def _allocation(
     private = [block for block in blocks(plan) if block.keys is None]
     requests = _requests(plan, found, weights, gaussian=gaussian, thresholds=thresholds)
     budget = plan.budget.epsilon, plan.budget.delta
-    mu, shares = split_gaussian(*budget, requests) if gaussian else (0.0, split(*budget, requests))
+    mu, shares = split_gaussian(*budget, tuple(requests)) if gaussian else (0.0, split(*budget, requests))
     questions = dict(enumerate(shares[: len(plan.query)]))
     questions |= {index: questions[each[0]] for each in together for index in each}
     selections = dict(zip((block.by for block in private), shares[len(plan.query) :], strict=True))

@@ -13,8 +13,8 @@ from scipy.integrate import quad
 from scipy.special import lambertw
 
 from rangebound.errors import ArgumentError
-from rangebound.mechanisms.published import variable_scale
-from rangebound.mechanisms.published.variable_scale import VariableScaleLaplace
+from rangebound.mechanisms import variable_scale
+from rangebound.mechanisms.variable_scale import VariableScaleLaplace
 from rangebound.values.query import Query
 from rangebound.values.support import Interval, Union
 from tests.errata import brute_force

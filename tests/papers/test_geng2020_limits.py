@@ -8,8 +8,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from papers.geng2020._additive_noise import additive_noise_limits
 from rangebound.errors import RangeboundError
-from rangebound.mechanisms.published.additive_noise import additive_noise_limits
 from tests.crosscheck.compare import agree
 from tests.crosscheck.test_theory import SENSITIVITY, published
 

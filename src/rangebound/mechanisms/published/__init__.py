@@ -1,1 +1,0 @@
-"""What the papers published: mechanisms with their true guarantee, and limits of additive noise."""
