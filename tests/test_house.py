@@ -10,7 +10,7 @@ ROOMS = {
     "audit": 640,
     "cli": 2_650,
     "laws": 1_980,
-    "learn": 8_510,
+    "learn": 7_640,
     "ledger": 4_640,
     "mechanisms": 5_930,
     "optimum": 2_990,
@@ -29,6 +29,8 @@ ROOMS = {
     "web": 3_730,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
+NEW = {"mechanisms": 370, "cli": 60}
+"""Lines beside these for what version 0.2 could not do: proofs for Coq."""
 FILES = 503
 
 
@@ -50,7 +52,7 @@ def test_no_room_grows():
     lines = Counter()
     for path in sources():
         lines[room_of(path)] += len(path.read_text(encoding="utf-8").splitlines())
-    assert {room: found for room, found in lines.items() if found > ROOMS[room]} == {}
+    assert {room: found for room, found in lines.items() if found > ROOMS[room] + NEW.get(room, 0)} == {}
     assert lines.keys() == ROOMS.keys(), "a room that is gone is taken from the list"
 
 
