@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rangebound.cli import printing
 from rangebound.cli.options import Json, KeyFile, option
 from rangebound.errors import ArgumentError, CertificateInvalid, plain
 
@@ -48,7 +49,6 @@ def verify(
     The certificate of a mechanism or of a limit is proved again from its file alone. That of a table needs the
     published .json file, from which the table is computed again.
     """
-    from rangebound.cli import printing
     from rangebound.values.arguments import shown
 
     text = _text(certificate, work)
@@ -216,7 +216,7 @@ def _facts(found: Checked, *, charged: bool) -> dict[str, object]:
     facts |= {"charged": charged}
     if found.entry is not None and found.entry.promise is not None:
         facts |= {"promise": found.entry.promise, "promise_checked": charged}
-    return facts if found.terms is None else facts | {"privacy": found.terms.to_dict()}
+    return facts | {"privacy": found.terms.to_dict()}
 
 
 def _words(found: Checked, *, charged: bool) -> str:
@@ -228,4 +228,4 @@ def _words(found: Checked, *, charged: bool) -> str:
     if found.entry is not None and found.entry.promise is not None:
         said = plain(found.entry.promise)
         words += f". {said}" if charged else f". The certificate states this, which was not checked: {said!r}"
-    return words if found.terms is None else f"{words}; in other terms {found.terms.brief()}"
+    return f"{words}; in other terms {found.terms.brief()}"
