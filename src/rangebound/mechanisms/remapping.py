@@ -310,10 +310,7 @@ def _unclamped(mechanism: Base) -> Base:
     if rest > 1e-9 * hull.width / cell:  # the same from both ends: half of the game is enough
         reach += 0.5 * (1.0 - rest) * cell
     wide = Interval(min(hull.lower - reach, mechanism.support.lower), max(hull.upper + reach, mechanism.support.upper))
-    same = Staircase(
-        scale=mechanism.scale, query=mechanism.query, step=mechanism.step, plateau=mechanism.plateau, support=wide
-    )
-    return same.with_claim(mechanism.claim)
+    return replace(mechanism, support=wide).with_claim(mechanism.claim)
 
 
 def _bins(base: Base, step: float | None) -> tuple[Floats, Floats]:
