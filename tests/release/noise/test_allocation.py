@@ -10,9 +10,9 @@ import pytest
 from rangebound.ledger.amount import promised
 from rangebound.ledger.rule import Cost
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+from rangebound.release.budget_split import allocations
 from rangebound.release.noise.allocation import LossForm, Request, is_within, split_gaussian
 from rangebound.release.noise.joint_loss import added_up
-from rangebound.release.prepare import allocations
 from rangebound.values.numeric import rounded_down
 from rangebound.values.support import Interval
 from tests.release.output.asked import asked
@@ -132,7 +132,7 @@ def test_control_shares_that_are_a_little_larger_are_not_within_the_budget():
 @pytest.mark.slow
 def test_many_different_pure_parts_count_by_their_mu():
     requests = [Request(weight=Fraction(at), groups=3) for at in range(1, 40)]
-    mu, shares = split_gaussian(1.0, 1e-6, requests)
+    mu, shares = split_gaussian(1.0, 1e-6, tuple(requests))
     loss = added_up(each.apart for each in shares)
     size, listed = loss.parts
     assert math.prod(number + 1 for _, number in listed) <= 2000

@@ -17,16 +17,15 @@ from rangebound.laws.laplace import Laplace
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.release import check_certificate
 from rangebound.release.noise.allocation import BudgetShare
+from rangebound.release.noise.bias import OVERSHOOTS, _quadrature_overshoot
 from rangebound.release.noise.draw import Cell
 from rangebound.release.noise.forms import form_of
-from rangebound.release.noise.noisy_coordinates import _OVERSHOOTS, _quadrature_overshoot
 from rangebound.release.output.reliability import biases, is_unreliable
-from rangebound.release.output.report import report
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.release.plan.unit import Unit
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.support import Interval
-from tests.release.output.asked import asked, released
+from tests.release.output.asked import asked, released, report
 from tests.release.plans import WAIT
 
 GAPS = {"support": [[0, 4], [9, 11], [20, 40]]}
@@ -116,7 +115,7 @@ def test_the_bound_of_an_interval_holds_at_all_answers_inside(every):
 @pytest.mark.parametrize("noise", [Laplace(scale=3.0), Gaussian(scale=3.0)])
 def test_two_routes_to_the_overshoot_agree(noise):
     far = np.array([0.0, 0.1, 1.0, 5.0, 17.0])
-    assert np.allclose(_OVERSHOOTS[noise.curve](noise, far), _quadrature_overshoot(noise, far), rtol=1e-9, atol=1e-11)
+    assert np.allclose(OVERSHOOTS[noise.curve](noise, far), _quadrature_overshoot(noise, far), rtol=1e-9, atol=1e-11)
 
 
 def test_means_shares_and_variances_are_bounded_by_their_support_and_quantiles_not_at_all():

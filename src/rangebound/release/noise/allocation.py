@@ -201,7 +201,8 @@ def split(epsilon: float, delta: float, requests: Sequence[Request]) -> list[Bud
     return [share(each, own) for each, own in zip(requests, deltas, strict=True)]
 
 
-def split_gaussian(epsilon: float, delta: float, requests: Sequence[Request]) -> tuple[float, list[BudgetShare]]:
+@lru_cache(maxsize=256)
+def split_gaussian(epsilon: float, delta: float, requests: tuple[Request, ...]) -> tuple[float, list[BudgetShare]]:
     """Split a budget in a Gaussian account: the square of its mu by weight; the mu, and the shares.
 
     A part that can lose more than any epsilon with a small probability (a partition selection, noise of limited reach)
@@ -213,16 +214,11 @@ def split_gaussian(epsilon: float, delta: float, requests: Sequence[Request]) ->
     Edge cases: without a delta there is no such account, and `ArgumentError` is raised. Shares of fixed size that are
     larger than the account raise `Overdrawn`.
 
-    >>> mu, (one, two) = split_gaussian(1.0, 1e-6, [Request(weight=Fraction(1), groups=2, loss=LossForm.GAUSSIAN)] * 2)
+    >>> same = Request(weight=Fraction(1), groups=2, loss=LossForm.GAUSSIAN)
+    >>> mu, (one, two) = split_gaussian(1.0, 1e-6, (same, same))
     >>> round(mu, 4), round(one.mu * 2**0.5, 4)
     (0.2367, 0.2367)
     """
-    mu, shares = _split_gaussian(epsilon, delta, tuple(requests))
-    return mu, list(shares)
-
-
-@lru_cache(maxsize=256)
-def _split_gaussian(epsilon: float, delta: float, requests: tuple[Request, ...]) -> tuple[float, list[BudgetShare]]:
     limit, (deltas, left) = promised(epsilon), _added_deltas(delta, requests)
     mu = largest_mu(limit, left)
     fixed = fixed_square(requests)

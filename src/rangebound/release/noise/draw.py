@@ -16,19 +16,7 @@ from rangebound.release.plan.statistic import Columns, Coordinates, Draw, Fracti
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 
-__all__ = [
-    "AddedNoise",
-    "Bits",
-    "Cell",
-    "Columns",
-    "Coordinates",
-    "Draw",
-    "Key",
-    "Label",
-    "Pair",
-    "Reading",
-    "Summed",
-]
+__all__ = ["AddedNoise", "Bits", "Cell", "Columns", "Coordinates", "Draw", "Key", "Label", "Pair", "Reading", "Summed"]
 
 Bits = Callable[[int], int]
 """n secure random bits as an integer below 2^n."""

@@ -1,23 +1,19 @@
 """What one unit can lose by all that is drawn: the one account that is charged, stated, converted and certified.
 
-And what it can contribute to a workload, what it can lose by that, and how a budget is used up for it.
+And what it can contribute to a workload, and what it can lose by that.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
-from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
+from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.privacy.gdp import delta_of_parts, mu_of_parts, mu_of_pure
 from rangebound.values.numeric import root_up, rounded_up
 
@@ -48,10 +44,7 @@ class JointLoss:
         for epsilon, number in other.pure:
             counts[epsilon] += number
         return JointLoss(
-            pure=tuple(counts.items()),
-            square=self.square + other.square,
-            delta=self.delta + other.delta,
-            epsilon=known,
+            pure=tuple(counts.items()), square=self.square + other.square, delta=self.delta + other.delta, epsilon=known
         )
 
     @cached_property
@@ -93,10 +86,6 @@ def added_up(losses: Iterable[JointLoss]) -> JointLoss:
 HALF_PI = Fraction(1_570_796_326_794_897, 10**15)
 """A little above pi / 2: a pure loss of x is mu-GDP with mu^2 = (pi / 2) x^2; see `layer_loss`."""
 _MOST_OUTCOMES = 4000  # of all coins, over all ways to spread cells over sums: a tenth of a second
-LARGER = 1.0 + 2.0**-51
-"""A factor for scales that are right but for their last bits."""
-_ROUNDS = 100
-_CLOSE = Fraction(1 - 1e-9)  # of a budget that is not left unused
 
 
 class NoiseAccount(Enum):
@@ -122,51 +111,16 @@ class Contributions:
     replaced: bool = False
 
     def __post_init__(self) -> None:
-        whole("rows", self.rows)
-        whole("cells", self.cells)
+        for name, value in (("rows", self.rows), ("cells", self.cells)):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise ArgumentTypeError(f"{name}={value!r}: must be a whole number (int)")
+            if value < 1:
+                raise ArgumentError(f"{name}={value!r}: must be at least 1")
 
     @property
     def reach(self) -> int:
         """By how much a unit moves counts of disjoint cells, in L1: rows times cells, twice where it is replaced."""
         return self.rows * self.cells * (2 if self.replaced else 1)
-
-
-def whole(name: str, value: object, least: int = 1) -> int:
-    """A whole number that is not below `least`."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ArgumentTypeError(f"{name}={value!r}: must be a whole number (int)")
-    if value < least:
-        raise ArgumentError(f"{name}={value!r}: must be at least {least}")
-    return value
-
-
-class _Costly(Protocol):
-    @property
-    def cost(self) -> Fraction: ...
-
-
-S = TypeVar("S", bound=_Costly)
-
-
-def within_budget(
-    make: Callable[[tuple[float, ...]], S],
-    scales: npt.ArrayLike,
-    limit: Fraction,
-    larger: Callable[[float], float],
-) -> S:
-    """The strategy with scales in these proportions, as small as the budget allows.
-
-    `larger` is the factor for scales whose cost has a ratio to the limit.
-
-    Guarantee: `cost` is at most the limit, in exact arithmetic.
-    """
-    found = np.asarray(scales, dtype=np.float64)
-    for _ in range(_ROUNDS):
-        made = make(tuple(found.tolist()))
-        if limit * _CLOSE <= made.cost <= limit:
-            return made
-        found = found * larger(float(made.cost / limit))
-    raise Unsatisfiable(f"budget={float(limit)!r}: no scales were found that cost as much and not more")
 
 
 def layer_loss(scale: float, *, capacity: int, nodes: int, bounds: Contributions) -> JointLoss:

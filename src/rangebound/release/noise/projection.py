@@ -309,12 +309,7 @@ def _ways(facts: _Facts, start: Integers, moves: Floats) -> Iterator[Callable[[]
 
 
 def _linear(
-    facts: _Facts,
-    start: Integers,
-    moves: Floats,
-    box: tuple[Integers, Integers],
-    *,
-    search: bool = False,
+    facts: _Facts, start: Integers, moves: Floats, box: tuple[Integers, Integers], *, search: bool = False
 ) -> Integers | None:
     """Numbers in a box, rounded, with which all identities hold before rounding, at the least cost, by HiGHS.
 

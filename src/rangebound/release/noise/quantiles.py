@@ -278,11 +278,7 @@ class RankForm(Form):
         """The points, and where an answer may be published."""
         asked = self.question
         return QuantileGrid(
-            points=asked.points,
-            borders=asked.borders,
-            bounds=asked.bounds,
-            support=asked.allowed,
-            whole=asked.dated,
+            points=asked.points, borders=asked.borders, bounds=asked.bounds, support=asked.allowed, whole=asked.dated
         )
 
     def publisher(self, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns) -> Publisher:

@@ -63,10 +63,7 @@ def solved(design: TableDesign) -> Table:
             raise Unsatisfiable(f"epsilon={design.epsilon:g}: its inputs are so far apart that noise has less error")
         return table
     except (ArgumentError, Unsatisfiable) as reason:
-        raise PlanError(
-            f"mechanism: 'optimal' has no table here ({reason}); {_INSTEAD}",
-            field="mechanism",
-        ) from None
+        raise PlanError(f"mechanism: 'optimal' has no table here ({reason}); {_INSTEAD}", field="mechanism") from None
 
 
 @dataclass(frozen=True, kw_only=True)

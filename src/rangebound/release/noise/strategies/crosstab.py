@@ -13,15 +13,7 @@ import numpy.typing as npt
 
 from rangebound.release.noise.bias import Drift, energy_drift, free_drift
 from rangebound.release.noise.draw import Bits
-from rangebound.release.noise.joint_loss import (
-    LARGER,
-    Contributions,
-    JointLoss,
-    NoiseAccount,
-    added_up,
-    layer_loss,
-    within_budget,
-)
+from rangebound.release.noise.joint_loss import Contributions, JointLoss, NoiseAccount, added_up, layer_loss
 from rangebound.release.noise.projection import DIVIDED, Identities
 from rangebound.release.noise.strategies.lattice_noise import (
     ExactAnswers,
@@ -43,7 +35,7 @@ from rangebound.release.noise.strategies.marginal_strategy import (
     shaped,
     summed,
 )
-from rangebound.release.noise.strategies.strategy import Strategy, listed
+from rangebound.release.noise.strategies.strategy import LARGER, Strategy, listed, within_budget
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up

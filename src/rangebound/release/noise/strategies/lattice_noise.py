@@ -106,22 +106,15 @@ class LatticeNoise:
             return wholes(
                 np.array([magnitude(self.scale, bits) * (1 - 2 * bits(1)) for _ in range(count)], dtype=object)
             )
-        return wholes(self._normal.release(np.zeros(count), step=self.step) / self.step if count else np.zeros(0))
+        query = Query(range=_LINE, sensitivity=1.0)
+        normal = Mechanism(noise=Gaussian(scale=self.scale), query=query, bounding=Bounding.UNBOUNDED)
+        return wholes(normal.release(np.zeros(count), step=self.step) / self.step if count else np.zeros(0))
 
     def measured(self, exact: Wholes, bits: Bits) -> Wholes:
         """Exact whole numbers with noise of their own each, in steps."""
         array = np.asarray(exact, dtype=object)
         noise = self.draw(array.size, bits).reshape(array.shape)
         return np.asarray(noise + array * int(1 / self.step), dtype=object)
-
-    @cached_property
-    def _normal(self) -> Mechanism:
-        return Mechanism(
-            noise=Gaussian(scale=self.scale),
-            query=Query(range=_LINE, sensitivity=1.0),
-            support=_LINE,
-            bounding=Bounding.UNBOUNDED,
-        )
 
 
 def gaussian_reach(level: float) -> float:

@@ -136,9 +136,12 @@ class FactorStrategy(Strategy):
 
     def answers(self, drawn: npt.ArrayLike) -> ExactAnswers:
         """All wanted sums, series by series."""
-        noisy = self.in_steps(drawn).reshape(self.series, -1)
-        cells = _substituted(self.matrix, noisy.T << _FRACTION).T
-        found = sums(cells, self.ranges).ravel()
+        cells = self.in_steps(drawn).reshape(self.series, -1).T << _FRACTION
+        for at, row in enumerate(self.factor):  # forward substitution in whole numbers, each rounded down
+            if at:
+                cells[at] = cells[at] - np.tensordot(np.array(row[:at], dtype=object), cells[:at], axes=1)
+            cells[at] = cells[at] // row[at]
+        found = sums(cells.T, self.ranges).ravel()
         return ExactAnswers(numerators=found, denominator=int(1 / self.noise.step) << _FRACTION)
 
     @cached_property
@@ -188,16 +191,6 @@ def _spectral_radius(square: Integers) -> int:
     whole = np.int64 if bits <= 62 else object  # the weights may be any: only the last line has to be exact
     moved = size.astype(whole) @ weights.astype(np.int64).astype(whole)
     return max(-(-int(a) // int(u)) for a, u in zip(moved.tolist(), weights.tolist(), strict=True))
-
-
-def _substituted(matrix: Integers, noisy: Wholes) -> Wholes:
-    """A^-1 y along the first axis, by forward substitution in whole numbers, each rounded down."""
-    cells = noisy.copy()
-    for at, row in enumerate(matrix.tolist()):
-        if at:
-            cells[at] = cells[at] - np.tensordot(np.array(row[:at], dtype=object), cells[:at], axes=1)
-        cells[at] = cells[at] // row[at]
-    return cells
 
 
 def squared_rows(matrix: Integers, ranges: Sequence[Range]) -> list[float]:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import Contributions, JointLoss, NoiseAccount
 from rangebound.release.noise.strategies.lattice_noise import (
@@ -31,6 +31,10 @@ from rangebound.release.noise.strategies.lattice_noise import (
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats
 
+LARGER = 1.0 + 2.0**-51
+"""A factor for scales that are right but for their last bits."""
+_ROUNDS = 100
+_CLOSE = Fraction(1 - 1e-9)  # of a budget that is not left unused
 _LONG = 64  # numbers of a strategy that a certificate lists; more of them by their SHA-256
 
 
@@ -107,6 +111,27 @@ class Strategy(ABC):
         if not self.admits(drawn):
             raise ArgumentError("drawn: must be the array that draw returned")
         return wholes(np.asarray(drawn, dtype=np.float64) / self.steps)
+
+
+S = TypeVar("S", bound=Strategy)
+
+
+def within_budget(
+    make: Callable[[tuple[float, ...]], S], scales: npt.ArrayLike, limit: Fraction, larger: Callable[[float], float]
+) -> S:
+    """The strategy with scales in these proportions, as small as the budget allows.
+
+    `larger` is the factor for scales whose cost has a ratio to the limit.
+
+    Guarantee: `cost` is at most the limit, in exact arithmetic.
+    """
+    found = np.asarray(scales, dtype=np.float64)
+    for _ in range(_ROUNDS):
+        made = make(tuple(found.tolist()))
+        if limit * _CLOSE <= made.cost <= limit:
+            return made
+        found = found * larger(float(made.cost / limit))
+    raise Unsatisfiable(f"budget={float(limit)!r}: no scales were found that cost as much and not more")
 
 
 def listed(values: Sequence[float]) -> object:

@@ -8,7 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from rangebound.release.noise.joint_loss import Contributions, NoiseAccount, within_budget
+from rangebound.release.noise.joint_loss import Contributions, NoiseAccount
+from rangebound.release.noise.strategies.strategy import within_budget
 from rangebound.release.noise.strategies.tree_strategy import (
     Tree,
     TreeStrategy,

@@ -43,7 +43,7 @@ from rangebound.release.noise.strategies.lattice_noise import (
 )
 from rangebound.release.noise.strategies.strategy import Strategy, listed
 from rangebound.sampling.entropy import secure_bits
-from rangebound.values.array_types import Floats
+from rangebound.values.array_types import Floats, Integers
 
 _FRACTION = 96  # bits behind the point in the passes over the tree
 _SHARE = 60  # bits of a child's share in what is spread
@@ -100,10 +100,14 @@ class Tree:
         return np.split(order, np.cumsum(np.bincount(self.depths))[:-1])
 
     @cached_property
-    def leaf_counts(self) -> npt.NDArray[np.int64]:
+    def leaf_counts(self) -> Integers:
         """How many leaves are under each node; one for a leaf."""
+        return self.added(np.ones(len(self.leaves), dtype=np.int64))
+
+    def added(self, counts: Integers) -> Integers:
+        """Counts of the leaves as those of all nodes."""
         found = np.zeros(len(self), dtype=np.int64)
-        found[self.leaves] = 1
+        found[self.leaves] = counts
         for level in self.levels[:0:-1]:
             np.add.at(found, self.places[level], found[level])
         return found
@@ -194,7 +198,7 @@ class TreeStrategy(Strategy):
         power, reach = (2, bounds.rows**2) if gaussian else (1, bounds.rows)
         return self._dearest_path(shared, power) * held * reach * (2 if bounds.replaced else 1)
 
-    def _dearest_path(self, shared: npt.NDArray[np.int64], power: int) -> Fraction:
+    def _dearest_path(self, shared: Integers, power: int) -> Fraction:
         """The largest sum of shared / scale^power over the measured nodes from the root to a leaf, rounded up.
 
         Assumes: no node is shared by more cells than a unit has.
@@ -242,11 +246,7 @@ class TreeStrategy(Strategy):
         if np.ndim(counts) != 1:
             raise ArgumentError("counts: must be one number for each leaf")
         (leaves,) = clamped_counts(counts, len(self.tree.leaves), 2**61 // len(self.tree.leaves))
-        exact = np.zeros(len(self.tree), dtype=np.int64)
-        exact[self.tree.leaves] = leaves.astype(np.int64)
-        for level in self.tree.levels[:0:-1]:
-            np.add.at(exact, self.tree.places[level], exact[level])
-        found, scales = np.zeros(len(self.tree)), np.array(self.scales)
+        exact, found, scales = self.tree.added(leaves.astype(np.int64)), np.zeros(len(self.tree)), np.array(self.scales)
         for noise in self.noises:
             nodes = np.flatnonzero(scales == noise.scale)
             found[nodes] = published(noise.measured(wholes(exact[nodes]), bits), noise.step)
