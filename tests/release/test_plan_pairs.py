@@ -1044,10 +1044,10 @@ def test_the_sample_has_every_kind():
     assert {each.kind for plan in plans for each in plan.query if each.made} == {"share dropped", "share clipped"}
 
 
-def boundings(support):
-    """Those that a ranking tries with a support."""
+def boundings_on(support):
+    """Those that a mechanism on a support may have."""
     if isinstance(support, Grid):
-        return TRUNCATE, QUANTIZE
+        return (TRUNCATE, QUANTIZE)
     if is_line(support):
         return (UNBOUNDED,)
     return (TRUNCATE, RECTIFY) if len(support.spans) == 1 else (TRUNCATE,)
@@ -1055,7 +1055,7 @@ def boundings(support):
 
 def one_by_chance(*, query, epsilon, delta, support, objective):
     """In place of the ranking of all mechanisms, which takes long: which one it is, no guarantee depends on."""
-    ways = [(family, bounding) for family in NOISES.values() for bounding in boundings(support)]
+    ways = [(family, bounding) for family in NOISES.values() for bounding in boundings_on(support)]
     random.Random(f"{query} {epsilon} {delta}").shuffle(ways)
     for family, bounding in ways:
         with contextlib.suppress(Unsatisfiable, ArgumentError):
