@@ -26,8 +26,7 @@ from rangebound.release.engine import duckdb_table
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.interface import Place
 from rangebound.release.engine.spark import Spark
-from rangebound.release.engine.text_file import copy_clean
-from rangebound.release.engine.workbook_file import sheet_rows
+from rangebound.release.engine.text_file import copy_clean, sheet_rows
 from rangebound.release.output.report import report
 from rangebound.release.output.table_certificate import check_certificate
 from rangebound.release.plan.source import TextFormat

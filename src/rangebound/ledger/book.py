@@ -174,8 +174,8 @@ class Ledger:
         total = rule.total(limit, slack).units
         if not any(total):
             raise ArgumentError("epsilon=0, delta=0: one of them must be positive; nothing could be spent")
-        draft = drafted(EntryKind.ACCOUNT, who=who, what=terms(rule, limit, slack, needed, lasting), note=note)
-        draft = draft._replace(account=name, first=total[0], second=total[1])
+        what, (first, second) = terms(rule, limit, slack, needed, lasting), total
+        draft = drafted(EntryKind.ACCOUNT, who=who, what=what, note=note, account=name, first=first, second=second)
         with self._chain.writing() as transaction:
             accounts = self._chain.state.accounts
             if name in accounts:
@@ -214,7 +214,7 @@ class Ledger:
         plain_name("account", account)
         plain_name("request", request)
         costs = costs_of(cost)
-        draft = drafted(EntryKind.SPEND, who=who, what=what, note=note)._replace(account=account, request=request)
+        draft = drafted(EntryKind.SPEND, who=who, what=what, note=note, account=account, request=request)
         with self._chain.writing(request) as transaction:
             balance, time = balance_of(self._chain.state, account), now()
             latest = self._chain.latest(time)  # read once: the entry is counted in the period in which it was admitted
@@ -331,7 +331,7 @@ class Ledger:
                 f"dry_run of type {type(dry_run).__name__}: must be bytes, {PAYLOAD_LIMIT} at most, such as "
                 "json.dumps(facts).encode()"
             )
-        draft = drafted(EntryKind.REQUEST, who=who, what=what, note=note)._replace(account=account, request=request)
+        draft = drafted(EntryKind.REQUEST, who=who, what=what, note=note, account=account, request=request)
         return file_request(self._chain, draft, costs_of(cost), dry_run, check)
 
     def approve(self, request: str, *, who: str | None = None, note: str = "") -> ApprovalRequest:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger.book import Ledger
@@ -28,7 +28,6 @@ from rangebound.values.serial import plain_text, spreadsheet_cell
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Form: TypeAlias = Callable[[list[Record]], str]
-T = TypeVar("T")
 
 COLUMNS = [
     *("seq", "time", "kind", "account", "request", "epsilon", "delta", "order", "divergence"),
@@ -223,45 +222,23 @@ def _lines(text: str) -> Iterator[LedgerEntry]:
 
 def _entry(line: int, cells: dict[str, object]) -> LedgerEntry:
     """The entry of a line: the fields under its seal, of the types that a ledger has."""
+
+    def read(name: str, value: object) -> object:
+        if value is None and name in _PERHAPS:
+            return None
+        if type(value) is not (int if name in _WHOLE else str):
+            raise TypeError
+        if isinstance(value, str):
+            value.encode()  # half of a surrogate pair is not text: a `ValueError`
+            return bytes.fromhex(value) if name in ("digest", "seal") else value
+        return value
+
+    columns = {name: "microseconds" if name == "time" else name for name in LedgerEntry._fields}
     try:
-        return LedgerEntry(
-            seq=_whole(cells["seq"]),
-            time=_whole(cells["microseconds"]),
-            kind=_text(cells["kind"]),
-            account=_perhaps(_text, cells["account"]),
-            request=_perhaps(_text, cells["request"]),
-            first=_perhaps(_whole, cells["first"]),
-            second=_perhaps(_whole, cells["second"]),
-            ref=_perhaps(_whole, cells["ref"]),
-            digest=_perhaps(_bytes, cells["digest"]),
-            who=_text(cells["who"]),
-            what=_text(cells["what"]),
-            note=_text(cells["note"]),
-            seal=_bytes(cells["seal"]),
-        )
+        found: dict[str, Any] = {name: read(column, cells[column]) for name, column in columns.items()}
     except (KeyError, TypeError, ValueError):
         raise LedgerTampered(f"line {line}: a field is missing or has another type") from None
-
-
-def _perhaps(read: Callable[[object], T], value: object) -> T | None:
-    return None if value is None else read(value)
-
-
-def _whole(value: object) -> int:
-    if type(value) is not int:
-        raise TypeError
-    return value
-
-
-def _text(value: object) -> str:
-    if type(value) is not str:
-        raise TypeError
-    value.encode()  # half of a surrogate pair is not text: a `ValueError`
-    return value
-
-
-def _bytes(value: object) -> bytes:
-    return bytes.fromhex(_text(value))
+    return LedgerEntry(**found)
 
 
 def _differences(text: str, records: list[Record], forms: tuple[Form, ...]) -> Iterator[str]:

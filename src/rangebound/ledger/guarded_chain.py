@@ -236,7 +236,7 @@ class GuardedChain:
         head.follow(self._sure)
 
     def close(self) -> None:
-        """Let go of the store; the head has then come as far as the chain was seen."""
+        """Close the store, once the head has been moved to the last entry that is known to be durable."""
         if self.head is not None and self._sure is not None:
             self.head.follow(self._sure)
         self.store.close()

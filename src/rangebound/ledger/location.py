@@ -36,7 +36,14 @@ def there_is(path: str) -> bool:
 def located(path: PathLike, key: PathLike | None, patience: float) -> tuple[AnyStore, Key]:
     """The store and the key of the ledger at `path`, which must exist."""
     if is_address(path):
-        return _in_database(str(path), key, patience)
+        database = PostgresStore(postgres_place(str(path)), patience=patience)
+        place, said = key_path(user_folder("key") / database.name(), key)
+        if not said and not place.exists():
+            raise LedgerUnavailable(
+                f"key={arguments.shown(str(place))}: there is no such file; ask for the key of this ledger and put it "
+                f"there, or name its file by --key or {VARIABLE}"
+            )
+        return database, read_key(place)
     store = SQLiteStore(file_path("path", path), patience=patience)
     if not store.path.is_file():
         raise LedgerUnavailable(
@@ -48,17 +55,6 @@ def located(path: PathLike, key: PathLike | None, patience: float) -> tuple[AnyS
     if not place.exists() and not may_be_database(store.path):
         raise LedgerUnavailable(f"ledger={arguments.shown(str(path))}: is another kind of file")
     return store, read_key(place)
-
-
-def _in_database(address: str, key: PathLike | None, patience: float) -> tuple[PostgresStore, Key]:
-    database = PostgresStore(postgres_place(address), patience=patience)
-    place, said = key_path(user_folder("key") / database.name(), key)
-    if not said and not place.exists():
-        raise LedgerUnavailable(
-            f"key={arguments.shown(str(place))}: there is no such file; ask for the key of this ledger and put it "
-            f"there, or name its file by --key or {VARIABLE}"
-        )
-    return database, read_key(place)
 
 
 def vacant(

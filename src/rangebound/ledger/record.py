@@ -55,21 +55,21 @@ class Account:
         """The account as plain data, with exact decimals as strings."""
         promise = {"epsilon": str(self.epsilon), "delta": str(self.delta)}
         columns = {name: getattr(self, name).to_dict() for name in ("total", "spent", "remaining")}
+        periods: dict[str, object] = {}
+        if self.period is not None:
+            periods = {"period": self.period.value, "current": self.current, "periods": self.periods}
+            periods["weaker_promise"] = self.weaker_promise
         return {
             "account": self.name,
             "promise": promise,
             **self.rule.to_dict(),
             **({} if self.approval is None else {"approval": self.approval.value}),
-            **({} if self.period is None else self._of_period(self.period)),
+            **periods,
             **columns,
             "left": self.left,
             "spends": self.spends,
             "opened": self.opened.isoformat(),
         }
-
-    def _of_period(self, period: BudgetPeriod) -> dict[str, object]:
-        facts = {"period": period.value, "current": self.current, "periods": self.periods}
-        return {**facts, "weaker_promise": self.weaker_promise}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from typing import Any
 
 from rangebound.errors import (
     ApprovalNeeded,
@@ -24,9 +25,9 @@ from rangebound.ledger.store import Transaction
 from rangebound.values import arguments
 
 
-def drafted(kind: EntryKind, *, who: str | None, what: str = "", note: str = "") -> LedgerEntry:
+def drafted(kind: EntryKind, *, who: str | None, what: str = "", note: str = "", **fields: Any) -> LedgerEntry:
     """An entry that has no number, time or seal yet."""
-    return LedgerEntry(0, 0, kind.value, who=person(who), what=prose("what", what), note=prose("note", note))
+    return LedgerEntry(0, 0, kind.value, who=person(who), what=prose("what", what), note=prose("note", note), **fields)
 
 
 def costs_of(cost: object) -> tuple[AnyCost, ...]:
@@ -145,9 +146,8 @@ def complete(
 ) -> bytes:
     """Complete a charge by its bytes, or by the note that there are none; the bytes that may be revealed."""
     digest = None if payload is None else hashlib.sha256(payload).digest()
-    draft = drafted(kind, who=who)._replace(
-        account=reservation.account, request=reservation.request, ref=reservation.seq, digest=digest
-    )
+    account, request, seq = reservation.account, reservation.request, reservation.seq
+    draft = drafted(kind, who=who, account=account, request=request, ref=seq, digest=digest)
     with chain.writing(reservation.request) as transaction:
         spend = chain.find(transaction, EntryKind.SPEND, reservation.request)
         if spend is None or spend.seq != reservation.seq:

@@ -20,7 +20,7 @@ from rangebound.web.explorer.edited_plan import (
     with_values,
     without_query,
 )
-from rangebound.web.explorer.forms import OF_ROWS, OF_VALUES, Asked, PlanChanges, QuestionForm
+from rangebound.web.explorer.forms import OF_ROWS, OF_VALUES, PlanChanges, QuestionForm
 from rangebound.web.explorer.plan_view import quick_way
 
 PLAN = """
@@ -69,25 +69,6 @@ def test_an_epsilon_alone_takes_a_short_way_to_the_same_plan(epsilon):
 def test_an_epsilon_that_no_file_may_have_is_refused(epsilon):
     with pytest.raises(PlanError, match=r"budget\.epsilon"):
         adjusted(PLAN, PlanChanges(epsilon=epsilon), Path())
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        7,
-        {"odd": 1},
-        {"epsilon": True},
-        {"weights": [1]},
-        {"weights": {"visits": None}},
-        {"margins": {"visits": "1"}},
-        {"rows": 0},
-        {"groups": 2.0},
-        {"epsilon": float("nan")},
-    ],
-)
-def test_what_is_no_change_is_refused(data):
-    with pytest.raises(ArgumentError):
-        Asked.read({"changes": data})
 
 
 @pytest.mark.parametrize("text", [PLAN, SECRET])
@@ -362,22 +343,3 @@ def test_a_name_that_is_taken_gets_a_number():
 def test_groups_without_keys_need_a_delta_as_in_a_file():
     with pytest.raises(PlanError, match="delta"):
         parse_plan(with_question(ASKED, QuestionForm(kind="count", by="clinic")))
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        7,
-        {"kind": "odd"},
-        {"kind": "count", "odd": 1},
-        {"kind": "mean", "column": "age"},
-        {"kind": "mean", "lower": 0, "upper": 1},
-        {"kind": "mean", "column": "age", "lower": "0", "upper": 1},
-        {"kind": "mean", "column": "age", "lower": True, "upper": 1},
-        {"kind": "count", "by": 7},
-        {"kind": "count", "keys": "x" * 1001},
-    ],
-)
-def test_a_form_that_is_not_filled_in_is_refused(data):
-    with pytest.raises(ArgumentError, match="form"):
-        Asked.read({"form": data})

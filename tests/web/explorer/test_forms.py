@@ -1,4 +1,4 @@
-"""The plan of one number says what the form says."""
+"""What the page sends is read strictly, and the plan of one number says what its form says."""
 
 import math
 
@@ -27,22 +27,25 @@ def test_a_form_becomes_a_plan(data, sensitivity, support):
     assert (hull.lower, hull.upper) == support
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        7,
-        {"odd": 1},
-        {"kind": "median"},
-        {"rows": 0},
-        {"rows": 1.5},
-        {"rows": True},
-        {"lower": "0"},
-        {"lower": None},
-        {"lower": 5, "upper": 5},
-        {"kind": "mean", "upper": None},
-        {"upper": math.inf},
+REFUSED = {
+    "changes": [
+        *(7, {"odd": 1}, {"epsilon": True}, {"epsilon": math.nan}, {"weights": [1]}, {"weights": {"visits": None}}),
+        *({"margins": {"visits": "1"}}, {"rows": 0}, {"groups": 2.0}),
     ],
-)
-def test_a_form_that_says_nothing_clear_is_refused(data):
-    with pytest.raises(ArgumentError, match="number"):
-        Asked.read({"number": data})
+    "form": [
+        *(7, {"kind": "odd"}, {"kind": "count", "odd": 1}, {"kind": "mean", "column": "age"}),
+        *({"kind": "mean", "lower": 0, "upper": 1}, {"kind": "mean", "column": "age", "lower": "0", "upper": 1}),
+        *({"kind": "mean", "column": "age", "lower": True, "upper": 1}, {"kind": "count", "by": 7}),
+        {"kind": "count", "keys": "x" * 1001},
+    ],
+    "number": [
+        *(7, {"odd": 1}, {"kind": "median"}, {"rows": 0}, {"rows": 1.5}, {"rows": True}, {"lower": "0"}),
+        *({"lower": None}, {"lower": 5, "upper": 5}, {"kind": "mean", "upper": None}, {"upper": math.inf}),
+    ],
+}
+
+
+@pytest.mark.parametrize(("field", "data"), [(field, each) for field, some in REFUSED.items() for each in some])
+def test_what_says_nothing_clear_is_refused(field, data):
+    with pytest.raises(ArgumentError, match=field):
+        Asked.read({field: data})

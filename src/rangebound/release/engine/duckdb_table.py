@@ -12,10 +12,18 @@ import duckdb
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
-from rangebound.release.engine.frame import as_arrow, own_types
-from rangebound.release.engine.parquet import Unchecked, unchecked
-from rangebound.release.engine.text_file import MOST_BYTES, copy_clean, delimiter_of, header, quote_of, write_rows
-from rangebound.release.engine.workbook_file import check_sheet, sheet_header, sheet_rows
+from rangebound.release.engine.frame import Unchecked, as_arrow, own_types, unchecked
+from rangebound.release.engine.text_file import (
+    MOST_BYTES,
+    check_sheet,
+    copy_clean,
+    delimiter_of,
+    header,
+    quote_of,
+    sheet_header,
+    sheet_rows,
+    write_rows,
+)
 from rangebound.release.plan.source import WORKBOOKS, Source, TextFormat
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 from rangebound.values.extras import need

@@ -2,11 +2,12 @@
 
 There is one statement with sums for every grouping, and one for each question that needs counts by place. What a
 question adds up it says in the vocabulary of `plan.measure`, which is compiled here; no kind of question is known. The
-statements are trees; `tree.sql(dialect)` writes them for an engine. All arithmetic on data is in whole numbers."""
+statements are trees; `tree.sql(dialect)` writes them for an engine. All arithmetic on data is in whole numbers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, assert_never
@@ -17,28 +18,9 @@ from rangebound.release.engine import Engine
 from rangebound.release.engine.dialect import Dialect, Tree, choice, integer, term
 from rangebound.release.engine.interface import Record
 from rangebound.release.noise.draw import Coordinates, Key
+from rangebound.release.plan import measure
 from rangebound.release.plan.groupings import Block, block_of, blocks
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import (
-    ONE,
-    Counted,
-    DistinctValues,
-    EdgeCounts,
-    Found,
-    GroupSums,
-    KeyCounts,
-    Measure,
-    Met,
-    Outside,
-    Owned,
-    Places,
-    Product,
-    Rows,
-    Square,
-    Totals,
-    Value,
-    Values,
-)
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.plan.unit import Unit
@@ -84,16 +66,14 @@ def statements(
 
     for block in (*blocks(plan), *also):
         own = [(index, asked[index]) for index in block.questions]
-        sums = {index: each for index, each in own if isinstance(each, GroupSums)}
+        sums = {index: each for index, each in own if isinstance(each, measure.GroupSums)}
         if sums or block.keys is None:
             found.append(compiler(block).summed(sums))
-        found += [compiler(block).placed(index, each) for index, each in own if isinstance(each, Places)]
-        found += [compiler(block).distinct(index, each) for index, each in own if isinstance(each, DistinctValues)]
-        found += [compiler(block).by_key(index, each) for index, each in own if isinstance(each, KeyCounts)]
-        found += [compiler(block).by_edge(index, each) for index, each in own if isinstance(each, EdgeCounts)]
         for index, each in own:
-            if isinstance(each, Totals):
+            if isinstance(each, measure.Totals):
                 found += compiler(block_of(plan, each.over, (index,))).totals(index, each, block)
+            elif not isinstance(each, measure.GroupSums):
+                found.append(_COUNTS[type(each)](compiler(block), index, each))
     return tuple(found)
 
 
@@ -103,7 +83,7 @@ class _Compiler:
     def __init__(self, scan: Scan) -> None:
         self.scan, self.dialect, self.plan = scan, scan.dialect, scan.plan
 
-    def summed(self, questions: Mapping[int, GroupSums]) -> Statement:
+    def summed(self, questions: Mapping[int, measure.GroupSums]) -> Statement:
         """The statement for sums; one for all questions of the block."""
         scan, counts, measures, finals = self.scan, Sheet("n"), Sheet("m"), Sheet("f")
         columns: dict[int, dict[str, str]] = {}
@@ -138,51 +118,49 @@ class _Compiler:
         whole = scan.with_keys(tree)
         return Statement(block=scan.block, tree=whole, key_width=len(scan.keys), columns=columns, **placed)
 
-    def placed(self, index: int, asked: Places) -> Statement:
+    def placed(self, index: int, asked: measure.Places) -> Statement:
         """The statement for counts by place, in units of 1 / ONE row."""
         scan = self.scan
         found = place(asked, self._value(asked.values), self._whole(asked.values, asked.borders), self.dialect)
-        counted = self._counted(asked.rows)
-        measures = {"j": found if counted is None else choice((counted, found), otherwise=integer(-1))}
+        measures = {"j": self._if_counted(asked.rows, found, integer(-1))}
         if asked.once:
             return self._placed(index, scan.by_place(measures, None))
         times = scan.times()
         return self._placed(index, scan.by_place({**measures, **times}, self._rows(index), times=list(times)))
 
-    def by_key(self, index: int, asked: KeyCounts) -> Statement:
+    def by_key(self, index: int, asked: measure.KeyCounts) -> Statement:
         """The statement for counts by the key of one column more, of those that the plan lists."""
         scan = self.scan
-        key, counted = scan.read_key(asked.column), self._counted(asked.rows)
         (listed,) = scan.plan.columns((asked.column,))
-        tree = scan.by_place({"j": key if counted is None else choice((counted, key))}, None, listed)
-        return self._placed(index, tree, listed)
+        key = self._if_counted(asked.rows, scan.read_key(asked.column))
+        return self._placed(index, scan.by_place({"j": key}, None, listed), listed)
 
-    def by_edge(self, index: int, asked: EdgeCounts) -> Statement:
+    def by_edge(self, index: int, asked: measure.EdgeCounts) -> Statement:
         """The statement for counts by place among edges, of each unit one in all."""
         scan = self.scan
         this = as_number(asked.column, scan.schema, dated=asked.dated)
         found = edge_place(local(scan.read.name(choice((present(this), this)))), asked.edges)
-        counted = self._counted(asked.rows)
-        place_of = found if counted is None else choice((counted, found), otherwise=integer(-1))
-        return self._placed(index, scan.by_place({"j": place_of}, 1))
+        return self._placed(index, scan.by_place({"j": self._if_counted(asked.rows, found, integer(-1))}, 1))
 
     def _placed(self, index: int, tree: exp.Select, listed: Key = ()) -> Statement:
         """A statement for counts by place, or by listed key."""
         return self._statement(tree, {index: {"count": len(self.scan.keys) + 1}}, placed=True, listed=listed)
 
-    def distinct(self, index: int, asked: DistinctValues) -> Statement:
+    def distinct(self, index: int, asked: measure.DistinctValues) -> Statement:
         """The statement for the number of distinct values."""
         scan = self.scan
-        value: Tree = local(scan.read.name(as_key(asked.column, scan.schema)))
-        counted = self._counted(asked.rows)
-        tree = scan.by_value(value if counted is None else choice((counted, value)), asked.most)
+        value = self._if_counted(asked.rows, local(scan.read.name(as_key(asked.column, scan.schema))))
+        tree = scan.by_value(value, asked.most)
         return self._statement(tree, {index: {"n": len(scan.keys)}})
 
-    def totals(self, index: int, asked: Totals, block: Block) -> list[Statement]:
+    def totals(self, index: int, asked: measure.Totals, block: Block) -> list[Statement]:
         """The statements for sums of all groups together, as sums of the block that publishes them."""
         scan = self.scan
         measures = {name: self._measure(each, asked.rows) for name, each in asked.of.items()}
-        sums = {name: self._total(each, name, measures[name]) for name, each in asked.of.items()}
+        sums = {
+            name: counted(name, measures[name]) if _counts(each) else self.dialect.added_rows(local(name))
+            for name, each in asked.of.items()
+        }
         if scan.unit is None:
             cells = scan.grouped(scan.rows(measures), scan.texts, sums)
             cells = scan.listed(cells, list(measures)) if scan.public else cells
@@ -190,7 +168,7 @@ class _Compiler:
         else:
             times = scan.times()
             cells = scan.grouped(scan.truncated({**measures, **times}), [*scan.owners, *times], sums)
-            n = next(local(name) for name, each in asked.of.items() if isinstance(each, Counted | Owned))
+            n = next(local(name) for name, each in asked.of.items() if _counts(each))
             finals = {name: self._bounded(each, local(name), n, self._rows(index)) for name, each in asked.of.items()}
             cells, finals = self._over_times(cells, finals, _owned(asked.of))
         tree = scan.grouped(cells, [], {name: self.dialect.added(each) for name, each in finals.items()})
@@ -213,20 +191,20 @@ class _Compiler:
         }
         return self.scan.grouped(cells, ["u", *self.scan.keys], sums), {name: local(name) for name in finals}
 
-    def _existing(self, index: int, asked: Totals, name: str, block: Block) -> Statement:
+    def _existing(self, index: int, asked: measure.Totals, name: str, block: Block) -> Statement:
         """How many rows there are (or groups with rows, where a unit counts once), of each unit up to the limit."""
-        scan, rows = self.scan, self._measure(Counted(), asked.rows)
+        scan, rows = self.scan, self._measure(measure.Counted(), asked.rows)
         cells = scan.grouped(scan.indexed({"n": rows}), ["u", *scan.keys], {"n": counted("n", rows)})
-        once = any(isinstance(each, Owned) for each in asked.of.values())
+        once = any(isinstance(each, measure.Owned) for each in asked.of.values())
         one = exp.Least(this=local("n"), expressions=[integer(1)]) if once else local("n")
         units = scan.grouped(cells, ["u"], {"m": self.dialect.added(one)})
         most = exp.cast(exp.Least(this=local("m"), expressions=[integer(asked.limit)]), "BIGINT")
         tree = scan.with_keys(scan.grouped(units, [], {"m": self.dialect.added(most)}))
         return Statement(block=block, tree=tree, key_width=0, columns={index: {name: 0}})
 
-    def _sums(self, asked: GroupSums, rows: int, counts: Sheet, measures: Sheet) -> dict[str, Tree]:
+    def _sums(self, asked: measure.GroupSums, rows: int, counts: Sheet, measures: Sheet) -> dict[str, Tree]:
         """What a unit's sums in one group count for, after the truncation."""
-        n = local(counts.name(self._measure(Counted(), asked.rows)))
+        n = local(counts.name(self._measure(measure.Counted(), asked.rows)))
         columns = {
             name: local((counts if _counts(each) else measures).name(self._measure(each, asked.rows)))
             for name, each in asked.of.items()
@@ -239,58 +217,58 @@ class _Compiler:
         """How many rows of a unit count for a question in each group."""
         return self.plan.unit_of(self.plan.query[index]).rows
 
-    def _bounded(self, measure: Measure, amount: Tree, n: Tree, rows: int) -> Tree:
+    def _bounded(self, each: measure.Measure, amount: Tree, n: Tree, rows: int) -> Tree:
         """What the sum of a measure over a unit's n rows in a group counts for: all up to `rows` rows, else a part."""
-        match measure:
-            case Owned():
+        match each:
+            case measure.Owned():
                 return term("CASE WHEN :n > 0 THEN 1 ELSE 0 END", n=n)
-            case Counted():
+            case measure.Counted():
                 return term("CASE WHEN :n < :most THEN :n ELSE :most END", n=n, most=integer(rows))
         return at_most(amount, n, rows, self.dialect)
 
-    def _total(self, measure: Measure, name: str, tree: Tree) -> Tree:
-        """The sum of a measure over rows, from what one row adds to it."""
-        return counted(name, tree) if _counts(measure) else self.dialect.added_rows(local(name))
-
-    def _measure(self, measure: Measure, rows: Rows) -> Tree:
+    def _measure(self, each: measure.Measure, rows: measure.Rows) -> Tree:
         """What one row adds to a sum: 0 if it does not count, or NULL where rows are counted."""
-        tree = self._compiled(measure)
-        if _counts(measure) and not rows.where and rows.values is not None and not rows.also:
+        tree = self._compiled(each)
+        if _counts(each) and not rows.where and rows.values is not None and not rows.also:
             return tree if rows.values.filler is not None else self._value(rows.values)
-        met = self._counted(rows, _vanishing(measure))
+        met = self._counted(rows, _vanishing(each))
         if met is None:
             return tree
-        return choice((met, tree), otherwise=None if _counts(measure) else integer(0))
+        return choice((met, tree), otherwise=None if _counts(each) else integer(0))
 
-    def _compiled(self, measure: Measure) -> Tree:
+    def _compiled(self, each: measure.Measure) -> Tree:
         """What one row that counts adds to a sum."""
-        match measure:
-            case Counted() | Owned():
+        match each:
+            case measure.Counted() | measure.Owned():
                 return integer(1)
-            case Value(of=values):
+            case measure.Value(of=values):
                 return fixed_point(values, self._value(values), self.dialect)
-            case Square(of=values):
+            case measure.Square(of=values):
                 fixed = fixed_point(values, self._value(values), self.dialect)
                 return scaled_product(fixed, fixed.copy(), self.dialect)
-            case Product(of=(first, second)):
+            case measure.Product(of=(first, second)):
                 return scaled_product(self._compiled(first), self._compiled(second), self.dialect)
-            case Met(conditions=conditions):
+            case measure.Met(conditions=conditions):
                 test = local(self.scan.read.name(meets(conditions, self.scan.schema)))
-                return choice((test, integer(ONE)), otherwise=integer(0))
-            case Outside(of=values):
+                return choice((test, integer(measure.ONE)), otherwise=integer(0))
+            case measure.Outside(of=values):
                 whole = self._whole(values, (values.lower, values.upper))
                 return outside(values, self._value(values), whole)
-        assert_never(measure)
+        assert_never(each)
 
-    def _value(self, values: Values) -> Tree:
+    def _if_counted(self, rows: measure.Rows, tree: Tree, otherwise: Tree | None = None) -> Tree:
+        met = self._counted(rows)
+        return tree if met is None else choice((met, tree), otherwise=otherwise)
+
+    def _value(self, values: measure.Values) -> Tree:
         return local(self.scan.read.name(value(values, self.scan.schema)))
 
-    def _whole(self, values: Values, compared: Iterable[float]) -> Tree | None:
+    def _whole(self, values: measure.Values, compared: Iterable[float]) -> Tree | None:
         """A column as whole numbers, where these and not doubles are compared with some values."""
         needed = beyond_doubles(values.column, compared, self.scan.schema)
         return local(self.scan.read.name(column(values.column))) if needed else None
 
-    def _counted(self, rows: Rows, besides: Collection[Values] = ()) -> Tree | None:
+    def _counted(self, rows: measure.Rows, besides: Collection[measure.Values] = ()) -> Tree | None:
         """Whether a row counts, None if all do: it meets `where`, and has a value or the plan's constant for one.
 
         Values `besides` need not be there.
@@ -307,22 +285,30 @@ class _Compiler:
         return reduce(lambda a, b: exp.And(this=a, expression=b), needed) if needed else None
 
 
-def _owned(measures: Mapping[str, Measure]) -> set[str]:
+_COUNTS: dict[type, Callable[[_Compiler, int, Any], Statement]] = {
+    measure.Places: _Compiler.placed,
+    measure.DistinctValues: _Compiler.distinct,
+    measure.KeyCounts: _Compiler.by_key,
+    measure.EdgeCounts: _Compiler.by_edge,
+}
+
+
+def _owned(measures: Mapping[str, measure.Measure]) -> set[str]:
     """The names of the measures that a unit adds 1 to at most."""
-    return {name for name, each in measures.items() if isinstance(each, Owned)}
+    return {name for name, each in measures.items() if isinstance(each, measure.Owned)}
 
 
-def _counts(measure: Measure) -> bool:
+def _counts(each: measure.Measure) -> bool:
     """Whether a measure is 1 in every row that counts, so that its sum is the number of these."""
-    return isinstance(measure, Counted | Owned)
+    return isinstance(each, measure.Counted | measure.Owned)
 
 
-def _vanishing(measure: Measure) -> frozenset[Values]:
+def _vanishing(each: measure.Measure) -> frozenset[measure.Values]:
     """The values whose absence alone makes a measure 0: they are then at the lower end of the fixed point."""
-    match measure:
-        case Value(of=values) | Square(of=values):
+    match each:
+        case measure.Value(of=values) | measure.Square(of=values):
             return frozenset([values]) if values.filler is None and values.least is None else frozenset()
-        case Product(of=(first, second)):
+        case measure.Product(of=(first, second)):
             return _vanishing(first) | _vanishing(second)
     return frozenset()
 
@@ -348,7 +334,7 @@ class _Answers(Mapping[Key, Coordinates]):
     that are selected are ever made.
     """
 
-    def __init__(self, question: Kind, unit: Unit, keys: tuple[Key, ...], sums: Mapping[Key, Found]) -> None:
+    def __init__(self, question: Kind, unit: Unit, keys: tuple[Key, ...], sums: Mapping[Key, measure.Found]) -> None:
         self._question, self._unit, self._sums = question, unit, sums
         self._keys = dict.fromkeys(keys)
 

@@ -26,6 +26,7 @@ from rangebound.release.sql.relation import (
     aliased,
     at_most,
     join,
+    named,
     of,
     same,
     select_from,
@@ -87,32 +88,21 @@ class Scan:
 
     def rows(self, measures: Mapping[str, Tree]) -> exp.Select:
         """Rows that have an owner and a key, with what is measured of each, which is made of what is read of it."""
-        selected = [exp.alias_(self._value(name), f"k{at}", quoted=True) for at, name in enumerate(self.block.by)]
-        keys: list[Tree] = [self._made(name, local(f"k{at}")) for at, name in enumerate(self.block.by)]
-        kept = [exp.alias_(key, f"k{at}", quoted=True) for at, key in enumerate(keys)]
-        if self.unit is not None:
-            selected.insert(0, exp.alias_(self._owner(), "u", quoted=True))
-            kept.insert(0, local("u"))
+        own = {} if self.unit is None else {"u": self._owner()}
+        values = {text: self._value(name) for text, name in zip(self.texts, self.block.by, strict=True)}
+        keys = {text: self._made(name, local(text)) for text, name in zip(self.texts, self.block.by, strict=True)}
         read = self.read.trees if measures else {}
-        selected += [exp.alias_(tree.copy(), name, quoted=True) for name, tree in read.items()]
-        if not selected:  # a count of all rows reads nothing of them
-            selected = [exp.alias_(integer(1), "v", quoted=True)]
-        rows = exp.select(*selected, copy=False).from_(self.source.copy(), copy=False)
-        plain = [name for name, key in zip(self.block.by, keys, strict=True) if isinstance(key, exp.Column)]
-        needed = [] if self.unit is None else [is_there(self._owner())]
-        if not self.public:  # no public key is NULL
-            needed += [self._there(name, self._value(name)) for name in plain]
+        selected = {**own, **values, **read} or {"v": integer(1)}  # a count of all rows reads nothing of them
+        rows = exp.select(*named(selected), copy=False).from_(self.source.copy(), copy=False)
+        made = {text for text, key in keys.items() if not isinstance(key, exp.Column)}
+        private = [] if self.public else list(zip(self.texts, self.block.by, strict=True))  # no public key is NULL
+        needed = [is_there(each) for each in own.values()]
+        needed += [self._there(name, values[text].copy()) for text, name in private if text not in made]
         rows = where(rows, *needed, *self._listed(), *self._timely())
-        if not measures and len(plain) == len(keys):
+        if not measures and not made:
             return rows
-        rows = select_from(
-            self.dialect.apart(rows),
-            "read",
-            *kept,
-            *(exp.alias_(tree.copy(), name, quoted=True) for name, tree in measures.items()),
-        )
-        made = [] if self.public else [at for at, key in enumerate(keys) if not isinstance(key, exp.Column)]
-        return where(rows, *(self._there(self.block.by[at], keys[at].copy()) for at in made))
+        rows = select_from(self.dialect.apart(rows), "read", *map(local, own), **keys, **measures)
+        return where(rows, *(self._there(name, keys[text].copy()) for text, name in private if text in made))
 
     def _there(self, name: str, key: Tree) -> Tree:
         """Whether a private key is there; a text that no table of results has room for is not."""
@@ -206,7 +196,7 @@ class Scan:
     def _placed(self, measures: Mapping[str, Tree]) -> exp.Select:
         """Rows with the place `p` of their group in their unit's order."""
         kept = [local(name) for name in ("u", *self.keys, *measures)]
-        return select_from(self.indexed(measures), "rows", *kept, exp.alias_(self._place(), "p", quoted=True))
+        return select_from(self.indexed(measures), "rows", *kept, p=self._place())
 
     def _place(self) -> Tree:
         if not self.public:
@@ -230,7 +220,7 @@ class Scan:
         order = exp.Order(expressions=[exp.Ordered(this=local(name)) for name in ("p", *self.keys)])
         rank = exp.Window(this=exp.Anonymous(this="DENSE_RANK", expressions=[]), partition_by=[local("u")], order=order)
         kept = [local(name) for name in (*self.owners, *measures)]
-        ranked = select_from(self._placed(measures), "placed", *kept, exp.alias_(rank, "a", quoted=True))
+        ranked = select_from(self._placed(measures), "placed", *kept, a=rank)
         rows = select_from(ranked, "ranked", *(each.copy() for each in kept))
         return where(rows, exp.LTE(this=local("a"), expression=integer(self.limit)))
 
@@ -244,11 +234,11 @@ class Scan:
             return term(":x & (:x - 1)", x=local(x))
 
         left = self.grouped(self._placed({}), ["u"], {"m": exp.BitwiseOrAgg(this=bit("rows"))})
-        left = select_from(left, "masks", local("u"), local("m"), exp.alias_(local("m"), "x", quoted=True))
+        left = select_from(left, "masks", local("u"), local("m"), x=local("m"))
         for _ in range(self.limit):
-            left = select_from(left, "masks", local("u"), local("m"), exp.alias_(less("x"), "x", quoted=True))
-        low = exp.alias_(exp.Sub(this=local("m"), expression=local("x")), "m", quoted=True)
-        kept = select_from(left, "masks", local("u"), low).subquery("kept", copy=False)
+            left = select_from(left, "masks", local("u"), local("m"), x=less("x"))
+        low = exp.Sub(this=local("m"), expression=local("x"))
+        kept = select_from(left, "masks", local("u"), m=low).subquery("kept", copy=False)
         stays = exp.Paren(this=exp.BitwiseAnd(this=of("kept", "m"), expression=bit("r")))
         rows = select_from(self._placed(measures), "r", *(of("r", name) for name in ("u", *self.keys, *measures)))
         rows = join(rows, kept, same(["u"], "r", "kept"))
@@ -256,8 +246,7 @@ class Scan:
 
     def grouped(self, rows: exp.Select, keys: list[str], sums: Mapping[str, Tree]) -> exp.Select:
         """Sums by some columns."""
-        chosen = [exp.alias_(tree.copy(), name, quoted=True) for name, tree in sums.items()]
-        grouped = select_from(rows, "rows", *map(local, keys), *chosen)
+        grouped = select_from(rows, "rows", *map(local, keys), **sums)
         return grouped.group_by(*map(local, keys), copy=False) if keys else grouped
 
     def by_place(
@@ -285,7 +274,7 @@ class Scan:
             owners = [local(name) for name in ("u", *self.keys, *times)]
             whole = exp.Window(this=exp.Sum(this=wide(local("c"), self.dialect)), partition_by=owners)
             names = [local(name) for name in (*self.keys, "j", "c")]
-            shares = select_from(cells, "cells", *names, exp.alias_(whole, "n", quoted=True))
+            shares = select_from(cells, "cells", *names, n=whole)
             scaled = exp.Mul(this=wide(local("c"), self.dialect), expression=integer(ONE))
             sums = self.dialect.added(at_most(scaled, local("n"), rows, self.dialect))
             tree = self.grouped(shares, [*self.keys, "j"], {"f0": sums})
@@ -306,11 +295,11 @@ class Scan:
         owners = ["u", *self.keys]
         rows = where(select_from(self.truncated({"d": value}), "rows", exp.Star()), there)
         own = select_from(rows, "rows", *map(local, (*owners, "d"))).distinct(copy=False)
-        place = exp.alias_(relation.digest(self.salt, self._named(), shortened(local("d"))), "p", quoted=True)
-        placed = select_from(own, "own", *map(local, (*owners, "d")), place)
+        place = relation.digest(self.salt, self._named(), shortened(local("d")))
+        placed = select_from(own, "own", *map(local, (*owners, "d")), p=place)
         order = exp.Order(expressions=[exp.Ordered(this=local(name)) for name in ("p", "d")])
         rank = exp.Window(this=exp.RowNumber(), partition_by=list(map(local, owners)), order=order)
-        ranked = select_from(placed, "placed", *map(local, (*self.keys, "d")), exp.alias_(rank, "a", quoted=True))
+        ranked = select_from(placed, "placed", *map(local, (*self.keys, "d")), a=rank)
         first = where(select_from(ranked, "ranked", exp.Star()), exp.LTE(this=local("a"), expression=integer(most)))
         found = select_from(first, "first", *map(local, (*self.keys, "d"))).distinct(copy=False)
         return self.grouped(found, self.keys, {"n": exp.Count(this=exp.Star())})
@@ -380,6 +369,6 @@ def owners_by_size(
     cells = scan.grouped(rows, ["u", *scan.keys, *times], {"n": exp.Count(this=exp.Star())})
     size = exp.Count(this=exp.Star()) if groups else exp.Max(this=local("n"))
     units = scan.grouped(cells, ["u"], {"m": size})
-    placed = exp.alias_(place_among(local("m"), list(map(integer, edges))), "j", quoted=True)
+    place = place_among(local("m"), list(map(integer, edges)))
     count = exp.Mul(this=wide(exp.Count(this=exp.Star()), engine.dialect), expression=integer(ONE))
-    return scan.with_keys(scan.grouped(select_from(units, "units", placed), ["j"], {"f0": count}))
+    return scan.with_keys(scan.grouped(select_from(units, "units", j=place), ["j"], {"f0": count}))

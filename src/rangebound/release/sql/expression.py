@@ -1,7 +1,8 @@
 """Columns and conditions as SQL trees that mean the same in every engine and never fail.
 
 User's names become quoted identifiers and their values literals of the tree; no text is ever pasted into SQL. A
-condition is true or false for every row, never NULL."""
+condition is true or false for every row, never NULL.
+"""
 
 from __future__ import annotations
 
@@ -73,12 +74,11 @@ def as_number(name: str, schema: Schema, *, dated: bool = False) -> Tree:
     if dated or family in (Family.DATE, Family.TIMESTAMP):
         return _days(as_day(name, schema))
     if family is Family.UNTYPED:
-        return _from_text(this, form_of(schema, name))
-    return _AS_NUMBER[family](this)
-
-
-def _from_boolean(this: Tree) -> Tree:
-    return by_truth(this, double(1.0), double(0.0))
+        return read_number(this, form_of(schema, name))
+    if family is Family.BOOLEAN:
+        return by_truth(this, double(1.0), double(0.0))
+    # A decimal by way of its digits: a direct cast is a rounding off in one of the engines.
+    return exp.cast({Family.INTEGER: this, Family.NUMBER: this, Family.DECIMAL: _text(this)}[family], "DOUBLE")
 
 
 def by_truth(this: Tree, yes: Tree, no: Tree) -> Tree:
@@ -154,8 +154,8 @@ def _part(this: Tree, separator: str, at: int) -> Tree:
     return exp.Anonymous(this="SPLIT_PART", expressions=[this.copy(), text(separator), integer(at)])
 
 
-def _from_text(this: Tree, form: TextFormat = PLAIN) -> Tree:
-    """The number that a text is, or a truth value in words as 1 or 0."""
+def read_number(this: Tree, form: TextFormat = PLAIN) -> Tree:
+    """The number that a text spells, or 1 or 0 for a truth value in words; NULL for another, and it may be infinite."""
     plain = _plain_number(this, form)
     return _spelled(
         this,
@@ -163,19 +163,6 @@ def _from_text(this: Tree, form: TextFormat = PLAIN) -> Tree:
         (matches(_text(this), _TRUE), double(1.0)),
         (matches(_text(this), _FALSE), double(0.0)),
     )
-
-
-def _from_decimal(this: Tree) -> Tree:
-    """The nearest double, by way of the digits: a direct cast is a rounding off in one of the engines."""
-    return exp.cast(_text(this), "DOUBLE")
-
-
-_AS_NUMBER: dict[Family, Callable[[Tree], Tree]] = {
-    Family.INTEGER: lambda this: exp.cast(this, "DOUBLE"),
-    Family.NUMBER: lambda this: exp.cast(this, "DOUBLE"),
-    Family.DECIMAL: _from_decimal,
-    Family.BOOLEAN: _from_boolean,
-}
 
 
 def _known_day(this: Tree) -> Tree:
@@ -208,11 +195,6 @@ def _days(this: Tree) -> Tree:
     """Days since 1970-01-01 of a date."""
     count = exp.DateDiff(this=this, expression=day(datetime.date(1970, 1, 1)), unit=exp.var("DAY"))
     return exp.cast(count, "DOUBLE")
-
-
-def read_number(this: Tree) -> Tree:
-    """The number that a text spells, NULL where it spells none; it may be infinite."""
-    return _from_text(this)
 
 
 def read_day(this: Tree) -> Tree:

@@ -52,6 +52,7 @@ from rangebound.release.sql.relation import (
     View,
     aliased,
     digest,
+    named,
     of,
     shortened,
     star,
@@ -73,10 +74,9 @@ def joined(seen: View, plan: Plan, index: int, engine: Engine) -> View:
     families = _families(join, seen.schema, other.schema, field)
     theirs = [as_key(name, other.schema, kind=kind) for name, kind in zip(join.on.values(), keys, strict=True)]
     ours = [as_key(name, seen.schema, kind=kind) for name, kind in zip(join.on, keys, strict=True)]
-    named = [exp.alias_(tree, f"k{at}", quoted=True) for at, tree in enumerate(theirs)]
-    named += [exp.alias_(column(name), f"c{at}", quoted=True) for at, name in enumerate(join.columns.values())]
-    rows = exp.select(*named).from_(aliased(other.rows()), copy=False)
-    rows = where(rows, *map(is_there, theirs))
+    chosen: dict[str, Tree] = {f"k{at}": tree for at, tree in enumerate(theirs)}
+    chosen |= {f"c{at}": column(name) for at, name in enumerate(join.columns.values())}
+    rows = where(exp.select(*named(chosen)).from_(aliased(other.rows()), copy=False), *map(is_there, theirs))
     width = len(theirs)
     table: Relation = _copied(engine, rows, width, field) if join.public else exp.Table()
     contents = {f"c{at}": other.schema[name] for at, name in enumerate(join.columns.values())}
@@ -91,8 +91,8 @@ def joined(seen: View, plan: Plan, index: int, engine: Engine) -> View:
         else:
             keyed = [column(f"k{at}") for at in range(width)]
             found = _first(rows.copy(), keyed, contents, join.rows, salt, "a")
-        chosen = [exp.alias_(of(_OTHER, f"c{at}"), name, quoted=True) for at, name in enumerate(join.columns)]
-        tree = exp.select(star(), *chosen, copy=False).from_(aliased(own), copy=False)
+        more = {name: of(_OTHER, f"c{at}") for at, name in enumerate(join.columns)}
+        tree = exp.select(star(), *named(more), copy=False).from_(aliased(own), copy=False)
         on = every([exp.EQ(this=each.copy(), expression=of(_OTHER, f"k{at}")) for at, each in enumerate(ours)])
         return tree.join(_as_other(found), on=on, join_type=join.how, copy=False)
 
@@ -184,7 +184,7 @@ def _first(rows: Relation, keys: Sequence[Tree], contents: Schema, most: int, sa
     number = exp.Window(
         this=exp.RowNumber(), partition_by=[each.copy() for each in keys], order=exp.Order(expressions=order)
     )
-    ranked = exp.select(star(), exp.alias_(number, rank, quoted=True), copy=False).from_(aliased(rows), copy=False)
+    ranked = exp.select(star(), *named({rank: number}), copy=False).from_(aliased(rows), copy=False)
     first = exp.select(*map(column, names), copy=False).from_(aliased(ranked), copy=False)
     return where(first, exp.LTE(this=column(rank), expression=integer(most)))
 

@@ -104,7 +104,8 @@ class _ColumnSteps:
 
     def shared(self, found: _Value) -> _Value:
         """The same value as a column, which may stand in a tree more than once."""
-        if isinstance(found.tree, exp.Column | exp.Literal | exp.Boolean) or _is_number(found.tree):
+        number = isinstance(found.tree, exp.Cast) and isinstance(found.tree.this, exp.Literal)
+        if number or isinstance(found.tree, exp.Column | exp.Literal | exp.Boolean):
             return found
         key = found.level, found.tree.sql()
         if key not in self.names:
@@ -171,11 +172,6 @@ class _ColumnSteps:
         one = self.shared(self.guarded(found))
         return _Value(term("CASE WHEN :x <> :zero THEN :x END", x=one.tree, zero=double(0.0)), one.level)
 
-    def within_calendar(self, found: _Value) -> _Value:
-        """Days since 1970-01-01, NULL outside the calendar."""
-        one = self.shared(found)
-        return _Value(_between(one.tree, *CALENDAR), one.level)
-
     def smaller(self, first: _Value, second: _Value, sign: type[Tree]) -> _Value:
         """The one of two numbers that the sign is true for; NULL where one is missing."""
         a, b = self.shared(self.guarded(first)), self.shared(self.guarded(second))
@@ -186,10 +182,6 @@ class _ColumnSteps:
 def _between(this: Tree, low: float, high: float) -> Tree:
     """A number within two ends, NULL outside."""
     return term("CASE WHEN :x BETWEEN :low AND :high THEN :x END", x=this, low=double(low), high=double(high))
-
-
-def _is_number(tree: Tree) -> bool:
-    return isinstance(tree, exp.Cast) and isinstance(tree.this, exp.Literal)
 
 
 def _truth_column(name: str, schema: Schema) -> Tree:
@@ -226,31 +218,36 @@ def _level(parts: Parts) -> int:
     return max(each.level for each in parts)
 
 
-def _bounded(each: Typed) -> bool:
-    return all(abs(end) < float("inf") for end in each.range)
+def _written(template: str, *, guarded: bool = False) -> _Compile:
+    """SQL of its parts :a and :b, each of which stands in it once; `guarded`, they are finite or NULL."""
+
+    def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
+        parts = [steps.guarded(one) for one in parts] if guarded else parts
+        tree = term(template, **{name: one.tree for name, one in zip("ab", parts, strict=False)})
+        return _Value(tree, _level(parts), all(one.finite for one in parts))
+
+    return compiled
+
+
+def _texts(function: type[exp.Func]) -> _Compile:
+    return lambda steps, each, parts: _Value(function(this=parts[0].tree, expression=parts[1].tree), _level(parts))
 
 
 def _arithmetic(operation: type[exp.Binary]) -> _Compile:
-    return lambda steps, each, parts: steps.computed(operation, parts[0], parts[1], bounded=_bounded(each))
+    """An operation on numbers, or a date that is moved by whole days."""
 
+    def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
+        if each.type is not ValueType.DATE:
+            bounded = all(abs(end) < float("inf") for end in each.range)
+            return steps.computed(operation, parts[0], parts[1], bounded=bounded)
+        dated = 0 if each.parts[0].type is ValueType.DATE else 1
+        date, count = parts[dated], steps.floor(parts[1 - dated])
+        one = steps.shared(
+            _Value(exp.Paren(this=operation(this=date.tree, expression=count.tree)), _level([date, count]))
+        )
+        return _Value(_between(one.tree, *CALENDAR), one.level)
 
-def _sum(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-    if each.type is not ValueType.DATE:
-        return _arithmetic(exp.Add)(steps, each, parts)
-    dated = 0 if each.parts[0].type is ValueType.DATE else 1
-    return _moved(steps, parts[dated], parts[1 - dated], exp.Add)
-
-
-def _difference(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-    if each.type is not ValueType.DATE:
-        return _arithmetic(exp.Sub)(steps, each, parts)
-    return _moved(steps, parts[0], parts[1], exp.Sub)
-
-
-def _moved(steps: _ColumnSteps, date: _Value, days: _Value, operation: type[Tree]) -> _Value:
-    count = steps.floor(days)
-    tree = exp.Paren(this=operation(this=date.tree, expression=count.tree))
-    return steps.within_calendar(_Value(tree, max(date.level, count.level)))
+    return compiled
 
 
 def _quotient(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
@@ -275,22 +272,11 @@ def _remainder(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     return _Value(tree, rest.level)
 
 
-def _negative(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-    (one,) = parts
-    return _Value(exp.Paren(this=exp.Neg(this=one.tree)), one.level, one.finite)
-
-
-def _size(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-    (one,) = parts
-    return _Value(exp.Abs(this=one.tree), one.level, one.finite)
-
-
-def _floor(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-    return steps.floor(parts[0])
+_NEGATIVE = _written("(-:a)")
 
 
 def _ceil(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-    return _negative(steps, each, [steps.floor(_negative(steps, each, parts))])
+    return _NEGATIVE(steps, each, [steps.floor(_NEGATIVE(steps, each, parts))])
 
 
 def _round(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
@@ -315,22 +301,13 @@ def _clip(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
 
 def _bin(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     if len(parts) == 2:
-        count = _whole_quotient(steps, each, parts)
-        return steps.computed(exp.Mul, count, parts[1], bounded=_bounded(each))
+        return _arithmetic(exp.Mul)(steps, each, [_whole_quotient(steps, each, parts), parts[1]])
     x, edges = steps.shared(steps.guarded(parts[0])), [one.tree for one in parts[1:]]
     cases: list[tuple[Tree, Tree]] = [(exp.LT(this=x.tree.copy(), expression=edges[0].copy()), exp.Null())]
     for low, high in pairwise(edges[:-1]):
         cases.append((exp.LT(this=x.tree.copy(), expression=high.copy()), low.copy()))
     cases.append((exp.LTE(this=x.tree.copy(), expression=edges[-1].copy()), edges[-2].copy()))
     return _Value(choice(*cases), x.level)
-
-
-def _comparison(sign: type[Tree]) -> _Compile:
-    def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-        left, right = map(steps.guarded, parts)
-        return _Value(exp.Paren(this=sign(this=left.tree, expression=right.tree)), _level([left, right]))
-
-    return compiled
 
 
 def _in(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
@@ -349,11 +326,6 @@ def _connected(connector: type[Tree]) -> _Compile:
         return _Value(exp.Paren(this=tree), _level(parts))
 
     return compiled
-
-
-def _not(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-    (one,) = parts
-    return _Value(exp.Paren(this=exp.Not(this=one.tree)), one.level)
 
 
 def _case(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
@@ -379,8 +351,7 @@ def _missing(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     if each.parts[0].type is ValueType.COLUMN:
         condition = Condition.model_validate({"column": _name(each), "is": Comparison.MISSING.value})
         return _Value(exp.Paren(this=meets([condition], steps.schema)), parts[0].level)
-    one = steps.guarded(parts[0])
-    return _Value(exp.Paren(this=exp.Is(this=one.tree, expression=exp.Null())), one.level)
+    return _written("(:a IS NULL)", guarded=True)(steps, each, parts)
 
 
 def _number(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
@@ -421,70 +392,51 @@ def _date(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
 
 def _extracted(part: str) -> _Compile:
     def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-        (one,) = parts
-        found = exp.Extract(this=exp.var(part), expression=exp.Paren(this=_calendar_day(one.tree)))
-        return _Value(exp.cast(found, "DOUBLE"), one.level)
+        found = exp.Extract(this=exp.var(part), expression=exp.Paren(this=_calendar_day(parts[0].tree)))
+        return _Value(exp.cast(found, "DOUBLE"), parts[0].level)
 
     return compiled
 
 
 def _weekday(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     """1970-01-01 was a Thursday, and the day number -719162 a Monday."""
-    (one,) = parts
-    since = exp.Paren(this=exp.Add(this=one.tree, expression=double(-CALENDAR[0])))
-    rest = steps.computed(exp.Mod, _Value(since, one.level), _Value(double(7.0)), bounded=True)
-    return _Value(exp.Paren(this=exp.Add(this=rest.tree, expression=double(1.0))), rest.level)
+    since = _Value(term("(:day + :first)", day=parts[0].tree, first=double(-CALENDAR[0])), parts[0].level)
+    rest = steps.computed(exp.Mod, since, _Value(double(7.0)), bounded=True)
+    return _Value(term("(:rest + :one)", rest=rest.tree, one=double(1.0)), rest.level)
 
 
 def _hour(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-    name = _name(each)
-    return _Value(exp.cast(read_hour(name, steps.schema), "DOUBLE"), parts[0].level)
-
-
-def _texts(function: type[exp.Func]) -> _Compile:
-    def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-        first, second = parts
-        return _Value(function(this=first.tree, expression=second.tree), _level(parts))
-
-    return compiled
+    return _Value(exp.cast(read_hour(_name(each), steps.schema), "DOUBLE"), parts[0].level)
 
 
 COMPILED: Mapping[str, _Compile] = {
-    "+": _sum,
-    "-": _difference,
+    "+": _arithmetic(exp.Add),
+    "-": _arithmetic(exp.Sub),
     "*": _arithmetic(exp.Mul),
     "/": _quotient,
     "//": _whole_quotient,
     "%": _remainder,
-    "-x": _negative,
-    "==": _comparison(exp.EQ),
-    "!=": _comparison(exp.NEQ),
-    "<": _comparison(exp.LT),
-    "<=": _comparison(exp.LTE),
-    ">": _comparison(exp.GT),
-    ">=": _comparison(exp.GTE),
+    "-x": _NEGATIVE,
+    **{sign: _written(f"(:a {sign} :b)", guarded=True) for sign in ("!=", "<", "<=", ">", ">=")},
+    "==": _written("(:a = :b)", guarded=True),
     "in": _in,
     "not in": _not_in,
     "and": _connected(exp.And),
     "or": _connected(exp.Or),
-    "not": _not,
+    "not": _written("(NOT :a)"),
     "case": _case,
     "coalesce": _coalesce,
     "missing": _missing,
     "number": _number,
     "text": _text,
     "date": _date,
-    "year": _extracted("YEAR"),
-    "quarter": _extracted("QUARTER"),
-    "month": _extracted("MONTH"),
-    "week": _extracted("WEEK"),
-    "day": _extracted("DAY"),
+    **{part: _extracted(part.upper()) for part in ("year", "quarter", "month", "week", "day")},
     "weekday": _weekday,
     "hour": _hour,
-    "floor": _floor,
+    "floor": lambda steps, each, parts: steps.floor(parts[0]),
     "ceil": _ceil,
     "round": _round,
-    "abs": _size,
+    "abs": _written("ABS(:a)"),
     "min": _extreme(exp.LTE),
     "max": _extreme(exp.GTE),
     "clip": _clip,

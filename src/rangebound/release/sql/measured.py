@@ -1,7 +1,8 @@
 """What is read of a row: values in fixed point, places among borders, whether a value lies outside its range, keys.
 
 Keys are the texts that a rule makes of a grouping column. They are trees over one row, so a key is a public function of
-the row alone, and truncation, sensitivities and partition selection are those of any column of keys."""
+the row alone, and truncation, sensitivities and partition selection are those of any column of keys.
+"""
 
 from __future__ import annotations
 

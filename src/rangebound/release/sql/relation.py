@@ -2,7 +2,8 @@
 
 Which groups of a unit count is a random choice that is the same in every engine, thread and order of rows. Every unit
 puts the groups it has rows in into an order of its own and keeps the first few. The order depends on the unit, the keys
-and the release's salt, on nothing else; so what one unit does never moves another one's choice."""
+and the release's salt, on nothing else; so what one unit does never moves another one's choice.
+"""
 
 from __future__ import annotations
 
@@ -86,9 +87,14 @@ def place(unit: Tree, index: Tree, salt: Salt, prime: int) -> Tree:
 
 
 # The builders copy their trees unless they are told not to, and a tree may hold thousands of keys.
-def select_from(rows: exp.Select, name: str, *columns: Tree) -> exp.Select:
-    """Columns of a selection, under a name."""
-    return exp.select(*columns, copy=False).from_(rows.subquery(name, copy=False), copy=False)
+def select_from(rows: exp.Select, name: str, /, *columns: Tree, **made: Tree) -> exp.Select:
+    """Columns of a selection, which has a name, and those that are made of them."""
+    return exp.select(*columns, *named(made), copy=False).from_(rows.subquery(name, copy=False), copy=False)
+
+
+def named(made: Mapping[str, Tree]) -> list[Tree]:
+    """Copies of trees as columns of these names."""
+    return [exp.alias_(tree.copy(), name, quoted=True) for name, tree in made.items()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,8 +142,7 @@ def with_trees(rows: Relation, schema: Schema, made: Mapping[str, Tree], dialect
     if not made.keys().isdisjoint(schema):
         names = [name for name, family in schema.items() if family is not Family.OTHER and name not in made]
         kept = [column(name) for name in names]
-    chosen = [exp.alias_(tree.copy(), name, quoted=True) for name, tree in made.items()]
-    return dialect.apart(exp.select(*kept, *chosen, copy=False).from_(aliased(rows), copy=False))
+    return dialect.apart(exp.select(*kept, *named(made), copy=False).from_(aliased(rows), copy=False))
 
 
 def unused_name(name: str, schema: Schema) -> str:

@@ -23,7 +23,7 @@ from rangebound.release.plan.columns import UnitColumn
 from rangebound.release.plan.fields import HUGE, WHOLE, date
 from rangebound.release.plan.table_schema import KEYS, Family, Schema, TypedSchema, form_of
 from rangebound.release.sql.expression import as_key, as_number, clipped, column, day, finite, is_there
-from rangebound.release.sql.relation import Relation, Salt, View, aliased, star, unused_name, where
+from rangebound.release.sql.relation import Relation, Salt, View, aliased, named, star, unused_name, where
 
 _BITS = 40  # of a value in fixed point, at the end of its range that is farther from 0
 _HALF = 30  # bits of a sum that are brought to a double by themselves
@@ -44,8 +44,8 @@ def unit_rows(seen: View, unit: str, columns: Sequence[UnitColumn], dialect: Dia
     def source(salt: Salt) -> exp.Select:
         rows = seen.source(salt)
         for name, tree in compiler.windows.items():
-            more = exp.alias_(tree.copy(), name, quoted=True)
-            rows = dialect.apart(exp.select(star(), more, copy=False).from_(aliased(rows), copy=False))
+            more = named({name: tree})
+            rows = dialect.apart(exp.select(star(), *more, copy=False).from_(aliased(rows), copy=False))
         units = where(_chosen(found, rows), is_there(compiler.owner())).group_by(compiler.owner(), copy=False)
         for layer in layers:
             if layer:
@@ -56,8 +56,7 @@ def unit_rows(seen: View, unit: str, columns: Sequence[UnitColumn], dialect: Dia
 
 
 def _chosen(trees: Mapping[str, Tree], rows: Relation) -> exp.Select:
-    named = [exp.alias_(tree.copy(), name, quoted=True) for name, tree in trees.items()]
-    return exp.select(*named, copy=False).from_(aliased(rows), copy=False)
+    return exp.select(*named(trees), copy=False).from_(aliased(rows), copy=False)
 
 
 class _UnitCompiler:

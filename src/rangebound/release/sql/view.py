@@ -2,7 +2,8 @@
 
 What they see is the engine's own table, or a selection that the steps of the plan make. Each step takes a view and
 gives another; in each the table has the alias `SOURCE`, so that an expression about a column is the same tree in a step
-as in a question. Every statement is written, and tried on its engine without rows, before it is paid for."""
+as in a question. Every statement is written, and tried on its engine without rows, before it is paid for.
+"""
 
 from __future__ import annotations
 

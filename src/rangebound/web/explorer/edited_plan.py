@@ -193,7 +193,11 @@ def with_query(text: str, question: Mapping[str, object], keys: Mapping[str, Seq
     wanted = {**data, "query": [*data["query"], dict(question)]}
     if more:
         wanted["keys"] = {**data.get("keys", {}), **more}
-    edited = _with_keys(text, more, header=lines(text).get(("keys",)) if "keys" in data else None)
+    edited = f"{text.rstrip()}\n"
+    for name, listed in more.items():
+        example = f"# {toml_text({name: ['...', '...']}).strip()}"  # of a first plan
+        rows = [each for each in _rows(edited) if not each.startswith(example)]
+        edited = _with_value("".join(rows), ("keys", name), listed)
     return _checked(f"{edited.rstrip()}\n\n{toml_text({'query': [question]})}", wanted)
 
 
@@ -279,18 +283,6 @@ def _with_value(text: str, place: _Place, value: object) -> str:
 def _rows(text: str) -> list[str]:
     """The lines of a text of TOML, which end with a line feed alone, as `lines` counts them."""
     return [f"{each}\n" for each in text.split("\n")[:-1]] + [each for each in text.split("\n")[-1:] if each]
-
-
-def _with_keys(text: str, keys: Mapping[str, list[str]], *, header: int | None) -> str:
-    """The text with more keys: below the header of the table in a line, or in a table of their own at the end."""
-    if not keys:
-        return text
-    if header is None:
-        return f"{text.rstrip()}\n\n{toml_text({'keys': keys})}"
-    rows = _rows(text)
-    examples = tuple(f"# {toml_text({name: ['...', '...']}).strip()}" for name in keys)
-    below = [each for each in rows[header:] if not each.startswith(examples)]  # those of a first plan
-    return "".join([*rows[: header - 1], rows[header - 1].rstrip("\n"), "\n", toml_text(keys), *below])
 
 
 def _without(text: str, place: _Place) -> str:

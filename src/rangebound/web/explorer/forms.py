@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from rangebound.errors import ArgumentError, PlanError
+from rangebound.release import Plan, make_plan
 from rangebound.release.plan.fields import Part
-from rangebound.release.plan.model import Plan
-from rangebound.release.plan.toml import make_plan
 
 OF_ROWS = ("count", "count of units")
 OF_VALUES = ("sum", "mean", "median", "standard deviation")

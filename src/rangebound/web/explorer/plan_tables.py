@@ -12,18 +12,14 @@ import tempfile
 from pathlib import Path
 
 from rangebound.errors import ArgumentError, PlanError, RangeboundError
-from rangebound.ledger.book import Ledger
-from rangebound.ledger.record import Account
+from rangebound.ledger import Account, Ledger
+from rangebound.release import Plan, Release, read_plan, release
 from rangebound.release.dummy.made_up_rows import made_up
 from rangebound.release.engine import opened
 from rangebound.release.output.fact_sheet import markdown_text
 from rangebound.release.output.ledger_entry import opening_command
-from rangebound.release.output.table import Release
 from rangebound.release.plan.cautions import cautions
-from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import check_schema
-from rangebound.release.plan.toml import read_plan
-from rangebound.release.run import release
 from rangebound.release.sql.view import view
 from rangebound.values.postgres_address import is_address
 

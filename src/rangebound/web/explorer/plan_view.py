@@ -9,17 +9,12 @@ from fractions import Fraction
 
 import numpy as np
 
+from rangebound import DiscreteLaplace, Laplace, Law, Mechanism, Query, Table, calibrate
 from rangebound.errors import ArgumentError, RangeboundError
 from rangebound.laws.boundings import Bounding
-from rangebound.laws.distribution import Law
-from rangebound.laws.laplace import Laplace
 from rangebound.ledger.record import Account
-from rangebound.mechanisms.calibration import calibrate
-from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
-from rangebound.mechanisms.finite import Table
-from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.risk import ProfileRisk, guaranteed
-from rangebound.release.noise.allocation import Allocation, BudgetShare
+from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.output.explain import dry_run
@@ -32,7 +27,6 @@ from rangebound.release.plan.table_schema import TO_FILL_IN
 from rangebound.release.prepare import Prepared, allocations, prepare
 from rangebound.values.arguments import downwards, upwards
 from rangebound.values.numeric import rounded_up
-from rangebound.values.query import Query
 from rangebound.values.support import is_line
 
 _POINTS, _BARS = 161, 81
@@ -149,23 +143,16 @@ def quick_view(plan: Plan, allocation: Allocation, known: KnownWidths | None) ->
     >>> found["risk"]["texts"]["advantage"]
     '46.22 %'
     """
-    questions = [
-        {
-            "query": each.name,
-            "share": part_of(plan, allocation, allocation.questions[at]),
-            "half_width": _scaled(each.name, allocation.questions[at], known),
-        }
-        for at, each in enumerate(plan.query)
-    ]
+    questions = []
+    for at, each in enumerate(plan.query):
+        share = allocation.questions[at]
+        mu, epsilon, width = (0.0, 0.0, None) if known is None else known.widths.get(each.name, (0.0, 0.0, None))
+        old, new = (mu, share.mu) if mu or share.mu else (epsilon, share.epsilon)
+        scaled = width * old / new if width is not None and old and new else None
+        questions.append({"query": each.name, "share": part_of(plan, allocation, share), "half_width": scaled})
     budget = {"epsilon": plan.budget.epsilon, "delta": plan.budget.delta}
     risk = risk_numbers(plan, guaranteed(plan.budget.epsilon, plan.budget.delta))
     return {"certified": False, "budget": budget, "queries": questions, "risk": risk}
-
-
-def _scaled(name: str, share: BudgetShare, known: KnownWidths | None) -> float | None:
-    mu, epsilon, width = (0.0, 0.0, None) if known is None else known.widths.get(name, (0.0, 0.0, None))
-    old, new = (mu, share.mu) if mu or share.mu else (epsilon, share.epsilon)
-    return width * old / new if width is not None and old and new else None
 
 
 def risk_numbers(plan: Plan, risk: ProfileRisk) -> dict[str, object]:
@@ -212,7 +199,14 @@ def cell_laws(
         return {"query": question.name, "reason": reason}
     assert isinstance(publisher, (DiscreteLaplacePublisher, MechanismPublisher, TablePublisher))
     mechanism = publisher.published_mechanism
-    cells = checked_answers(answers, one) if answers else typical_answers(one, _sensitivity(ready, index))
+    cells = tuple(map(float, answers or ())) or typical_answers(one, _sensitivity(ready, index))
+    if len(cells) != 3:
+        raise ArgumentError("answers: must be three numbers")
+    for each in answers or ():
+        if not one.range.lower <= each <= one.range.upper or not math.isfinite(each):
+            raise ArgumentError(f"answers={each!r}: must lie in [{one.range.lower:g}, {one.range.upper:g}]")
+        if one.whole and each != math.floor(each):
+            raise ArgumentError(f"answers={each!r}: must be a whole number, as the true ones are")
     try:
         pictures = [_cell(mechanism, each) for each in cells]
     except RangeboundError:  # a law on more points than memory has room for
@@ -249,18 +243,6 @@ def typical_answers(one: OneCoordinate, sensitivity: float) -> tuple[float, ...]
         return tuple(base + unit * each for each in (3.0, 30.0, 300.0))
     found = (lower + part * (upper - lower) for part in (0.03, 0.25, 0.5))
     return tuple(float(round(each)) if one.whole else each for each in found)
-
-
-def checked_answers(answers: Sequence[float], one: OneCoordinate) -> tuple[float, ...]:
-    """Three true answers that were named, if they lie in the range and are whole where they have to be."""
-    if len(answers) != 3:
-        raise ArgumentError("answers: must be three numbers")
-    for each in answers:
-        if not one.range.lower <= each <= one.range.upper or not math.isfinite(each):
-            raise ArgumentError(f"answers={each!r}: must lie in [{one.range.lower:g}, {one.range.upper:g}]")
-        if one.whole and each != math.floor(each):
-            raise ArgumentError(f"answers={each!r}: must be a whole number, as the true ones are")
-    return tuple(map(float, answers))
 
 
 def _cell(mechanism: Mechanism | DiscreteLaplace | Table, answer: float) -> dict[str, object]:

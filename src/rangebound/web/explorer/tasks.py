@@ -16,14 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from rangebound.errors import ArgumentError, PlanError, RangeboundError
-from rangebound.release.output.deployment_record import record, record_text
-from rangebound.release.output.explain import explain
+from rangebound.release import MarginMet, Plan, Release, Solution, explain, record, record_text, solve
 from rangebound.release.output.facts import Row
 from rangebound.release.output.forecast import ExpectedWidth, expected_widths
-from rangebound.release.output.solution import MarginMet, Solution, solve
-from rangebound.release.output.table import Release
 from rangebound.release.plan.fields import date
-from rangebound.release.plan.model import Plan
 from rangebound.values.arguments import counted, upwards
 from rangebound.web.explorer.edited_plan import adjusted, adjusted_text, kept, with_question, with_values, without_query
 from rangebound.web.explorer.forms import BOUNDS, Asked
@@ -122,10 +118,6 @@ def _added(asked: Asked, folder: Path) -> Shown:
     return _edited(asked, folder, after, done)
 
 
-def _removed(asked: Asked, folder: Path) -> Shown:
-    return _edited(asked, folder, without_query(asked.plan, asked.given("query")), "Removed")
-
-
 def _bounds(asked: Asked, folder: Path) -> Shown:
     """The plan with other contribution bounds of one question; without any, it has those of the unit."""
     data, name, bounds = tomllib.loads(asked.plan), asked.query, asked.given("bounds")
@@ -195,7 +187,7 @@ TASKS: Mapping[str, Callable[[Asked, Path], Shown]] = {
     "account": lambda asked, folder: account_words(plan_of(asked, folder), folder),
     "number": lambda asked, _: {"plan": asked.given("number").plan().to_toml()},
     "add": _added,
-    "remove": _removed,
+    "remove": lambda asked, folder: _edited(asked, folder, without_query(asked.plan, asked.given("query")), "Removed"),
     "unit": _unit,
     "bounds": _bounds,
     "columns": lambda asked, folder: {"columns": list(column_names(plan_of(asked, folder), folder))},

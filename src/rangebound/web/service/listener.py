@@ -35,7 +35,7 @@ class PatientProtocol(H11Protocol):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._late: asyncio.TimerHandle | None = None
+        self.late: asyncio.TimerHandle | None = None  # when it has waited long enough; None while one is answered
         self.peer = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -50,17 +50,13 @@ class PatientProtocol(H11Protocol):
         held = Counter(each.peer for each in others)
         full = self.most_of_one is not None and held[self.peer] >= self.most_of_one
         if full or len(others) >= self.most:
-            waiting = [each for each in others if each.late is not None and (not full or each.peer == self.peer)]
+            near = [each for each in others if not full or each.peer == self.peer]
+            waiting = [(-held[each.peer], each.late.when(), each) for each in near if each.late is not None]
             if waiting:
-                min(waiting, key=lambda each: (-held[each.peer], each.late)).transport.abort()
+                min(waiting, key=lambda one: one[:2])[2].transport.abort()
             elif full:
                 self.transport.abort()
         self._wait()
-
-    @property
-    def late(self) -> float | None:
-        """When it has waited long enough for a request; None while one is answered."""
-        return None if self._late is None else self._late.when()
 
     def handle_events(self) -> None:
         """Read what came; a request whose headers are there is waited for no longer."""
@@ -80,12 +76,12 @@ class PatientProtocol(H11Protocol):
 
     def _wait(self) -> None:
         self._stop_waiting()
-        self._late = self.loop.call_later(self.patience, self.transport.abort)
+        self.late = self.loop.call_later(self.patience, self.transport.abort)
 
     def _stop_waiting(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
+        if self.late is not None:
+            self.late.cancel()
+            self.late = None
 
 
 def serve(config: Path, *, ready: Callable[[str], None]) -> None:

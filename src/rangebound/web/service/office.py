@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rangebound.errors import LedgerTampered, LedgerUnavailable, RangeboundError
-from rangebound.ledger.book import Ledger
-from rangebound.ledger.replay import RequestStatus
+from rangebound.ledger import Ledger, RequestStatus
 from rangebound.web.processes import LedgerAway, Pool, TimeUp, WorkerDied
 from rangebound.web.service.access import Token, TokenStore
 from rangebound.web.service.job_store import Job, JobState, JobStore, SeenState, available, database, seen

@@ -32,13 +32,11 @@ from rangebound.errors import (
     RequestConflict,
     RequestRejected,
 )
-from rangebound.ledger.book import Ledger
+from rangebound.ledger import ApprovalRequest, Ledger
 from rangebound.ledger.chain import folded, signed
-from rangebound.ledger.record import ApprovalRequest
 from rangebound.ledger.requests import request_of_another
-from rangebound.release import release
+from rangebound.release import Plan, Source, record, record_text, release
 from rangebound.release.engine import Engine, opened
-from rangebound.release.output.deployment_record import record, record_text
 from rangebound.release.output.explain import dry_run
 from rangebound.release.output.ledger_entry import check_rule
 from rangebound.release.output.size import check_size
@@ -46,8 +44,6 @@ from rangebound.release.output.table import Release, plan_from_json
 from rangebound.release.plan.cautions import cautions
 from rangebound.release.plan.faults import reported
 from rangebound.release.plan.key_file import files_in
-from rangebound.release.plan.model import Plan
-from rangebound.release.plan.source import Source
 from rangebound.release.plan.table_schema import TypedSchema, check_schema
 from rangebound.release.plan.toml import lines
 from rangebound.release.plan_approval import demand_plan_approval, needs_approval
