@@ -19,7 +19,7 @@ ROOMS = {
     "release": 1_120,
     "release/dummy": 510,
     "release/engine": 2_620,
-    "release/noise": 7_160,
+    "release/noise": 7_155,
     "release/output": 4_690,
     "release/plan": 10_520,
     "release/prepare": 1_020,

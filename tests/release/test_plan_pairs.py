@@ -1142,7 +1142,7 @@ BROKEN = {
     "a key depends on other rows": (KEYED[0], "sql.contribution_bound.key_text", key_by_other_rows, FAR),
     "rows of a unit are not bounded": (
         0,
-        "sql.statements.at_most",
+        "sql.aggregate.at_most",
         lambda amount, n, rows, dialect: amount.copy(),
         FAR,
     ),
