@@ -39,7 +39,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-all coverage test-long test-lowest test-newest dist release-check mutants bench papers docs lint style format clean
+.PHONY: help demo test test-all coverage test-long test-lowest test-newest dist release-check mutants bench papers proofs docs lint style format clean
 
 help: ## Show this list
 	@echo "usage: make TARGET"
@@ -100,6 +100,11 @@ bench: $(FULL_STAMP) ## Measure beside other libraries, in out/peers; writes doc
 
 papers: $(FULL_STAMP) ## Reproduce the papers' tables and figures; writes docs/papers.md
 	@$(BIN)/python -m papers --jobs $(JOBS)
+
+proofs: ## Compile the theorems of certificates with Coq, which you install (coq, libcoq-interval, libcoq-coquelicot)
+	@command -v coqc >/dev/null 2>&1 || { echo "coqc: not found; install Coq 8.16 or later with Coquelicot and Interval" \
+	  "(Debian: coq libcoq-interval libcoq-coquelicot libcoq-flocq)" >&2; exit 1; }
+	@cd proofs && for each in $$(grep '\.v$$' _CoqProject); do echo "$$each"; coqc -q -w -ambiguous-paths -R . RB "$$each" || exit 1; done
 
 docs: $(FULL_STAMP) ## Build the site of the documentation in out/site; INTO=FOLDER puts it beside those of other versions
 	@$(BIN)/python -m website $(if $(INTO),--into "$(INTO)")

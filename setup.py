@@ -5,10 +5,13 @@ for every place, tagged py3-none-any, in which NumPy and PyTorch do the work.
 """
 
 import os
+import shutil
 import sysconfig
+from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 WANTED = os.environ.get("RANGEBOUND_KERNEL", "optional")
 if WANTED not in ("optional", "required", "none"):
@@ -28,6 +31,18 @@ class BuildKernels(build_ext):
         super().build_extension(ext)
 
 
+class BuildWithProofs(build_py):
+    """The package has the files of `proofs/`, for the certificates that it writes for Coq."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            folder = Path(self.build_lib, "rangebound", "mechanisms", "proofs")
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in Path("proofs").glob("*.v"):
+                shutil.copy(path, folder)
+
+
 def kernel(room: str) -> Extension:
     return Extension(
         f"rangebound.{room}._kernel",
@@ -41,6 +56,6 @@ def kernel(room: str) -> Extension:
 
 setup(
     ext_modules=[] if WANTED == "none" else [kernel("sampling"), kernel("learn")],
-    cmdclass={"build_ext": BuildKernels},
+    cmdclass={"build_ext": BuildKernels, "build_py": BuildWithProofs},
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED and WANTED != "none" else {},
 )

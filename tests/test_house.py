@@ -8,27 +8,28 @@ ROOMS = {
     "": 380,
     "accounting": 3_890,
     "audit": 640,
-    "cli": 2_650,
-    "laws": 1_980,
-    "learn": 8_510,
+    "cli": 2_515,
+    "laws": 1_930,
+    "learn": 7_640,
     "ledger": 4_640,
     "mechanisms": 5_930,
     "optimum": 2_990,
     "plot": 850,
-    "privacy": 8_010,
-    "release": 1_120,
+    "privacy": 7_960,
+    "release": 1_830,
     "release/dummy": 510,
     "release/engine": 2_620,
     "release/noise": 7_155,
-    "release/output": 4_690,
+    "release/output": 4_250,
     "release/plan": 10_520,
-    "release/prepare": 1_020,
     "release/sql": 2_700,
     "sampling": 1_530,
     "values": 1_670,
     "web": 3_730,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
+NEW = {"mechanisms": 370, "cli": 60}
+"""Lines beside these for what version 0.2 could not do: proofs for Coq."""
 FILES = 503
 
 
@@ -50,7 +51,7 @@ def test_no_room_grows():
     lines = Counter()
     for path in sources():
         lines[room_of(path)] += len(path.read_text(encoding="utf-8").splitlines())
-    assert {room: found for room, found in lines.items() if found > ROOMS[room]} == {}
+    assert {room: found for room, found in lines.items() if found > ROOMS[room] + NEW.get(room, 0)} == {}
     assert lines.keys() == ROOMS.keys(), "a room that is gone is taken from the list"
 
 

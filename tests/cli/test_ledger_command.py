@@ -292,5 +292,5 @@ def test_a_place_that_the_ledger_has_left_is_verified_and_one_that_is_away_is_no
     def away(*_):
         raise LedgerUnavailable("ledger: cannot be reached")
 
-    monkeypatch.setattr(ledger_command, "_opened", away)  # the control: an error that says something else
+    monkeypatch.setattr(ledger_command.Place, "opened", away)  # the control: an error that says something else
     assert "cannot be reached" in refused("ledger", "verify", path)

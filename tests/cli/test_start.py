@@ -34,4 +34,4 @@ def test_help_and_mistakes_load_nothing_heavy(lines, code):
 
 def test_control_a_command_does():
     ((_, modules),) = loaded("ledger show none.ledger")
-    assert {"rich", "sqlite3"} <= modules
+    assert {"numpy", "sqlite3"} <= modules

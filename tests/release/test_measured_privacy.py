@@ -17,6 +17,7 @@ import pytest
 
 from rangebound.audit import attack
 from rangebound.laws.family import Curve
+from rangebound.release.budget_split import allocations
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher
 from rangebound.release.noise.partition_selection import ThresholdSelection
 from rangebound.release.noise.quantiles import QuantilePublisher
@@ -24,7 +25,7 @@ from rangebound.release.noise.strategies.lattice_noise import LatticeNoise
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
 from rangebound.release.plan.groupings import blocks
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.prepare import allocations, prepare, prepared
+from rangebound.release.prepare import prepare, prepared
 from rangebound.sampling.entropy import secure_bits
 from tests.release.pair_loss import strategy_of, weights_of
 

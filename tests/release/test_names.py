@@ -25,7 +25,7 @@ print(sum(m.startswith("rangebound") for m in sys.modules) < 60)
 def test_a_name_is_the_thing_itself(name):
     found = getattr(release, name)
     if name in release._HOMES:
-        home = importlib.import_module(f"rangebound.release.{release._HOMES[name]}")
+        home = importlib.import_module(release._HOMES[name])
         assert found is getattr(home, name) is vars(release)[name]
     else:
         assert issubclass(found, Part)

@@ -15,7 +15,7 @@ import rangebound.release.run as run_module
 from rangebound.ledger.book import Ledger
 from rangebound.release import make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.prepare import allocate
+from rangebound.release.prepare import prepare
 from tests.release.plans import KINDS, SALT, SUPPORTED, plan_data, table_of
 
 CLINICS = ["a", "b", "c"]
@@ -182,7 +182,7 @@ def test_only_pure_noise_is_used_where_a_unit_may_move_a_group_by_two_steps():
     across = {"kind": "sum", "column": "wait", "range": [-100, 100]}
     named = {**across, "mechanism": "truncate Gaussian", "support": [-1000, 1000]}
     plan = make_plan(plan_data(["clinic"], [across, named, KINDS[0]], unit=unit, keys={"clinic": ["a", "b", "c", "d"]}))
-    allocation = allocate(plan)
+    allocation = prepare(plan).allocation
     assert [each.twice for each in allocation.sensitivities.values()] == [True, False, False]
     assert [each.delta > 0 for each in allocation.questions.values()] == [False, True, True]
     assert [each.cell for each in allocation.sensitivities.values()] == [200, 400, 2]

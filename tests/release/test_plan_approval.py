@@ -11,7 +11,7 @@ from rangebound.errors import ApprovalNeeded, PlanError, RequestConflict, Reques
 from rangebound.ledger.book import Ledger
 from rangebound.release import parse_plan, suggest
 from rangebound.release.output.explain import dry_run
-from rangebound.release.plan_approval import is_approved, needs_approval
+from rangebound.release.run import is_approved, needs_approval
 
 PLAN = parse_plan('budget = {epsilon = 0.5, account = "people"}\nquery = [{name = "visits", kind = "count"}]')
 OTHER = parse_plan(f'{PLAN.to_toml()}\n[unit]\ncolumn = "age"')

@@ -26,6 +26,7 @@ from rangebound.errors import ArgumentError, PlanError, Unsatisfiable
 from rangebound.laws.boundings import Bounding
 from rangebound.laws.families import FAMILIES as NOISES
 from rangebound.mechanisms.calibration import calibrate
+from rangebound.release.budget_split import PlanParts, allocations
 from rangebound.release.engine.dialect import choice, integer, text
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise import publishers
@@ -43,7 +44,7 @@ from rangebound.release.plan.kinds.fractions import FractionKind
 from rangebound.release.plan.kinds.kind import KINDS as KNOWN
 from rangebound.release.plan.measure import Counted
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.prepare import allocations, noisy_count, prepared
+from rangebound.release.prepare import prepared
 from rangebound.release.sql.aggregate import aggregated, compiled
 from rangebound.release.sql.expression import column, local
 from rangebound.release.sql.local_time import local_time
@@ -864,7 +865,7 @@ def selection_losses(plan, way, selection, share, units):
     """
     found, partition = [], isinstance(selection, PartitionSelection)
     if not partition:
-        rows, scale = noisy_count(plan, way, selection.question)
+        rows, scale = PlanParts(plan=plan).noisy_count(way, selection.question)
         passed = float(ndtr((rows + 0.5 - selection.threshold) / scale))
         assert passed <= share.delta * (1 + CLOSE), "threshold"
     for one, two in zip(*units, strict=True):
@@ -1206,7 +1207,7 @@ BROKEN = {
         lambda found, rows, once: replace(found, rows=rows),
         "mode.*cell",
     ),
-    "a threshold is one scale too low": (39, "prepare.prepared_plan.threshold_selection", low_threshold, "threshold"),
+    "a threshold is one scale too low": (39, "prepare.threshold_selection", low_threshold, "threshold"),
 }
 
 

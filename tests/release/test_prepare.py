@@ -16,10 +16,11 @@ from rangebound.ledger.book import Ledger
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.gdp import delta_of_mu
 from rangebound.release import explain, make_plan, release
+from rangebound.release.budget_split import allocations
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
 from rangebound.release.plan.groupings import public_keys
-from rangebound.release.prepare import allocations, prepare, prepared, total_error
+from rangebound.release.prepare import prepare, prepared, total_error
 from rangebound.values.query import Query
 from rangebound.values.support import Interval, Union
 from tests.release.output.asked import asked

@@ -18,13 +18,14 @@ import pytest
 
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, RenyiFilter
 from rangebound.privacy.gdp import delta_of_mu
+from rangebound.release.budget_split import allocations
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
 from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.plan_risk import plan_risk
 from rangebound.release.plan.kinds.kind import KINDS as KNOWN
 from rangebound.release.plan.kinds.two_columns import ALPHA, BETA, GAMMA, MomentsKind
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.prepare import allocations, prepared
+from rangebound.release.prepare import prepared
 from rangebound.values.numeric import root_down
 from tests.release.pair_loss import PairLaw, as_stated_before, check_stated, group_law, strategy_of, workload_law
 from tests.release.plans import WAIT

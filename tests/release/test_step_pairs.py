@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from rangebound.release.budget_split import allocations
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.plan.groupings import hidden_blocks
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.prepare import allocations, prepare, prepared
+from rangebound.release.prepare import prepare, prepared
 from rangebound.release.sql import joined, unit_rows
 from rangebound.release.sql.aggregate import _gather, aggregate, statements
 from rangebound.release.sql.view import view

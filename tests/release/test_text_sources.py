@@ -27,13 +27,13 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.interface import Place
 from rangebound.release.engine.spark import Spark
 from rangebound.release.engine.text_file import copy_clean, sheet_rows
-from rangebound.release.output.report import report
 from rangebound.release.output.table_certificate import check_certificate
 from rangebound.release.plan.source import TextFormat
 from rangebound.release.plan.table_schema import check_schema, form_of
 from rangebound.release.sql.aggregate import check_statements
 from rangebound.release.sql.view import view
 from tests.release.engine.test_engines import found
+from tests.release.output.asked import report
 from tests.release.postgres_tables import on_postgres
 
 NAMES = ["who", "wait", "day", "sex", "well", "floor"]

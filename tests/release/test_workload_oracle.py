@@ -12,11 +12,12 @@ import duckdb
 import pandas as pd
 import pytest
 
+from rangebound.release.budget_split import allocations
 from rangebound.release.noise.partition_selection import WHOLE, PartitionSelection, ThresholdSelection
 from rangebound.release.plan.kinds import summed_counts
 from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.plan.toml import make_plan
-from rangebound.release.prepare import allocations, answers, prepared
+from rangebound.release.prepare import answers, prepared
 from rangebound.release.sql.aggregate import aggregate
 from tests.release.noise.strategies.sums_of_days import periods
 from tests.release.plans import SALT, prepared_with

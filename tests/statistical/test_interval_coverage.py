@@ -18,13 +18,13 @@ from rangebound.release import check_certificate, release
 from rangebound.release.noise import workload_publisher
 from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.forms import form_of
-from rangebound.release.output.report import report
 from rangebound.release.plan.groupings import blocks
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import answers, prepare
 from rangebound.release.sql.aggregate import Aggregate
 from rangebound.sampling.entropy import secure_bits
 from tests.release.noise.test_workload_publisher import ACCOUNTS, KEYS, WORKLOADS, finest, plan_of
+from tests.release.output.asked import report
 from tests.release.output.test_reliability import CELL, UNIT
 
 LEVEL, RARE = 0.95, 1e-9

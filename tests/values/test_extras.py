@@ -73,7 +73,7 @@ ALONE = {
     "duckdb": ("rb.release_table", "tables"),
     "pydantic": ("rb.read_plan", "tables"),
     "sqlglot": ("rb.Plan", "tables"),
-    "yaml": ("from rangebound.release.output.yaml_text import yaml_text; yaml_text({})", "tables"),
+    "yaml": ("from rangebound.release.output.deployment_record import yaml_text; yaml_text({})", "tables"),
     "rich": ("import rangebound.cli.app", "cli"),
     "typer": ("import rangebound.cli.app", "cli"),
     "pyarrow": ("rb.release_table(plan(), {'a': [1]}, ledger=None)", "parquet"),

@@ -17,8 +17,6 @@ import rangebound
 from rangebound.cli import (
     account_command,
     audit_command,
-    dummy_command,
-    explore_command,
     ledger_command,
     plan_command,
     plot_command,
@@ -50,8 +48,8 @@ app.command()(release_command.release)
 app.command()(sql_command.sql)
 app.command()(verify_command.verify)
 app.command()(release_command.demo)
-app.command()(dummy_command.dummy)
-app.command()(explore_command.explore)
+app.command()(plan_command.dummy)
+app.command()(serve_command.explore)
 app.add_typer(serve_command.app, name="serve")
 app.add_typer(plot_command.app, name="plot")
 app.add_typer(audit_command.app, name="audit")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rangebound.cli.options import Json, NewFile, group, option
+from rangebound.cli import printing
+from rangebound.cli.options import Json, NewFile, group, option, taking
 from rangebound.cli.output_files import write_new
-from rangebound.errors import ArgumentError, LedgerUnavailable, MissingExtra
+from rangebound.errors import ArgumentError, LedgerUnavailable, MissingExtra, plain
 
 if TYPE_CHECKING:
     from rangebound.ledger.book import Ledger
@@ -30,6 +33,21 @@ OneAccount = Annotated[str | None, option("Only this account.")]
 Note = Annotated[str, option("Anything worth knowing later.")]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What most commands are asked: which ledger, its key, and whether JSON is wanted."""
+
+    ledger: File
+    key: Key = None
+    json: Json = False
+
+    def opened(self) -> AbstractContextManager[Ledger]:
+        """The ledger, which must be there."""
+        from rangebound.ledger.book import Ledger
+
+        return Ledger.open(self.ledger, key=self.key)
+
+
 @app.command()
 def init(
     postgres: Annotated[str, typer.Option(metavar="ADDRESS", help="The database; ?schema= names the ledger in it.")],
@@ -42,7 +60,6 @@ def init(
     The roles are owner, approver, analyst and auditor, and service for a server. Run it as a superuser; then grant each
     person one of the first four, and hand on the key file.
     """
-    from rangebound.cli import printing
     from rangebound.ledger.book import Ledger
     from rangebound.ledger.key import key_path, user_folder
     from rangebound.ledger.postgres_schema import ROLES, postgres_place
@@ -50,12 +67,19 @@ def init(
     schema = postgres_place(postgres).schema
     with Ledger.create(postgres, key=key, note=note, roles=True) as book:
         place = key_path(user_folder("key") / (book.history()[0].request or ""), key)[0]
-        printing.team_ledger([f"{schema}_{role}" for role in ROLES], str(place), book.head, as_json=json)
+        made = [f"{schema}_{role}" for role in ROLES]
+        words = [
+            f"roles {', '.join(made)}: grant each person one of them",
+            f"key {plain(str(place))}: hand a copy to everyone who uses the ledger",
+            f"head {book.head}",
+        ]
+        printing.fact({"roles": made, "key": str(place), "head": book.head}, "\n".join(words), as_json=json)
 
 
 @app.command("open")
+@taking(Place)
 def open_(
-    ledger: File,
+    at: Place,
     account: Annotated[str, typer.Argument(metavar="ACCOUNT", help="The name of the new account.")],
     epsilon: Annotated[str, typer.Option(help="The total epsilon, an exact decimal.")],
     delta: Annotated[str, typer.Option(help="The total delta, an exact decimal.")] = "0",
@@ -73,81 +97,59 @@ def open_(
     ] = None,
     who: Annotated[str | None, option("Who opens it; default: the user.")] = None,
     note: Note = "",
-    key: Key = None,
-    json: Json = False,
 ) -> None:
     """Open an account, in a new ledger if there is no such file yet."""
-    from rangebound.cli import printing
     from rangebound.ledger.book import Ledger
     from rangebound.ledger.location import there_is
 
     chosen = _rule(rule, spare, order)
-    with Ledger.open(ledger, key=key) if there_is(ledger) else Ledger.create(ledger, key=key) as book:
-        opened = book.open_account(
-            account,
-            epsilon=epsilon,
-            delta=delta,
-            rule=chosen,
-            approval=approval or False,
-            period=period,
-            who=who,
-            note=note,
-        )
-        printing.accounts([opened], book.head, as_json=json)
+    terms: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "approval": approval or False, "period": period}
+    with at.opened() if there_is(at.ledger) else Ledger.create(at.ledger, key=at.key) as book:
+        opened = book.open_account(account, rule=chosen, who=who, note=note, **terms)
+        printing.accounts([opened], book.head, as_json=at.json)
 
 
 @app.command("show")
-def show_(
-    ledger: File,
-    account: OneAccount = None,
-    key: Key = None,
-    json: Json = False,
-) -> None:
+@taking(Place)
+def show_(at: Place, account: OneAccount = None) -> None:
     """Show the remaining budget of each account, and the head."""
-    from rangebound.cli import printing
-
-    with _opened(ledger, key) as book:
-        printing.accounts(book.accounts() if account is None else [book.account(account)], book.head, as_json=json)
+    with at.opened() as book:
+        printing.accounts(book.accounts() if account is None else [book.account(account)], book.head, as_json=at.json)
 
 
 @app.command()
+@taking(Place)
 def history(
-    ledger: File,
+    at: Place,
     account: OneAccount = None,
     last: Annotated[int | None, option("Only this many entries, the last ones.", min=1)] = None,
-    key: Key = None,
-    json: Json = False,
 ) -> None:
     """Show who did what and when."""
-    from rangebound.cli import printing
-
-    with _opened(ledger, key) as book:
-        printing.history(book.history(account)[-last if last else 0 :], as_json=json)
+    with at.opened() as book:
+        printing.history(book.history(account)[-last if last else 0 :], as_json=at.json)
 
 
 @app.command()
+@taking(Place)
 def requests(
-    ledger: File,
+    at: Place,
     account: OneAccount = None,
     request: Annotated[str | None, option("Only this request, with its dry run.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Show those that were decided too.")] = False,
-    key: Key = None,
-    json: Json = False,
 ) -> None:
     """Show the requests that wait for approval."""
-    from rangebound.cli import printing
     from rangebound.ledger.replay import RequestStatus
 
-    with _opened(ledger, key) as book:
+    with at.opened() as book:
         found = book.requests(account)
         if request is None:
             shown = [each for each in found if every or each.status is RequestStatus.WAITING]
-            return printing.requests(shown, as_json=json)
+            return printing.requests(shown, as_json=at.json)
         text = book.dry_run(request)
         own = next((each for each in found if each.request == request), None)
         if own is None:
             raise ArgumentError(f"request={request!r}: is of another account")
-        return printing.filed(own, text, as_json=json)
+        return printing.filed(own, text, as_json=at.json)
 
 
 Decided = Annotated[str, typer.Argument(metavar="REQUEST", help="The id of the request.")]
@@ -156,25 +158,19 @@ Reason = Annotated[str, option("The reason.")]
 
 
 @app.command()
-def approve(
-    ledger: File, request: Decided, who: Who = None, note: Reason = "", key: Key = None, json: Json = False
-) -> None:
+@taking(Place)
+def approve(at: Place, request: Decided, who: Who = None, note: Reason = "") -> None:
     """Approve a request: it may be charged once, as it was filed."""
-    from rangebound.cli import printing
-
-    with _opened(ledger, key) as book:
-        printing.requests([book.approve(request, who=who, note=note)], as_json=json)
+    with at.opened() as book:
+        printing.requests([book.approve(request, who=who, note=note)], as_json=at.json)
 
 
 @app.command()
-def reject(
-    ledger: File, request: Decided, who: Who = None, note: Reason = "", key: Key = None, json: Json = False
-) -> None:
+@taking(Place)
+def reject(at: Place, request: Decided, who: Who = None, note: Reason = "") -> None:
     """Reject a request, for good; or withdraw your own."""
-    from rangebound.cli import printing
-
-    with _opened(ledger, key) as book:
-        printing.requests([book.reject(request, who=who, note=note)], as_json=json)
+    with at.opened() as book:
+        printing.requests([book.reject(request, who=who, note=note)], as_json=at.json)
 
 
 @app.command()
@@ -199,7 +195,6 @@ def verify(
     The file itself is checked too. Other commands check the same when they open a ledger, except for published bytes
     that they do not show. Releases that version 0.2 charged too little are named, by their published bytes.
     """
-    from rangebound.cli import printing
     from rangebound.errors import LedgerTampered
     from rangebound.ledger import verify as check
     from rangebound.ledger import verify_export
@@ -209,22 +204,22 @@ def verify(
     try:
         if ledger is not None:
             found = check(ledger, key=key, head=head)
-            return printing.report(found, _undercharged(ledger, key), as_json=json)
+            return printing.report(found, _undercharged(Place(ledger=ledger, key=key)), as_json=json)
         assert export is not None
         return printing.export_report(verify_export(export, key=key, head=head), as_json=json)
     except LedgerTampered as error:
         if json:
-            printing.findings(error.findings)
+            printing.data({"ok": False, "findings": list(error.findings)})
         raise
 
 
-def _undercharged(ledger: str, key: Path | None) -> list[ChargeFinding] | None:
+def _undercharged(at: Place) -> list[ChargeFinding] | None:
     """The releases of a ledger that were charged too little; None where that cannot be told: without the extra for
     tables, and in a place that the ledger has left, whose chain is compared where it is now."""
     try:
         from rangebound.release.output.ledger_entry import undercharged
 
-        with _opened(ledger, key) as book:
+        with at.opened() as book:
             return undercharged(book)
     except (MissingExtra, LedgerUnavailable) as reason:
         if isinstance(reason, LedgerUnavailable) and not str(reason).startswith("ledger: has moved to "):
@@ -246,7 +241,6 @@ def move(
 
     Its whole chain moves, and the old place is closed for good. If it is interrupted, the same command finishes it.
     """
-    from rangebound.cli import printing
     from rangebound.ledger.move import move as moved
 
     with moved(source, target, key=key, who=who, roles=roles) as book:
@@ -254,38 +248,34 @@ def move(
 
 
 @app.command()
+@taking(Place)
 def adopt(
-    ledger: File,
-    head: Annotated[str | None, option("The last head that you know, as `show` printed it.")] = None,
-    key: Key = None,
-    json: Json = False,
+    at: Place, head: Annotated[str | None, option("The last head that you know, as `show` printed it.")] = None
 ) -> None:
     """Restore the missing head of a ledger, from one that you know.
 
     For a ledger that was moved without its head, or was made by version 0.1.
     """
-    from rangebound.cli import printing
     from rangebound.ledger.book import Ledger
 
-    with Ledger.adopt(ledger, key=key, head=head) as book:
-        printing.accounts(book.accounts(), book.head, as_json=json)
+    with Ledger.adopt(at.ledger, key=at.key, head=head) as book:
+        printing.accounts(book.accounts(), book.head, as_json=at.json)
 
 
 @app.command()
+@taking(Place)
 def export(
-    ledger: File,
+    at: Place,
     output: NewFile = None,
     lines: Annotated[bool, typer.Option("--lines", help="Write JSON lines, one for each entry.")] = False,
-    key: Key = None,
-    json: Json = False,
 ) -> None:
     """Write the history as CSV or JSON lines, or everything as JSON."""
     from rangebound.ledger.export import to_csv, to_json, to_lines
 
-    if lines and json:
+    if lines and at.json:
         raise ArgumentError("lines: --lines writes the history, and --json everything; give one of them")
-    with _opened(ledger, key) as book:
-        text = to_json(book) if json else (to_lines if lines else to_csv)(book.history())
+    with at.opened() as book:
+        text = to_json(book) if at.json else (to_lines if lines else to_csv)(book.history())
     if output is None:
         sys.stdout.write(text)  # unchanged: typer.echo would drop what looks like a colour
         return
@@ -310,9 +300,3 @@ def _rule(name: str | None, spare: str | None, order: str | None) -> Rule:
         case "sum" | "gaussian" | "renyi" | None, _, _:
             raise ArgumentError("rule: --spare belongs to --rule gaussian, and --order to --rule renyi")
     raise ArgumentError(f"rule={name!r}: must be sum, gaussian or renyi")
-
-
-def _opened(path: str, key: Path | None) -> Ledger:
-    from rangebound.ledger.book import Ledger
-
-    return Ledger.open(path, key=key)

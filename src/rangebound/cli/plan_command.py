@@ -1,4 +1,4 @@
-"""`rangebound plan`: draft a plan, check it, explain it in words, solve it for epsilon, export its schema."""
+"""`rangebound plan`: draft a plan, check it, explain it, solve it for epsilon, export its schema; and `dummy`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
+from rangebound.cli import printing
 from rangebound.cli.options import Json, KeyFile, LedgerFile, NewFile, PlanFile, group, option
 from rangebound.cli.output_files import write_new
-from rangebound.cli.paying_ledger import account_in, consulted, ledger_place
+from rangebound.cli.release_command import account_in, check_table, consulted, ledger_place, stopping
 from rangebound.errors import ArgumentError
 
 # The rooms below are loaded by the commands that need them, so that help is immediate.
@@ -74,14 +75,10 @@ def new(
 @app.command()
 def check(plan: PlanFile, json: Json = False) -> None:
     """Check a plan, its columns and its statements; read no data."""
-    from rangebound.cli import printing
     from rangebound.release import explain as words
     from rangebound.release import read_plan
     from rangebound.release.engine import opened
-    from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
-    from rangebound.release.sql.aggregate import check_statements
-    from rangebound.release.sql.view import view
     from rangebound.values.arguments import counted
 
     found = read_plan(plan)
@@ -89,10 +86,7 @@ def check(plan: PlanFile, json: Json = False) -> None:
         words(found)
         if found.source is not None:
             with opened(found.source, folder=plan.parent) as engine:
-                seen = view(found, engine)
-                check_schema(found, seen.schema)
-                check_statements(found, engine)
-                printing.cautions(found, seen)
+                check_table(found, engine)
     added = sum(each.made for each in found.query)
     count = len(found.query) - added
     more = f", and {added} about what is cut" if added else ""
@@ -102,7 +96,6 @@ def check(plan: PlanFile, json: Json = False) -> None:
 @app.command()
 def explain(plan: PlanFile, json: Json = False) -> None:
     """Explain a plan in words, with its cost, errors and intervals."""
-    from rangebound.cli import printing
     from rangebound.release import read_plan
     from rangebound.release.plan.toml import pointing
 
@@ -124,7 +117,6 @@ def solve(
 
     A part is left for questions without a margin; --rest says how much.
     """
-    from rangebound.cli import printing
     from rangebound.release import read_plan
     from rangebound.release import solve as solved
     from rangebound.release.plan.toml import pointing
@@ -147,8 +139,6 @@ def suggest(
     json: Json = False,
 ) -> None:
     """Estimate range, rows and groups privately, for a charge."""
-    from rangebound.cli import printing
-    from rangebound.cli.release_command import stopping
     from rangebound.ledger.book import Ledger
     from rangebound.release.engine import opened
     from rangebound.release.gaps import draft_of, gaps_of, left_out
@@ -194,3 +184,32 @@ def fields() -> None:
     from rangebound.release import field_table
 
     sys.stdout.write(field_table())
+
+
+def dummy(
+    plan: PlanFile,
+    rows: Annotated[int, typer.Option(help="How many rows.")] = 1000,
+    output: Annotated[
+        Path | None,
+        option(
+            "A new file, .csv or .parquet; a plan that reads it is written beside it. Default: standard output.",
+            "--output",
+            "-o",
+        ),
+    ] = None,
+) -> None:
+    """Make up rows for a plan, from the plan alone; read no data."""
+    from rangebound.release import read_plan
+    from rangebound.release.dummy.made_up_rows import made_up
+
+    found = made_up(read_plan(plan), rows)
+    if output is not None:
+        *tables, written = found.write(output)
+        them = "it" if not tables[1:] else "them"
+        sys.stdout.write(f"made up: {', '.join(map(str, tables))}; {written} reads {them}\n")
+        return
+    if found.joined:
+        raise ArgumentError(
+            "output: missing; the plan joins tables, which need files of their own, as -o trial/rows.csv"
+        )
+    sys.stdout.write(found.table.to_csv())

@@ -1,4 +1,4 @@
-"""`rangebound release` and `demo`: publish a table, try one."""
+"""`rangebound release` and `demo`: publish a table, try one; the ledger that pays is opened before the table."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rangebound.cli import printing
 from rangebound.cli.options import DryRun, Interrupted, Json, KeyFile, LedgerFile, PlanFile, Request, option, taking
-from rangebound.cli.output_files import check_files
-from rangebound.cli.paying_ledger import PayingLedger, account_in, ask_first, consulted, is_closed, ledger_place, paying
-from rangebound.cli.record_files import RecordFiles
-from rangebound.errors import ArgumentError
+from rangebound.cli.output_files import check_files, write_new
+from rangebound.errors import ApprovalNeeded, ArgumentError, LedgerUnavailable, RangeboundError
 
 if TYPE_CHECKING:
     from rangebound.cli.printing import Charge
     from rangebound.ledger.book import Ledger
+    from rangebound.ledger.record import Account, Record
     from rangebound.release import Plan, Release, Source
+    from rangebound.release.engine import Engine
     from rangebound.release.engine.duckdb import DuckDB
     from rangebound.release.engine.postgres import Postgres
     from rangebound.release.engine.spark import Spark
@@ -66,24 +67,37 @@ class Publishing:
     postgres: Annotated[str | None, option(_POSTGRES, metavar="ADDRESS")] = None
     timeout: Annotated[float | None, option("How long a statement of PostgreSQL may take.", metavar="SECONDS")] = None
 
-    @property
-    def written(self) -> RecordFiles:
-        """The files for others."""
-        return RecordFiles(record=self.record, fact_sheet=self.fact_sheet)
-
     def opened(self, source: Source, folder: Path) -> AbstractContextManager[DuckDB | Postgres | Spark]:
         """The table; its path is relative to a folder."""
         from rangebound.release.engine import opened
 
-        return opened(
-            source,
-            folder=folder,
-            spark=self.spark,
-            postgres=self.postgres,
-            threads=self.threads,
-            memory=self.memory,
-            timeout=self.timeout,
-        )
+        limits: dict[str, Any] = {"threads": self.threads, "memory": self.memory, "timeout": self.timeout}
+        return opened(source, folder=folder, spark=self.spark, postgres=self.postgres, **limits)
+
+    def check_records(self) -> None:
+        """Refuse a record or a fact sheet of another kind, or that exists, before anything is charged.
+
+        People fill them in by hand, so neither ever replaces a file.
+        """
+        asked = ("record", self.record, (".yaml", ".yml")), ("fact_sheet", self.fact_sheet, (".md",))
+        for name, path, endings in asked:
+            if path is not None and path.suffix.lower() not in endings:
+                raise ArgumentError(f"{name}={str(path)!r}: must end in {' or '.join(endings)}")
+            if path is not None and path.exists():
+                raise ArgumentError(f"{name}={str(path)!r}: exists already, and may be filled in; name a new file")
+
+    def write_records(
+        self, plan: Plan, *, certificate: str = "", entry: Record | None = None, account: Account | None = None
+    ) -> None:
+        """Write the record and the fact sheet where they are asked for, of what is known."""
+        from rangebound.release import fact_sheet, fact_sheet_text, record, record_text
+
+        if self.record is not None:
+            found = record(plan, certificate=certificate, entry=entry, account=account)
+            write_new(self.record, record_text(found, also=", certificate and ledger" if entry else ""))
+        if self.fact_sheet is not None:
+            sheet = fact_sheet(plan, certificate=certificate, entry=entry, account=account)
+            write_new(self.fact_sheet, fact_sheet_text(sheet, plan.title))
 
 
 @taking(Publishing)
@@ -93,31 +107,24 @@ def release(asked: Publishing, plan: PlanFile, dry_run: DryRun = False, json: Js
     From an account that needs approval, the first run files a request with the dry run and exits with code 3; the same
     command publishes once it is approved. The table is not opened before.
     """
-    from rangebound.cli import printing
     from rangebound.release import read_plan
-    from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
-    from rangebound.release.sql.aggregate import check_statements
-    from rangebound.release.sql.view import view
 
     found = read_plan(plan)
     if found.source is None:
         raise ArgumentError("source: missing; name the table in the plan, as [source] with a path")
     folder = plan.parent  # paths in a plan are relative to its own folder, those on the command line to the current one
     place = ledger_place(found.budget.ledger, plan, asked.ledger)
-    asked.written.check()
+    asked.check_records()
     if dry_run:
         with pointing(plan), consulted(place, asked.key) as known:
             account = account_in(known, found.budget.account)
-            asked.written.write(found, account=account)
+            asked.write_records(found, account=account)
             if is_closed(known, found.budget.account, asked.request):
                 facts = {"dry_run": True, "approval": "needed"}
                 return printing.forecast(found, facts, account=account, as_json=json)
             with asked.opened(found.source, folder) as engine:
-                seen = view(found, engine)
-                check_schema(found, seen.schema)
-                check_statements(found, engine)
-                printing.cautions(found, seen)
+                check_table(found, engine)
                 return printing.forecast(found, {"dry_run": True}, account=account, as_json=json)
     with pointing(plan), paying(place, asked.key, asked.request, found) as book:
         ask_first(found, book, json=json)
@@ -126,24 +133,108 @@ def release(asked: Publishing, plan: PlanFile, dry_run: DryRun = False, json: Js
     return printing.table(made, charge, as_json=json)
 
 
+@dataclass(frozen=True, kw_only=True)
+class PayingLedger:
+    """The ledger that is charged, under the id `request`; `files` are its own, which no output may replace."""
+
+    ledger: Ledger
+    request: str
+    files: tuple[Path, ...]
+
+
+def ledger_place(named: object, plan: Path, ledger: str | None) -> str | None:
+    """Where the ledger is: as the command line says, else as the plan does, relative to the plan's folder unless it
+    is an address."""
+    from rangebound.values.postgres_address import is_address
+
+    if ledger or not isinstance(named, str) or not named:
+        return ledger or None
+    return named if is_address(named) else str(plan.parent / named)
+
+
+@contextmanager
+def paying(
+    place: str | None, key: Path | None, request: str | None, plan: Plan | None = None
+) -> Iterator[PayingLedger]:
+    """The ledger that is charged, opened; it and the id of the charge must be given.
+
+    Edge cases: where there is none, the error has the command that makes it for the account of a `plan`.
+    """
+    from rangebound.ledger import Ledger, ledger_files
+    from rangebound.values.postgres_address import is_address
+
+    if place is None:
+        raise ArgumentError("ledger: missing; name it in the plan's [budget] or by --ledger (--dry-run needs none)")
+    if request is None:
+        raise ArgumentError("request: missing; --request gives the release an id, charged once (--dry-run needs none)")
+    if plan is not None and plan.budget.account and not is_address(place) and not Path(place).exists():
+        from rangebound.release.output.ledger_entry import opening_command
+
+        command = opening_command(place, plan)
+        raise LedgerUnavailable(
+            f"ledger={place!r}: there is no such file; this makes it, for one such release: {command}"
+        )
+    with Ledger.open(place, key=key) as opened:
+        yield PayingLedger(ledger=opened, request=request, files=ledger_files(place, key=key))
+
+
+@contextmanager
+def consulted(place: str | None, key: Path | None) -> Iterator[Ledger | None]:
+    """The ledger for a dry run, which charges nothing: None where there is none, or it cannot be read."""
+    from rangebound.ledger.book import Ledger
+
+    with ExitStack() as stack:
+        opened = None
+        with suppress(RangeboundError):
+            opened = None if place is None else stack.enter_context(Ledger.open(place, key=key))
+        yield opened
+
+
+def account_in(ledger: Ledger | None, name: object) -> Account | None:
+    """The account with a name, if there is such a ledger and it has one."""
+    return next((each for each in ([] if ledger is None else ledger.accounts()) if each.name == name), None)
+
+
+def is_closed(ledger: Ledger | None, account: object, request: str | None) -> bool:
+    """Whether a table may not even be opened, because its account needs approval that was not given."""
+    from rangebound.release.run import is_approved, needs_approval
+
+    return ledger is not None and needs_approval(ledger, account) and not is_approved(ledger, request)
+
+
+def ask_first(plan: Plan, book: PayingLedger, *, json: bool) -> None:
+    """File the request of a plan that needs approval and does not have it, and show its dry run; the error says so."""
+    from rangebound.release.run import demand_plan_approval
+
+    try:
+        demand_plan_approval(plan, ledger=book.ledger, request=book.request)
+    except ApprovalNeeded as error:
+        facts = {"dry_run": True, "account": error.account, "request": error.request, "status": "waiting"}
+        printing.forecast(plan, facts, account=account_in(book.ledger, error.account), as_json=json)
+        raise
+
+
+def check_table(found: Plan, engine: Engine) -> None:
+    """Check a plan and its statements against its table, of which the schema alone is read, and show the cautions."""
+    from rangebound.release.plan.table_schema import check_schema
+    from rangebound.release.sql.aggregate import check_statements
+    from rangebound.release.sql.view import view
+
+    seen = view(found, engine)
+    check_schema(found, seen.schema)
+    check_statements(found, engine)
+    printing.cautions(found, seen)
+
+
 def publish(
-    found: Plan,
-    engine: DuckDB | Postgres | Spark,
-    book: PayingLedger,
-    asked: Publishing,
-    *,
-    plan: Path,
-    json: bool,
+    found: Plan, engine: DuckDB | Postgres | Spark, book: PayingLedger, asked: Publishing, *, plan: Path, json: bool
 ) -> tuple[Release, Charge]:
     """The release of a plan that was read from a file, with its outputs written, and what it has cost."""
-    from rangebound.cli import printing
     from rangebound.release.output.table import writable
 
-    folder, ledger, request, written = plan.parent, book.ledger, book.request, asked.written
-    output, certificate = asked.output or [], asked.certificate
-    assert found.source is not None
-    outputs = [*map(writable, output), *([certificate] if certificate else []), *written.paths]
-    files = [plan, *book.files, *_table_files(found, folder)]
+    ledger, request, output = book.ledger, book.request, asked.output or []
+    others = [each for each in (asked.certificate, asked.record, asked.fact_sheet) if each is not None]
+    outputs, files = [*map(writable, output), *others], [plan, *book.files, *_table_files(found, plan.parent)]
     check_files(outputs, files)
     with stopping(ledger, request):
         before = ledger.published(request) is not None
@@ -151,8 +242,9 @@ def publish(
         charge = printing.charge(ledger, request, before=before, account=found.budget.account or "")
         with _still_charged(ledger, request):
             check_files(outputs, files)
-            _write(made, output, certificate)
-            written.write(found, certificate=made.certificate, entry=ledger.paid(request), account=charge.account)
+            _write(made, output, asked.certificate)
+            paid = ledger.paid(request)
+            asked.write_records(found, certificate=made.certificate, entry=paid, account=charge.account)
     return made, charge
 
 
@@ -163,7 +255,6 @@ def demo(
     json: Json = False,
 ) -> None:
     """Publish a made-up table of clinic visits, with a report."""
-    from rangebound.cli import printing
     from rangebound.ledger.book import Ledger
     from rangebound.release import Source, read_plan
     from rangebound.release import demo as clinic
@@ -178,8 +269,8 @@ def demo(
         ledger.open_account("clinics", epsilon=2 * Decimal(repr(plan.budget.epsilon)))  # enough for a second one
         made = _made(plan, engine, ledger, "demo", quiet=json)
         charge = printing.charge(ledger, "demo", before=False, account="clinics")
-        written = RecordFiles(record=place / "record.yaml", fact_sheet=place / "fact-sheet.md")
-        written.write(plan, certificate=made.certificate, entry=ledger.paid("demo"), account=charge.account)
+        written = Publishing(record=place / "record.yaml", fact_sheet=place / "fact-sheet.md")
+        written.write_records(plan, certificate=made.certificate, entry=ledger.paid("demo"), account=charge.account)
     _write(made, [place / "table.csv", place / "table.json", place / "report.html"], place / "certificate.json")
     printing.table(made, charge, as_json=json)
     if not json:
@@ -197,7 +288,6 @@ def _made(plan: Plan, engine: DuckDB | Postgres | Spark, ledger: Ledger, request
     """The release, with its progress on a terminal: its duration depends on the data and is for the custodian alone."""
     from rich.console import Console
 
-    from rangebound.cli import printing
     from rangebound.release import release as run
     from rangebound.release.sql.view import view
 

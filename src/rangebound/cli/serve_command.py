@@ -1,15 +1,17 @@
-"""`rangebound serve`: the service for those who may not see the data, and its tokens."""
+"""`rangebound serve`: the service for those who may not see the data, and its tokens; `explore`: a page for oneself."""
 
 from __future__ import annotations
 
 import datetime
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rangebound.cli import printing
 from rangebound.cli.options import SETTINGS, Json, option
 from rangebound.errors import ArgumentError
 
@@ -85,8 +87,6 @@ def token(
 @app.command()
 def tokens(config: Config, json: Json = False) -> None:
     """List the tokens by their names; the tokens themselves are not stored."""
-    from rangebound.cli import printing
-
     facts = [
         {
             "token": each.name,
@@ -113,6 +113,31 @@ def revoke(
     """End a token now."""
     ended = _tokens(config).revoke(name)
     _say(f"revoked: {ended.name}, {ended.role.value}, {ended.who}\n")
+
+
+def explore(
+    plan: Annotated[
+        Path | None,
+        typer.Argument(metavar="[PLAN]", help="The plan, a TOML file; without one: one number.", show_default=False),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where the page is; 0 takes one that is free.")] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address; open no browser.")] = False,
+) -> None:
+    """Choose epsilon on a page in the browser; read no data."""
+    from rangebound.values.extras import need
+
+    need("starlette", "uvicorn", "duckdb", "pydantic", what="rangebound explore")
+    from rangebound.web.explorer.page_server import explore as run
+
+    def ready(address: str) -> None:
+        _say(f"exploring at {address}\nCtrl-C ends it\n")
+        if not no_browser:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    with suppress(KeyboardInterrupt):  # that is how it ends
+        run(plan, port=port, ready=ready)
 
 
 def _tokens(config: Path) -> TokenStore:

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rangebound.cli import printing
 from rangebound.cli.options import DryRun, Json, option, taking
 from rangebound.cli.output_files import write_new
-from rangebound.cli.paying_ledger import account_in, ask_first, consulted, is_closed, ledger_place, paying
-from rangebound.cli.release_command import Publishing, publish
+from rangebound.cli.release_command import (
+    Publishing,
+    account_in,
+    ask_first,
+    check_table,
+    consulted,
+    is_closed,
+    ledger_place,
+    paying,
+    publish,
+)
 from rangebound.errors import ArgumentError, plain
 
 if TYPE_CHECKING:
-    from rangebound.ledger.record import Account
     from rangebound.release import Plan, Translated
 
 
@@ -37,17 +47,15 @@ def sql(
     From an account that needs approval, the first run files a request and exits with code 3, as `release` does; names
     of columns are then taken as they are written, since the table is not opened before.
     """
-    from rangebound.cli import printing
     from rangebound.release import Answer, Source, translate
     from rangebound.release.gaps import draft_of
     from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
-    from rangebound.release.plan_approval import needs_approval
-    from rangebound.release.sql.aggregate import check_statements
+    from rangebound.release.run import needs_approval
     from rangebound.release.sql.view import view
 
-    request, key, written = options.request, options.key, options.written
-    written.check()
+    request, key = options.request, options.key
+    options.check_records()
     base = draft_of(plan)
     if not isinstance(base.get("source"), dict):
         raise ArgumentError("source: missing; name the table in the plan, as [source] with a path")
@@ -59,22 +67,20 @@ def sql(
         as_written = partial(translate, select, base, folder=plan.parent)
         if dry_run:
             with consulted(place, key) as known:
-                payer = account_in(known, account)
-                if is_closed(known, account, request):
-                    asked = as_written()
-                    _show(asked, json=json)
-                    written.write(asked.plan, account=payer)
-                    return _forecast(asked, {"approval": "needed"}, payer, save, plan, json=json)
-                with open_table() as engine:
-                    asked = as_written(columns=() if needs_approval(known, account) else engine.schema())
+                payer, closed = account_in(known, account), is_closed(known, account, request)
+                with nullcontext() if closed else open_table() as engine:
+                    asked = as_written(
+                        columns=() if engine is None or needs_approval(known, account) else engine.schema()
+                    )
                     with asked.pointing():
-                        seen = view(asked.plan, engine)
-                        check_schema(asked.plan, seen.schema)
-                        check_statements(asked.plan, engine)
+                        if engine is not None:
+                            check_table(asked.plan, engine)
                         _show(asked, json=json)
-                        printing.cautions(asked.plan, seen)
-                        written.write(asked.plan, account=payer)
-                        return _forecast(asked, {}, payer, save, plan, json=json)
+                        options.write_records(asked.plan, account=payer)
+                        _save(asked, save, plan)
+                        facts = {"dry_run": True, "plan": asked.plan.to_toml(), "notes": list(asked.notes)}
+                        facts |= {"approval": "needed"} if closed else {}
+                        return printing.forecast(asked.plan, facts, account=payer, as_json=json)
         with paying(place, key, request) as book:
             early = as_written() if needs_approval(book.ledger, account) else None
             if early is not None:
@@ -101,16 +107,6 @@ def _show(asked: Translated, *, json: bool) -> None:
 def _save(asked: Translated, save: Path | None, plan: Path) -> None:
     if save is not None:
         write_new(save, str(_moved(asked, plan.parent, save)))
-
-
-def _forecast(
-    asked: Translated, facts: dict[str, object], payer: Account | None, save: Path | None, plan: Path, *, json: bool
-) -> None:
-    from rangebound.cli import printing
-
-    _save(asked, save, plan)
-    own = {"dry_run": True, "plan": asked.plan.to_toml(), "notes": list(asked.notes)}
-    printing.forecast(asked.plan, {**own, **facts}, account=payer, as_json=json)
 
 
 def _moved(asked: Translated, folder: Path, save: Path) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rangebound.cli import printing
 from rangebound.cli.options import Json, KeyFile, option
 from rangebound.errors import ArgumentError, CertificateInvalid, plain
 
@@ -37,6 +38,10 @@ def verify(
     work: Annotated[
         float, typer.Option(help="Of a table: steps that the check may take, of about 10 milliseconds.")
     ] = 1000.0,
+    coq: Annotated[
+        Path | None,
+        option("Of a mechanism: write the claim and its proof for the proof assistant Coq to a .v file, and run coqc."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check a certificate, and the published table.
@@ -44,7 +49,6 @@ def verify(
     The certificate of a mechanism or of a limit is proved again from its file alone. That of a table needs the
     published .json file, from which the table is computed again.
     """
-    from rangebound.cli import printing
     from rangebound.values.arguments import shown
 
     text = _text(certificate, work)
@@ -64,7 +68,13 @@ def verify(
         if ledger is not None or key is not None:
             name, given = ("key", str(key)) if ledger is None else ("ledger", ledger)
             raise ArgumentError(f"{name}={given!r}: goes with the certificate of a table and its published .json file")
-        facts, words = _limit(text) if stated is not None and stated.startswith(_OF_A_LIMIT) else _mechanism(text)
+        limit = stated is not None and stated.startswith(_OF_A_LIMIT)
+        if coq is None or limit:
+            facts, words = _limit(text) if limit else _mechanism(text)
+    if coq is not None:
+        if published is not None or (stated or "").startswith((_OF_A_TABLE, _OF_A_LIMIT)):
+            raise ArgumentError(f"coq={str(coq)!r}: goes with the certificate of a mechanism")
+        facts, words = _in_coq(text, certificate, coq)
     printing.fact(facts, words, as_json=as_json)
 
 
@@ -120,6 +130,47 @@ def _mechanism(text: str) -> tuple[dict[str, object], str]:
     return facts, f"ok: proved again.\n{found}\n{_NOT_SIGNED}"
 
 
+def _in_coq(text: str, certificate: Path, path: Path) -> tuple[dict[str, object], str]:
+    """The same, and a file for Coq: of the proof or, where the claim is false, of its refutation."""
+    from rangebound.cli.output_files import check_files
+    from rangebound.mechanisms.certificates import Certificate
+    from rangebound.mechanisms.coq_file import coq_file
+
+    check_files([path], [certificate], name="coq")
+    try:
+        facts, words = _mechanism(text)
+    except CertificateInvalid as error:
+        try:
+            read = Certificate.from_json(text)
+            path.write_text(coq_file(read.mechanism, read.claim, refuted=True), encoding="utf-8")
+        except ArgumentError:  # it cannot be read, or is not covered
+            raise error from None
+        _, said = _coqc(path)
+        raise CertificateInvalid(f"{error}. A refutation is in {str(path)!r}; {said}") from error
+    path.write_text(Certificate.from_json(text).to_coq(), encoding="utf-8")
+    accepted, said = _coqc(path)
+    if accepted is False:
+        raise CertificateInvalid(f"coq={str(path)!r}: {said}; please report it, with the certificate")
+    return {**facts, "coq": accepted}, f"{words}\n{path}: {said}."
+
+
+def _coqc(path: Path) -> tuple[bool | None, str]:
+    """Whether Coq accepts a file, None where it is not installed; and the same in words."""
+    import shutil
+    import subprocess
+    import tempfile
+
+    program = shutil.which("coqc")
+    if program is None:
+        return None, f"coqc is not installed here; check it anywhere with: coqc {path.name}"
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(path, Path(folder) / "certificate.v")  # the name of a file is that of a module
+        done = subprocess.run([program, "-q", "certificate.v"], cwd=folder, capture_output=True, text=True)
+    if done.returncode == 0:
+        return True, "Coq accepts it; read what its last theorem says"
+    return False, f"Coq does not accept it: {done.stderr.strip()[-300:]}"
+
+
 def _limit(text: str) -> tuple[dict[str, object], str]:
     """A limit that no mechanism can be below, proved again."""
     from rangebound.optimum.limit_proof import Limit
@@ -165,7 +216,7 @@ def _facts(found: Checked, *, charged: bool) -> dict[str, object]:
     facts |= {"charged": charged}
     if found.entry is not None and found.entry.promise is not None:
         facts |= {"promise": found.entry.promise, "promise_checked": charged}
-    return facts if found.terms is None else facts | {"privacy": found.terms.to_dict()}
+    return facts | {"privacy": found.terms.to_dict()}
 
 
 def _words(found: Checked, *, charged: bool) -> str:
@@ -177,4 +228,4 @@ def _words(found: Checked, *, charged: bool) -> str:
     if found.entry is not None and found.entry.promise is not None:
         said = plain(found.entry.promise)
         words += f". {said}" if charged else f". The certificate states this, which was not checked: {said!r}"
-    return words if found.terms is None else f"{words}; in other terms {found.terms.brief()}"
+    return f"{words}; in other terms {found.terms.brief()}"

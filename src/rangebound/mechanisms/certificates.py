@@ -14,6 +14,7 @@ from rangebound.errors import (
     CertificateInvalid,
     RangeboundError,
 )
+from rangebound.mechanisms.coq_file import coq_file
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.finite import Table
 from rangebound.mechanisms.mechanism import Mechanism
@@ -115,6 +116,22 @@ class Certificate:
     def to_json(self) -> str:
         """The certificate as JSON; doubles are written so that they come back exactly."""
         return json.dumps(self._to_dict(), indent=1)
+
+    def to_coq(self, *, library: bool = False) -> str:
+        """The claim as a theorem for the proof assistant Coq, with its proof; `coqc` checks it from the file alone.
+
+        Guarantee: what `coqc` accepts is proved, whatever this library does; read the theorem at the end of the file.
+        Assumes: the query's sensitivity is true, and the output follows the mechanism's law.
+        Edge cases: a claim of a kind that the kernel does not cover raises `ArgumentError`, which says what it covers.
+        With `library` the file is short, and asks for the compiled folder `proofs/` of the repository.
+
+        >>> import rangebound as rb
+        >>> query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+        >>> text = rb.certify(rb.calibrate(noise=rb.Laplace, query=query, epsilon=1.0)).to_coq()
+        >>> "Theorem certified" in text
+        True
+        """
+        return coq_file(self.mechanism, self.claim, library=library)
 
     def _to_dict(self) -> dict[str, object]:
         metric = self.notion is Notion.METRIC

@@ -18,10 +18,9 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors; a
     from rangebound.release.output.deployment_record import record, record_text
     from rangebound.release.output.explain import explain
     from rangebound.release.output.fact_sheet import Requirement, fact_sheet, fact_sheet_text
-    from rangebound.release.output.forecast import Outlook, forecast
-    from rangebound.release.output.hazards import hazards
+    from rangebound.release.output.facts import hazards
+    from rangebound.release.output.forecast import MarginMet, Outlook, Solution, forecast, solve
     from rangebound.release.output.plan_risk import Conversions, plan_risk
-    from rangebound.release.output.solution import MarginMet, Solution, solve
     from rangebound.release.output.table import Release
     from rangebound.release.output.table_certificate import Checked, check_certificate, check_entry
     from rangebound.release.plan.asking.translation import Translated, translate
@@ -104,46 +103,32 @@ __all__ = [
     "translate",
 ]
 
-_HOMES = {
-    "Answer": "asked_in_sql",
-    "Checked": "output.table_certificate",
-    "Conversions": "output.plan_risk",
-    "MarginMet": "output.solution",
-    "Outlook": "output.forecast",
-    "Release": "output.table",
-    "Requirement": "output.fact_sheet",
-    "Solution": "output.solution",
-    "Suggestion": "gaps",
-    "Translated": "plan.asking.translation",
-    "ask": "asked_in_sql",
-    "check_certificate": "output.table_certificate",
-    "check_entry": "output.table_certificate",
-    "draft": "plan.draft",
-    "explain": "output.explain",
-    "fact_sheet": "output.fact_sheet",
-    "fact_sheet_text": "output.fact_sheet",
-    "field_table": "plan.field_table",
-    "forecast": "output.forecast",
-    "hazards": "output.hazards",
-    "make_plan": "plan.toml",
-    "parse_plan": "plan.toml",
-    "plan_risk": "output.plan_risk",
-    "plan_schema": "plan.model",
-    "read_plan": "plan.toml",
-    "record": "output.deployment_record",
-    "record_text": "output.deployment_record",
-    "release": "run",
-    "solve": "output.solution",
-    "suggest": "gaps",
-    "translate": "plan.asking.translation",
+_NAMES = {
+    "asked_in_sql": ("Answer", "ask"),
+    "gaps": ("Suggestion", "suggest"),
+    "output.deployment_record": ("record", "record_text"),
+    "output.explain": ("explain",),
+    "output.fact_sheet": ("Requirement", "fact_sheet", "fact_sheet_text"),
+    "output.facts": ("hazards",),
+    "output.forecast": ("MarginMet", "Outlook", "Solution", "forecast", "solve"),
+    "output.plan_risk": ("Conversions", "plan_risk"),
+    "output.table": ("Release",),
+    "output.table_certificate": ("Checked", "check_certificate", "check_entry"),
+    "plan.asking.translation": ("Translated", "translate"),
+    "plan.draft": ("draft",),
+    "plan.field_table": ("field_table",),
+    "plan.model": ("plan_schema",),
+    "plan.toml": ("make_plan", "parse_plan", "read_plan"),
+    "run": ("release",),
 }
-"""Where the names are that are no parts of a plan, from this folder on."""
+"""The names that are no parts of a plan, by their files from this folder on."""
+_HOMES = {name: f"{__name__}.{home}" for home, names in _NAMES.items() for name in names}
 
 if not TYPE_CHECKING:  # a kind is found by its file, and so is its class; the parts of a plan are there too
 
     def __getattr__(name: str) -> object:
         if name in _HOMES:
-            return globals().setdefault(name, getattr(import_module(f"{__name__}.{_HOMES[name]}"), name))
+            return globals().setdefault(name, getattr(import_module(_HOMES[name]), name))
         parts = import_module(f"{__name__}.plan.model")
         left = [parts.Part]
         while left:

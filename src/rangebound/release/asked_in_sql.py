@@ -19,8 +19,7 @@ from rangebound.release.plan.asking.published_values import Group, Value, truth_
 from rangebound.release.plan.asking.translation import Ordering, Translated, translate
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan_approval import demand_plan_approval, needs_approval
-from rangebound.release.run import Progress, engine_of, release
+from rangebound.release.run import Progress, demand_plan_approval, engine_of, needs_approval, release
 from rangebound.values import arguments
 from rangebound.values.extras import need
 from rangebound.values.serial import csv_text, visible

@@ -7,91 +7,13 @@ import datetime
 import hashlib
 import io
 import math
+from importlib.resources import files
 
 PEOPLE, VISITS = 2_000, 10_000
 CLINICS = ("north", "south", "harbour", "hill")
 FIRST = datetime.date(2025, 1, 6)  # a Monday
 WEEKS = 12
 TABLE, LEDGER = "visits.csv", "clinics.ledger"
-
-PLAN = """title = "Visits to four clinics"
-consistent = true
-
-[source]
-path = "visits.csv"
-
-[unit]
-column = "person_id"
-rows = 5
-groups = 2
-
-[budget]
-epsilon = 4.0
-account = "clinics"
-ledger = "clinics.ledger"
-
-[keys]
-clinic = ["north", "south", "harbour", "hill"]
-
-[[query]]
-name = "visits by clinic"
-kind = "count"
-by = ["clinic"]
-
-[[query]]
-name = "patients"
-kind = "count of units"
-by = ["clinic"]
-
-[[query]]
-name = "waiting minutes"
-kind = "mean"
-column = "waiting"
-range = [0, 120]
-step = 0.1
-by = ["clinic"]
-
-[[query]]
-name = "spread of waiting"
-kind = "standard deviation"
-column = "waiting"
-range = [0, 120]
-
-[[query]]
-name = "satisfaction in percent"
-kind = "mean"
-column = "satisfaction"
-range = [0, 100]
-
-[[query]]
-name = "contented"
-kind = "share"
-of = [{column = "satisfaction", is = ">=", value = 80}]
-by = ["clinic"]
-
-[[query]]
-name = "age quartiles"
-kind = "quantiles"
-weight = 3
-levels = [0.25, 0.5, 0.75]
-column = "age"
-range = [0, 110]
-step = 1
-
-[[query]]
-name = "ages"
-kind = "histogram"
-column = "age"
-range = [0, 100]
-bins = 5
-
-[[query]]
-name = "median day of visit"
-kind = "median"
-column = "day"
-range = [2025-01-06, 2025-03-28]
-support = [SPANS]
-"""
 
 
 def _number(*parts: object) -> int:
@@ -142,4 +64,4 @@ def plan() -> str:
     """A plan for the visits beside it, with the closed weekends as gaps in the support of the day."""
     weeks = [FIRST + datetime.timedelta(days=7 * week) for week in range(WEEKS)]
     spans = ", ".join(f"[{day}, {day + datetime.timedelta(days=4)}]" for day in weeks)
-    return PLAN.replace("SPANS", spans)
+    return (files("rangebound.release") / "demo.toml").read_text(encoding="utf-8").replace("SPANS", spans)

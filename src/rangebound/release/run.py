@@ -1,7 +1,8 @@
-"""A release from beginning to end: check, charge, aggregate, draw, certify."""
+"""A release from beginning to end: check, ask for approval, charge, aggregate, draw, certify."""
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -9,24 +10,27 @@ from typing import Any
 
 from rangebound.errors import ArgumentError, ArgumentTypeError, BudgetExceeded, EngineError, PlanError
 from rangebound.ledger.book import Ledger
+from rangebound.ledger.replay import RequestStatus
+from rangebound.ledger.requests import approval_needed
 from rangebound.ledger.rule import AnyCost
 from rangebound.release.engine import Engine
 from rangebound.release.engine.dialect import Dialect
-from rangebound.release.output.consistency import consistent
+from rangebound.release.output.agreement import consistent
+from rangebound.release.output.explain import dry_run
 from rangebound.release.output.ledger_entry import (
     agreed_charges,
     charge_text,
     check_rule,
+    check_size,
     check_unit,
+    fitting,
     without_delta,
 )
-from rangebound.release.output.size import check_size, fitting
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Entry, write_certificate
 from rangebound.release.plan.cautions import cautions, unread_columns, whole_quantiles
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.plan.table_schema import check_schema
-from rangebound.release.plan_approval import demand_plan_approval
 from rangebound.release.prepare import answers, prepare, prepared, rehearse
 from rangebound.release.sql.aggregate import aggregated, compiled, rehearse_statements
 from rangebound.release.sql.relation import Salt
@@ -78,7 +82,7 @@ def release(
         demand_plan_approval(plan, ledger=ledger, request=request, who=who)  # before the data are opened
     engine = engine_of(data)
     engine.give(tables or {})
-    tell = progress or _quiet
+    tell = progress or (lambda _: None)
     tell("checking the plan")
     seen = view(plan, engine)
     check_schema(plan, seen.schema)
@@ -116,6 +120,52 @@ def release(
     if made.tables:  # a request that was published before keeps the tables that it was drawn from
         ready = prepared(plan, ready.allocation, made.tables)
     return replace(made, certificate=write_certificate(made, ready, entry))
+
+
+def needs_approval(ledger: Ledger | None, account: object) -> bool:
+    """Whether nothing may be charged to an account, or read for it, before a person has approved it."""
+    known = [] if ledger is None else ledger.accounts()
+    return any(each.name == account and each.approval is not None for each in known)
+
+
+def is_approved(ledger: Ledger, request: str | None) -> bool:
+    """Whether a request was filed and approved."""
+    return any(each.request == request and each.status is RequestStatus.APPROVED for each in ledger.requests())
+
+
+def demand_plan_approval(plan: Plan, *, ledger: Ledger, request: str, who: str | None = None) -> None:
+    """File the request of a plan whose account needs approval, and raise `ApprovalNeeded` until it is approved.
+
+    The request is kept with the plan and its dry run, as JSON; accounts that need no approval pass. Touches no data:
+    the plan is checked by itself, and whether it fits the columns of its table is checked once it is approved.
+
+    Guarantee: returns only if exactly this plan, at exactly this cost, may be charged under this id.
+    Raises: `ApprovalNeeded` as long as it waits, `RequestRejected`, `RequestConflict` for an id of something else,
+    `BudgetExceeded`, and `PlanError` for a plan that could not be released anyway.
+    """
+    account = plan.budget.account
+    if account is None or not needs_approval(ledger, account):
+        return
+    ready = prepare(plan)
+    rehearse(ready)
+    check_size(ready)
+    paying = ledger.account(account)
+    check_rule(ready, paying)
+    shown = json.dumps({"plan": plan.to_toml(), **dry_run(plan, account=paying)}, indent=1, ensure_ascii=False)
+    try:
+        filed = ledger.file_request(
+            account=account,
+            request=request,
+            cost=agreed_charges(ready, ledger, account, request),
+            what=charge_text(plan),
+            dry_run=shown.encode(),
+            who=who,
+            check=lambda history: check_unit(plan, history),
+        )
+    except BudgetExceeded as reason:
+        raise without_delta(reason, ledger.account(account)) from None
+    if filed.status is not RequestStatus.APPROVED:
+        raise approval_needed(account, request, filed=True)
 
 
 def check_payer(ledger: object, request: object) -> None:
@@ -186,10 +236,6 @@ def charged(
         )
     except BudgetExceeded as reason:
         raise without_delta(reason, payer.ledger.account(payer.account)) from None
-
-
-def _quiet(_: str) -> None:
-    pass
 
 
 def engine_of(data: Any) -> Engine:

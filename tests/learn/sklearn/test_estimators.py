@@ -35,6 +35,7 @@ from rangebound.learn.sklearn.private_estimator import labelled, targets
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import GaussianFilter
 from rangebound.privacy.gdp import largest_mu
+from rangebound.values.numeric import rounded_up
 
 # Of each kind: settings that are right for features in [0, 10], and the names of what a fit publishes.
 STATISTICS: dict[Any, tuple[dict[str, Any], tuple[str, ...]]] = {
@@ -338,9 +339,11 @@ def test_the_sensitivities_leave_room_for_rounding() -> None:
                 (statistics.variances, max(Fraction(least, (least + 1) ** 2), Fraction(least - 1, least**2))),
             ):
                 moved = np.abs(statistic(more, least) - statistic(x, least)).max()
-                assert moved <= statistics._up(exact)
+                assert moved <= rounded_up(exact + statistics._ROUNDING)
                 above += Fraction(moved) > exact
     assert above > 0  # the control: without the room it would not hold
+    mean = statistics.mean_mechanism(30, rb.Laplace, rb.TRUNCATE, 1.0, 0.0)
+    assert mean.query.sensitivity == rounded_up(Fraction(1, 31) + statistics._ROUNDING)
 
 
 @pytest.mark.parametrize(

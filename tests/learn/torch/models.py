@@ -1,6 +1,6 @@
 """Small models, data and noise for the tests of training."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch import nn
 
 import rangebound as rb
 from rangebound.learn.torch import Elementwise, PrivacyEngine
+from rangebound.privacy.pairs.divergences import renyi_formula
 
 CRITERION = nn.functional.cross_entropy
 
@@ -135,3 +136,25 @@ def train(optimizer: Any, loader: Any, steps: int) -> None:
             taken += 1
             if taken == steps:
                 return
+
+
+def exact_divergence(mechanism: rb.Mechanism, location: Any, orders: Sequence[float]) -> Any:
+    """The sums of divergences that `RenyiWatcher` bounds, coordinate by coordinate, by the formula of the core.
+
+    In float64, and not rounded up; one number for each order, as an array of the kind of `location` (NumPy or torch).
+    """
+    noise, shape, c = mechanism.noise, mechanism.shape, mechanism.query.sensitivity
+    hull = mechanism.query.range.hull
+    wide = isinstance(location, torch.Tensor)
+    xp: Any = torch if wide else np
+    at = location.to(torch.float64) if wide else np.asarray(location, dtype=np.float64)
+    at = at.clip(hull.lower, hull.upper)
+    totals = []
+    for order in orders:
+        ways = [
+            (renyi_formula(noise, shape, at, at + s, order), renyi_formula(noise, shape, at + s, at, order))
+            for s in (c, -c)
+        ]
+        forward, backward = (xp.maximum(ways[0][k], ways[1][k]).sum() for k in (0, 1))
+        totals.append(xp.maximum(forward, backward))
+    return torch.stack(totals) if wide else np.asarray(totals)

@@ -10,9 +10,9 @@ import pytest
 from rangebound.ledger.amount import promised
 from rangebound.ledger.rule import Cost
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+from rangebound.release.budget_split import allocations
 from rangebound.release.noise.allocation import LossForm, Request, is_within, split_gaussian
 from rangebound.release.noise.joint_loss import added_up
-from rangebound.release.prepare import allocations
 from rangebound.values.numeric import rounded_down
 from rangebound.values.support import Interval
 from tests.release.output.asked import asked

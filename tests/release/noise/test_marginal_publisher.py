@@ -15,7 +15,8 @@ from scipy import stats
 
 from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.ledger.book import Ledger
-from rangebound.release import check_certificate, check_entry, explain, forecast, release
+from rangebound.release import budget_split, check_certificate, check_entry, explain, forecast, release
+from rangebound.release.budget_split import allocations
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.noise.allocation import Allocation, BudgetShare, LossForm
@@ -23,15 +24,14 @@ from rangebound.release.noise.marginal_publisher import unit_strategy
 from rangebound.release.noise.strategies.lattice_noise import gaussian_reach
 from rangebound.release.noise.strategies.marginal_strategy import rescaled
 from rangebound.release.output.ledger_entry import charges
-from rangebound.release.output.report import report
 from rangebound.release.output.table import plan_from_json, plan_json
 from rangebound.release.plan.groupings import hidden_groupings, workloads
-from rangebound.release.prepare import allocations, answers, budget_split, prepare, prepared
+from rangebound.release.prepare import answers, prepare, prepared
 from rangebound.release.sql.aggregate import aggregate
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.support import Interval
 from tests.release.noise.refusals import refusal
-from tests.release.output.asked import asked, released
+from tests.release.output.asked import asked, released, report
 from tests.release.output.test_certificate_fields import refuses
 from tests.release.pair_loss import CLOSE, strategy_of
 from tests.release.plans import SALT

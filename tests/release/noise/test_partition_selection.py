@@ -14,6 +14,7 @@ import pytest
 
 from rangebound.errors import ArgumentError, CertificateInvalid
 from rangebound.release import check_certificate, explain, release
+from rangebound.release.budget_split import allocations
 from rangebound.release.noise.allocation import is_within
 from rangebound.release.noise.partition_selection import (
     WHOLE,
@@ -25,7 +26,7 @@ from rangebound.release.noise.partition_selection import (
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import write_certificate
 from rangebound.release.plan.kinds.ranks import Median
-from rangebound.release.prepare import allocations, prepare, prepared
+from rangebound.release.prepare import prepare, prepared
 from tests.release.noise.refusals import refusal
 from tests.release.output.asked import asked, released
 

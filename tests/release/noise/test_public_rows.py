@@ -8,11 +8,12 @@ import pyarrow as pa
 import pytest
 
 from rangebound.release import check_certificate, explain, make_plan, release
+from rangebound.release.budget_split import allocations
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise.draw import Reading
 from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.publishers import PublicConstant
-from rangebound.release.prepare import allocations, answers, prepare
+from rangebound.release.prepare import answers, prepare
 from rangebound.release.sql.aggregate import aggregate
 from tests.release.output.asked import asked
 from tests.release.plans import KINDS, SALT, plan_data

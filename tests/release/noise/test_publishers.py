@@ -10,6 +10,7 @@ import pytest
 import rangebound as rb
 from rangebound.errors import CertificateInvalid
 from rangebound.release import check_certificate, make_plan, release
+from rangebound.release.budget_split import allocations
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import publishers
 from rangebound.release.noise.allocation import BudgetShare, LossForm
@@ -19,7 +20,7 @@ from rangebound.release.noise.publishers import PublicConstant
 from rangebound.release.output import table_certificate
 from rangebound.release.output.table_certificate import write_certificate
 from rangebound.release.plan.statistic import Sensitivity
-from rangebound.release.prepare import allocations, prepare, prepared
+from rangebound.release.prepare import prepare, prepared
 from tests.release.noise.refusals import refusal
 from tests.release.output.asked import asked
 from tests.release.plans import plan_data

@@ -15,7 +15,7 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import quantiles
 from rangebound.release.noise.forms import form_of
-from rangebound.release.output.consistency import fit_order, widened
+from rangebound.release.output.agreement import widened
 from rangebound.release.plan.kinds.ranks import Median, Quantiles
 from rangebound.release.plan.unit import Unit
 from rangebound.release.prepare import answers, prepare
@@ -197,7 +197,7 @@ def test_rising_intervals_are_wider_and_hold_the_values_in_order(triples):
     assert all(x <= a and b <= y for (a, b), (x, y) in zip(before, after, strict=True))
     assert [each[0] for each in after] == sorted(each[0] for each in after)
     assert [each[1] for each in after] == sorted(each[1] for each in after)
-    values = fit_order([value for _, value, _ in triples])
+    values = sorted(value for _, value, _ in triples)
     assert all(low <= value <= high for value, (low, high) in zip(values, after, strict=True))
 
 

@@ -21,7 +21,6 @@ from rangebound.release.noise.joint_loss import Contributions, NoiseAccount
 from rangebound.release.noise.strategies.crosstab import LaplaceStrategy, Margins, design_crosstab
 from rangebound.release.noise.strategies.lattice_noise import laplace_radius, wholes
 from rangebound.release.noise.strategies.marginal_strategy import cell_count
-from rangebound.release.output.report import report
 from rangebound.release.output.table import Release
 from rangebound.release.plan.groupings import blocks
 from rangebound.release.plan.kinds.summed_counts import marginals
@@ -30,7 +29,7 @@ from rangebound.sampling.entropy import secure_bits
 from tests.release.noise.refusals import refusal
 from tests.release.noise.strategies.neighbours import moves
 from tests.release.noise.test_projection import leaves_of
-from tests.release.output.asked import asked
+from tests.release.output.asked import asked, report
 from tests.release.output.test_certificate_fields import refuses
 from tests.thinning import crossed
 

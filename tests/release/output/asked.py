@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from rangebound.release import make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.output import report as page
 from rangebound.release.prepare import answers, prepare
 from rangebound.release.sql.aggregate import aggregate
 from tests.release.plans import SALT
@@ -29,6 +30,11 @@ def drawn(plan, rows, times):
         (found,) = aggregate(plan, engine, SALT)
     ready = prepare(plan)
     return [answers(ready, found)[0] for _ in range(times)]
+
+
+def report(found):
+    """The page about a release."""
+    return page.report(found.table_facts, found.to_csv())
 
 
 def forms(found):

@@ -9,10 +9,8 @@ from scipy.optimize import minimize
 
 from rangebound.release import check_certificate, explain
 from rangebound.release.noise.draw import Cell
-from rangebound.release.output.consistency import consistent, fit_total, notes, obstacles
-from rangebound.release.output.report import report
-from rangebound.release.output.table_margins import fit_whole
-from tests.release.output.asked import asked, released
+from rangebound.release.output.agreement import consistent, fit_total, fit_whole, notes, obstacles
+from tests.release.output.asked import asked, released, report
 
 COUNTS = [{"name": "all", "kind": "count"}, {"name": "by", "kind": "count", "by": ["g"]}]
 PARTS = st.lists(st.floats(0, 1000), min_size=1, max_size=8)

@@ -31,8 +31,7 @@ def test_the_outlook_at_another_epsilon_is_that_of_the_plan_with_this_epsilon(de
     here = forecast(plan(1.0, delta))
     for epsilon, found in ((0.5, "at_half_epsilon"), (2.0, "at_twice_epsilon")):
         other = prepare(plan(epsilon, delta))
-        pairs = zip(other.forms, other.publishers, strict=True)
-        widths = [each.half_width(own) for each, own in pairs]
+        widths = [each.form.half_width(each.publisher) for each in other.questions]
         assert [getattr(each, found) for each in here] == widths
     assert sum(each.share for each in here) == pytest.approx(1.0, abs=1e-9)
     visits, total, fixed, mean, median = here

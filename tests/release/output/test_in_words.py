@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rangebound import Interval
-from rangebound.release.output.in_words import in_words, spoken
+from rangebound.release.output.rendering import in_words, spoken
 from tests.release.output.asked import asked, released
 from tests.release.test_range import table
 
@@ -45,7 +45,7 @@ def test_an_interval_that_was_rounded_to_the_nearest_would_be_too_short():
 def test_every_number_of_a_short_question_is_told(many):
     keys = {"clinic": [f"c{at}" for at in range(many)]}
     plan = asked({"name": "visits", "kind": "count", "by": ["clinic"]}, {"kind": "count"}, epsilon=50.0, keys=keys)
-    told = dict(in_words(released(plan, table(40))))
+    told = dict(in_words(released(plan, table(40)).table_facts))
     assert len(told["q1 (count)"]) == 1
     short = [each.partition(":")[0] for each in told["visits (count)"]]
     assert short == (

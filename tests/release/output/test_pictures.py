@@ -6,9 +6,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from rangebound.release.output.pictures import pictures
-from rangebound.release.output.report import report
-from tests.release.output.asked import asked, released
+from rangebound.release.output.report import pictures
+from tests.release.output.asked import asked, released, report
 
 DAYS = [str(datetime.date(2025, 1, 6) + datetime.timedelta(at)) for at in range(20)]
 CLINICS = ["north", "<b>south</b>"]

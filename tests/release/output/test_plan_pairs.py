@@ -8,7 +8,7 @@ import pytest
 
 from rangebound.accounting import MechanismEvent
 from rangebound.release import parse_plan, plan_risk
-from rangebound.release.output.plan_pairs import attained
+from rangebound.release.output.plan_risk import attained
 from rangebound.release.prepare import prepare
 from rangebound.sampling.entropy import secure_bits
 
@@ -23,7 +23,7 @@ def plan(queries, budget="epsilon = 1.0", rest=""):
 
 
 def parts(given):
-    events = attained(given, prepare(given).allocation).event.events
+    events = attained(prepare(given)).event.events
     return [each.mechanism for each in events if isinstance(each, MechanismEvent)]
 
 

@@ -9,11 +9,11 @@ from scipy import stats
 
 from rangebound.privacy.gdp import delta_of_mu
 from rangebound.release import check_certificate, explain
+from rangebound.release.budget_split import allocations
 from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.plan_risk import account_profile, conversions, plan_odds, plan_risk
-from rangebound.release.output.report import report
-from rangebound.release.prepare import allocations, prepare, prepared
-from tests.release.output.asked import asked, released
+from rangebound.release.prepare import prepare, prepared
+from tests.release.output.asked import asked, released, report
 
 CROSSTAB = {"kind": "crosstab", "by": ["k", "l"]}
 TABLE = pa.table({"k": ["a", "b"] * 50, "l": ["x"] * 100})

@@ -21,12 +21,11 @@ from rangebound.release.noise.bias import OVERSHOOTS, _quadrature_overshoot
 from rangebound.release.noise.draw import Cell
 from rangebound.release.noise.forms import form_of
 from rangebound.release.output.reliability import biases, is_unreliable
-from rangebound.release.output.report import report
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.release.plan.unit import Unit
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.support import Interval
-from tests.release.output.asked import asked, released
+from tests.release.output.asked import asked, released, report
 from tests.release.plans import WAIT
 
 GAPS = {"support": [[0, 4], [9, 11], [20, 40]]}

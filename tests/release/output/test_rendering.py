@@ -10,11 +10,10 @@ import pytest
 from rangebound.errors import PlanError
 from rangebound.release import check_certificate, parse_plan
 from rangebound.release.output.rendering import grouping_columns, reading_order
-from rangebound.release.output.report import report
 from rangebound.release.output.table import Release, plan_json
 from rangebound.release.plan.groupings import public_keys
 from rangebound.release.plan.kinds.summed_counts import Level
-from tests.release.output.asked import asked, forms, released
+from tests.release.output.asked import asked, forms, released, report
 
 ROWS = range(2000)
 TABLE = pa.table(

@@ -11,7 +11,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.release import check_certificate, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise.draw import Cell
-from rangebound.release.output import size
+from rangebound.release.output import ledger_entry
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import write_certificate
 from rangebound.release.prepare import prepare
@@ -59,7 +59,7 @@ def test_the_bound_holds_and_is_near(plans):
         plan = asked(*query, unit={"column": "person", "rows": 2}, budget=budget, keys=used)
         cells, ready = worst(plan, [(each,) for each in keys]), prepare(plan)
         made = Release(plan=plan, cells=tuple(cells), mechanisms=ready.mechanisms)
-        bound = size.PAYLOAD_LIMIT - size.check_size(ready)
+        bound = ledger_entry.PAYLOAD_LIMIT - ledger_entry.check_size(ready)
         assert len(made.to_bytes()) <= bound + 60 * len(made.cells)  # here every cell has three draws
         slack = bound - len(made.to_bytes())
         assert slack <= len(made.cells) + 60 * len(made.cells)
@@ -71,7 +71,7 @@ def test_keys_without_room_are_left_out_and_the_table_is_stored(tmp_path, monkey
     whole = release(plan, table, ledger=None)
     assert len(whole.cells) == 101
     limit = len(whole.to_bytes()) - 8000
-    monkeypatch.setattr(size, "PAYLOAD_LIMIT", limit)
+    monkeypatch.setattr(ledger_entry, "PAYLOAD_LIMIT", limit)
     monkeypatch.setattr(ledger_module, "PAYLOAD_LIMIT", limit)
     with Ledger.create(tmp_path / "l.ledger") as ledger:
         ledger.open_account("people", epsilon=50, delta="0.4")
@@ -90,7 +90,7 @@ def test_keys_are_not_ranked_that_are_left_out_elsewhere():
     table = pa.table({"g": [f"{at:03d}" for at in range(50) for _ in range(30 + (17 * at) % 50)]})
     whole = release(plan, table, ledger=None)
     for room in (12_000, 7_000, 3_000):
-        cells = size.fitting(ready, whole.cells, room)
+        cells = ledger_entry.fitting(ready, whole.cells, room)
         counted = {each.key for each in cells if each.question == 0}
         assert len(counted) < 50
         for at, k in ((1, 20), (2, 5)):

@@ -42,9 +42,8 @@ def test_it_suffices_and_one_percent_less_does_not(seed):
         this = any_margins(chance)
         found = solve(this)
         ready = prepare(at_epsilon(this, found.epsilon))
-        made = zip(ready.forms, ready.publishers, found.questions, strict=True)
-        for form, publisher, met in made:
-            assert form.half_width(publisher) == met.half_width <= met.margin == form.question.margin
+        for own, met in zip(ready.questions, found.questions, strict=True):
+            assert own.form.half_width(own.publisher) == met.half_width <= met.margin == own.question.margin
         with pytest.raises(PlanError, match="is less than what the margins need"):
             prepare(at_epsilon(this, 0.99 * found.epsilon))
 

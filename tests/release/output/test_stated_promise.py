@@ -11,7 +11,6 @@ from rangebound.errors import CertificateInvalid
 from rangebound.ledger.book import Ledger
 from rangebound.release import check_certificate, check_entry, explain, parse_plan
 from rangebound.release.output.explain import dry_run
-from rangebound.release.output.facts import table_facts
 from tests.release.output.asked import asked, released
 
 PLAN = 'budget = {epsilon = 0.5, account = "people"}\nquery = [{name = "visits", kind = "count"}]'
@@ -34,7 +33,7 @@ def book(tmp_path):
 
 def test_certificate_and_report_state_it(book, tmp_path):
     made = rb.release_table(parse_plan(PLAN), TABLE, ledger=book, request="1")
-    assert json.loads(made.certificate)["ledger"]["promise"] == table_facts(made).promise == WORDS
+    assert json.loads(made.certificate)["ledger"]["promise"] == made.table_facts.promise == WORDS
     made.write(tmp_path / "report.html")
     assert WORDS.replace("'", "&#x27;") in (tmp_path / "report.html").read_text()
     checked = check_certificate(made.certificate, made.to_bytes())
@@ -45,7 +44,7 @@ def test_certificate_and_report_state_it(book, tmp_path):
 def test_control_a_budget_for_good_says_nothing_of_it(book, tmp_path):
     made = rb.release_table(parse_plan(PLAN.replace("people", "once")), TABLE, ledger=book, request="1")
     assert set(json.loads(made.certificate)["ledger"]) == {"account", "request", "head"}
-    assert table_facts(made).promise is None
+    assert made.table_facts.promise is None
     made.write(tmp_path / "report.html")
     assert "times that" not in (tmp_path / "report.html").read_text()
     check_entry(check_certificate(made.certificate, made.to_bytes()), made.to_bytes(), book)
@@ -82,5 +81,5 @@ def test_explanation_and_dry_run_state_it_where_the_account_is_at_hand(book):
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"ledger": 3}', '{"ledger": {"promise": 3}}', "null", "[" * 9999])
 def test_what_is_no_certificate_states_nothing(text):
-    facts = table_facts(replace(released(asked({"kind": "count"}), TABLE), certificate=text))
+    facts = replace(released(asked({"kind": "count"}), TABLE), certificate=text).table_facts
     assert (facts.promise, facts.entry) == (None, None)

@@ -13,9 +13,8 @@ import pytest
 
 from rangebound.release import explain
 from rangebound.release.output.rendering import FACTS, shown
-from rangebound.release.output.report import report
 from rangebound.values.serial import plain_text, spreadsheet_cell
-from tests.release.output.asked import asked, forms, released
+from tests.release.output.asked import asked, forms, released, report
 
 
 def counted(column, keys, **parts):

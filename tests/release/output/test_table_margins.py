@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from rangebound.release import check_certificate, make_plan, release
 from rangebound.release.noise.draw import Cell
-from rangebound.release.output.consistency import consistent, notes
-from rangebound.release.output.table_margins import _moved_to, fit_whole
+from rangebound.release.output.agreement import _moved_to, consistent, fit_whole, notes
 from tests.thinning import some
 
 KEYS = {"a": ["x", "y", "z"], "b": ["p", "q"], "c": ["1", "2", "3", "4"]}

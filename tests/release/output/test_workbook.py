@@ -12,8 +12,8 @@ import openpyxl
 import pytest
 
 from rangebound.errors import ArgumentError, MissingExtra
-from rangebound.release.output import workbook as module
-from rangebound.release.output.workbook import notes_of, workbook
+from rangebound.release.output import table_files as module
+from rangebound.release.output.table_files import notes_of, workbook
 from rangebound.values.serial import plain_text, workbook_text
 from tests.release.output.asked import asked, released
 
@@ -46,7 +46,7 @@ def test_every_cell_is_what_was_published_without_columns_that_say_nothing(made,
 
 
 def test_no_cell_is_a_formula_or_a_link(made):
-    data = workbook(made)
+    data = workbook(made.table_facts)
     cells = [cell for sheet in sheets(data) for row in sheet.iter_rows() for cell in row if cell.value is not None]
     assert {cell.data_type for cell in cells} <= {"s", "n", "b"}
     assert not any(cell.hyperlink for cell in cells)
@@ -54,7 +54,9 @@ def test_no_cell_is_a_formula_or_a_link(made):
     assert set(HOSTILE) <= texts
     assert {"=who", "=HYPERLINK(1)", "=2+2"} <= texts
     cell = replace(made.cells[0], upper=math.inf, lower=-math.inf)  # which is a text too
-    rows = sheets(workbook(replace(made, cells=(cell, *made.cells[1:]))))["table"].iter_rows(values_only=True)
+    rows = sheets(workbook(replace(made, cells=(cell, *made.cells[1:])).table_facts))["table"].iter_rows(
+        values_only=True
+    )
     assert {"inf", "-inf"} <= {each for row in rows for each in row}
     with zipfile.ZipFile(io.BytesIO(data)) as parts:
         assert not any(b"<f>" in parts.read(name) for name in parts.namelist())
@@ -73,8 +75,8 @@ def test_a_writer_that_guesses_makes_formulas_of_the_same_texts():
 
 
 def test_the_notes_say_what_the_numbers_are(made):
-    said = [row[0] for row in sheets(workbook(made))["notes"].iter_rows(values_only=True)]
-    assert said == notes_of(made)
+    said = [row[0] for row in sheets(workbook(made.table_facts))["notes"].iter_rows(values_only=True)]
+    assert said == notes_of(made.table_facts)
     text = "\n".join(said)
     for words in ("=2+2", "Spent: epsilon 3", "95% confidence intervals", "clipped to 0 to 40", "SHA-256"):
         assert words in text, words
@@ -83,7 +85,7 @@ def test_the_notes_say_what_the_numbers_are(made):
 def test_what_does_not_fit_into_a_sheet_is_refused(made, monkeypatch):
     monkeypatch.setattr(module, "_MOST_ROWS", len(made.cells))
     with pytest.raises(ArgumentError, match=r"write \.csv or \.parquet"):
-        workbook(made)
+        workbook(made.table_facts)
 
 
 def test_a_text_that_a_cell_has_no_room_for_is_cut(made, monkeypatch):
@@ -92,7 +94,7 @@ def test_a_text_that_a_cell_has_no_room_for_is_cut(made, monkeypatch):
     keys = ["x" * 78, "x" * 79, "x" * 80, "x" * 79 + "y", "\U0001f600" * 39, "\U0001f600" * 40]
     keys.append(module._fitting(keys[2]))  # looks like one that was cut
     plan = asked({"kind": "count", "by": ["g"]}, epsilon=50.0, keys={"g": keys})
-    _, *rows = sheets(workbook(released(plan, {"g": keys})))["table"].iter_rows(values_only=True)
+    _, *rows = sheets(workbook(released(plan, {"g": keys}).table_facts))["table"].iter_rows(values_only=True)
     cells = [row[2] for row in rows]
     assert len(set(cells)) == len(keys)
     assert [cell for cell, key in zip(cells, keys, strict=True) if cell == key] == [keys[0], keys[4]]
@@ -118,7 +120,7 @@ def texts_of(data):
 
 def test_no_two_keys_are_the_same_text_for_any_reader():
     plan = asked({"kind": "count", "by": ["g"]}, epsilon=50.0, keys={"g": TWINS})
-    data = workbook(released(plan, {"g": TWINS}))
+    data = workbook(released(plan, {"g": TWINS}).table_facts)
     _, *rows = sheets(data)["table"].iter_rows(values_only=True)
     assert [row[2] for row in rows] == list(map(workbook_text, TWINS))
     assert set(map(workbook_text, TWINS)) <= set(texts_of(data))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rangebound.errors import ArgumentTypeError
-from rangebound.release.output.yaml_text import yaml_text
+from rangebound.release.output.deployment_record import yaml_text
 
 HOSTILE = [
     "",

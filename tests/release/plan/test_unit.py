@@ -8,7 +8,7 @@ import pytest
 
 from rangebound.errors import PlanError
 from rangebound.release.gaps import left_out, suggest
-from rangebound.release.output.consistency import obstacles
+from rangebound.release.output.agreement import obstacles
 from rangebound.release.plan.groupings import blocks
 from rangebound.release.plan.table_schema import Family
 from rangebound.release.plan.toml import make_plan

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from rangebound.learn.sklearn import statistics
 from rangebound.learn.sklearn.linear_models import ScoredClassifier
 from rangebound.learn.sklearn.private_estimator import StatisticsEstimator, labelled
 from rangebound.values import arguments
@@ -38,16 +37,7 @@ class MeanEstimator(StatisticsEstimator):
 
     def fit(self, X: object, y: object = None) -> Self:
         """Release the means."""
-        x = self._rows(X)
-        lower, upper = statistics.ranges(self.bounds, x.shape[1])
-        least = statistics.smallest(self.smallest_count)
-        share, part = self._shares(x.shape[1], x.shape[1])
-        mechanism = statistics.mean_mechanism(least, self.noise, self.bounding, share, part)
-        inside = statistics.scaled(x, lower, upper)
-        found = self._released(
-            "mean of each feature", lambda: {"mean": mechanism.release(statistics.means(inside, least))}, lower, upper
-        )
-        self.mean_: Floats = np.clip(lower + found["mean"] * (upper - lower), lower, upper)
+        self.mean_ = self._moments("mean of each feature", self._rows(X))["mean"]
         return self
 
 
@@ -72,24 +62,8 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, StatisticsEstimator
 
     def fit(self, X: object, y: object = None) -> Self:
         """Release the means and the variances, half of the budget each."""
-        x = self._rows(X)
-        lower, upper = statistics.ranges(self.bounds, x.shape[1])
-        least = statistics.smallest(self.smallest_count)
-        share, part = self._shares(2 * x.shape[1], 2 * x.shape[1])
-        first = statistics.mean_mechanism(least, self.noise, self.bounding, share, part)
-        second = statistics.variance_mechanism(least, self.noise, self.bounding, share, part, self.smallest_variance)
-        inside = statistics.scaled(x, lower, upper)
-        found = self._released(
-            "mean and variance of each feature",
-            lambda: {
-                "mean": first.release(statistics.means(inside, least)),
-                "variance": second.release(statistics.variances(inside, least)),
-            },
-            lower, upper, float(self.smallest_variance),
-        )  # fmt: skip
-        width = upper - lower
-        self.mean_: Floats = np.clip(lower + found["mean"] * width, lower, upper)
-        self.var_: Floats = found["variance"] * width**2
+        found = self._moments("mean and variance of each feature", self._rows(X), floor=self.smallest_variance)
+        self.mean_, self.var_ = found["mean"], found["variance"]
         self.scale_: Floats = np.sqrt(self.var_)
         return self
 
@@ -134,29 +108,12 @@ class GaussianNB(ScoredClassifier, StatisticsEstimator):
         """Release the counts, means and variances."""
         x = self._rows(X, y)
         self.classes_, codes = labelled(y, self.classes, len(x))
-        features = x.shape[1]
-        lower, upper = statistics.ranges(self.bounds, features)
-        least = statistics.smallest(self.smallest_count)
-        share, part = self._shares(2 * features + 1, 2 * features)
-        count = statistics.count_mechanism(share)
-        mean = statistics.mean_mechanism(least, self.noise, self.bounding, share, part)
-        variance = statistics.variance_mechanism(least, self.noise, self.bounding, share, part, self.smallest_variance)
-        inside = statistics.scaled(x, lower, upper)
-        groups = [inside[codes == each] for each in range(len(self.classes_))]
-        found = self._released(
-            "naive Bayes: counts, means, variances",
-            lambda: {
-                "count": count.release(np.array([float(len(each)) for each in groups]), step=1),
-                "mean": mean.release(np.stack([statistics.means(each, least) for each in groups])),
-                "variance": variance.release(np.stack([statistics.variances(each, least) for each in groups])),
-            },
-            lower, upper, float(self.smallest_variance), self.classes_.tolist(),
-        )  # fmt: skip
-        width = upper - lower
+        found = self._moments(
+            "naive Bayes: counts, means, variances", x, floor=self.smallest_variance, codes=codes, classes=self.classes_
+        )
         counts = np.maximum(found["count"], 1.0)
         self.class_prior_: Floats = counts / counts.sum()
-        self.theta_: Floats = np.clip(lower + found["mean"] * width, lower, upper)
-        self.var_: Floats = found["variance"] * width**2
+        self.theta_, self.var_ = found["mean"], found["variance"]
         return self
 
     def _scores(self, X: object) -> Floats:

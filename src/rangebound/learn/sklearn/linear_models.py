@@ -126,8 +126,7 @@ class ScoredClassifier(ClassifierMixin, ABC):  # type: ignore[misc]
 
     def predict_proba(self, X: object) -> Floats:
         """Each class's probability, for each row."""
-        result: Floats = np.exp(self.predict_log_proba(X))
-        return result
+        return np.exp(self.predict_log_proba(X))
 
 
 @arguments.guided

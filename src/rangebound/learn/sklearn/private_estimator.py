@@ -33,6 +33,7 @@ from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers
 
 Released = dict[str, Floats]
+Labels = npt.NDArray[np.generic]
 
 _LARGEST_MU = 1000.0  # that a ledger can charge
 _REFUSED = (
@@ -69,43 +70,6 @@ class LedgerBudget:
         raise ArgumentTypeError("budget: is an open ledger, which is not pickled; set_params(budget=None) first")
 
 
-def spend(
-    budget: LedgerBudget | None,
-    epsilon: float,
-    delta: float,
-    what: str,
-    settings: str,
-    draw: Callable[[], Released],
-    mu: float = math.inf,
-) -> Released:
-    """The numbers that `draw` releases, under (epsilon, delta): paid for and stored first if there is a ledger.
-
-    `settings` identifies what the numbers mean. Those of another fit would not be in the ranges of this one. Where all
-    noise is Gaussian, `mu` is what an account of Gaussian differential privacy is charged instead.
-    """
-    if budget is None:
-        return draw()
-    arguments.instance("budget", budget, LedgerBudget, "a LedgerBudget, or None if the caller keeps the account")
-
-    def compute(cost: object) -> bytes:
-        numbers = {name: each.tolist() for name, each in draw().items()}
-        return json.dumps({"settings": settings, "numbers": numbers}).encode()
-
-    costs: list[AnyCost] = [GaussianCost(mu=Fraction(mu))] if mu <= _LARGEST_MU else []
-    costs.append(Cost(epsilon=epsilon, delta=delta) if delta else Cost(epsilon=epsilon))
-    stored = json.loads(
-        budget.ledger.release(
-            account=budget.account, request=budget.request, what=what, cost=tuple(costs), compute=compute
-        )
-    )
-    if stored["settings"] != settings:
-        raise ArgumentError(
-            f"request={arguments.shown(budget.request)}: was used before with other settings, or other classes or "
-            "features; its numbers have other ranges"
-        )
-    return {name: np.asarray(each, dtype=np.float64) for name, each in stored["numbers"].items()}
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class Private(BaseEstimator):  # type: ignore[misc]
     """An estimator whose every fit is a fresh draw, and that cannot be fitted in parts."""
@@ -127,9 +91,44 @@ class Private(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = True  # a cell that is not a number is missing, too
         return tags
 
-    def _meaning(self, *facts: object) -> str:
-        """The settings that released numbers depend on, in words."""
-        return repr((type(self).__name__, *facts))
+    def _spend(
+        self,
+        epsilon: float,
+        delta: float,
+        what: str,
+        facts: tuple[object, ...],
+        draw: Callable[[], Released],
+        mu: float = math.inf,
+    ) -> Released:
+        """The numbers that `draw` releases, under (epsilon, delta): paid for and stored first if there is a ledger.
+
+        `facts` are the settings that the numbers depend on: those of another fit would not be in the ranges of this
+        one. Where all noise is Gaussian, `mu` is what an account of Gaussian differential privacy is charged instead.
+        """
+        if self.budget is None:
+            return draw()
+        budget = arguments.instance(
+            "budget", self.budget, LedgerBudget, "a LedgerBudget, or None if the caller keeps the account"
+        )
+        meaning = repr((type(self).__name__, *facts))
+
+        def compute(cost: object) -> bytes:
+            numbers = {name: each.tolist() for name, each in draw().items()}
+            return json.dumps({"settings": meaning, "numbers": numbers}).encode()
+
+        costs: list[AnyCost] = [GaussianCost(mu=Fraction(mu))] if mu <= _LARGEST_MU else []
+        costs.append(Cost(epsilon=epsilon, delta=delta) if delta else Cost(epsilon=epsilon))
+        stored = json.loads(
+            budget.ledger.release(
+                account=budget.account, request=budget.request, what=what, cost=tuple(costs), compute=compute
+            )
+        )
+        if stored["settings"] != meaning:
+            raise ArgumentError(
+                f"request={arguments.shown(budget.request)}: was used before with other settings, or other classes or "
+                "features; its numbers have other ranges"
+            )
+        return {name: np.asarray(each, dtype=np.float64) for name, each in stored["numbers"].items()}
 
     def _rows(self, X: object, y: object = "no_validation", *, reset: bool = True) -> Floats:
         """The rows as doubles, NaN where a cell is missing or not a number.
@@ -170,8 +169,7 @@ class RowSumEstimator(Private):
     def _filled(self, X: object) -> Floats:
         """Rows to predict, with the middle of its range for a missing value."""
         x = self._asked(X)
-        found: Floats = np.where(np.isnan(x), self._middle, x)
-        return found
+        return np.where(np.isnan(x), self._middle, x)
 
     def _released(
         self, what: str, draw: Callable[[float], Released], lower: Floats, upper: Floats, *facts: object
@@ -179,8 +177,8 @@ class RowSumEstimator(Private):
         """What `draw` releases for the largest mu that (epsilon, delta) has room for, and mu; facts are settings."""
         self._middle: Floats = (lower + upper) / 2.0
         epsilon, delta, mu = row_sums.budget_mu(self.epsilon, self.delta)
-        meaning = self._meaning(lower.tolist(), upper.tolist(), *facts)
-        return spend(self.budget, epsilon, delta, what, meaning, lambda: draw(mu), mu), mu
+        settings = lower.tolist(), upper.tolist(), *facts
+        return self._spend(epsilon, delta, what, settings, lambda: draw(mu), mu), mu
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -191,18 +189,46 @@ class StatisticsEstimator(Private):
     noise: type[Noise] = Laplace
     bounding: Bounding | str = TRUNCATE.value
 
-    def _released(
-        self, what: str, draw: Callable[[], Released], lower: Floats, upper: Floats, *facts: object
+    def _moments(
+        self,
+        what: str,
+        x: Floats,
+        *,
+        floor: float | None = None,
+        codes: Integers | None = None,
+        classes: Labels | None = None,
     ) -> Released:
-        """What `draw` releases, paid for first; the facts are settings besides those of all statistics."""
-        kinds = self.noise.__name__, Bounding(self.bounding).value
-        meaning = self._meaning(lower.tolist(), upper.tolist(), int(self.smallest_count), *kinds, *facts)
-        return spend(self.budget, float(self.epsilon), float(self.delta), what, meaning, draw)
+        """The private mean of each feature, with a floor the variance too, and with classes those and a count of each.
 
-    def _shares(self, epsilons: int, deltas: int) -> tuple[float, float]:
-        """Epsilon and delta of one of so many releases."""
+        Each gets an equal part of the budget; one row is in one class. Paid for before anything is drawn.
+        """
+        features, kinds = x.shape[1], 1 if floor is None else 2
+        lower, upper = statistics.ranges(self.bounds, features)
+        least, width = statistics.smallest(self.smallest_count), upper - lower
         epsilon, delta = arguments.positive("epsilon", self.epsilon), arguments.probability("delta", self.delta)
-        return statistics.share(epsilon, epsilons), statistics.share(delta, deltas)
+        share = statistics.share(epsilon, kinds * features + (codes is not None))
+        given = least, self.noise, self.bounding, share, statistics.share(delta, kinds * features)
+        mean = statistics.mean_mechanism(*given)
+        variance = None if floor is None else statistics.variance_mechanism(*given, floor)
+        inside = statistics.scaled(x, lower, upper)
+        groups = [] if classes is None else [inside[codes == each] for each in range(len(classes))]
+        count = statistics.count_mechanism(share) if groups else None
+
+        def each(statistic: Callable[[Floats, int], Floats]) -> Floats:
+            return np.stack([statistic(some, least) for some in groups]) if groups else statistic(inside, least)
+
+        def draw() -> Released:
+            sizes = np.array([float(len(some)) for some in groups])
+            found = {} if count is None else {"count": count.release(sizes, step=1)}
+            found["mean"] = mean.release(each(statistics.means))
+            return found if variance is None else found | {"variance": variance.release(each(statistics.variances))}
+
+        settings = [lower.tolist(), upper.tolist(), int(self.smallest_count), self.noise.__name__]
+        settings += [Bounding(self.bounding).value, *([] if floor is None else [float(floor)])]
+        settings += [] if classes is None else [classes.tolist()]
+        found = self._spend(float(self.epsilon), float(self.delta), what, tuple(settings), draw)
+        found["mean"] = np.clip(lower + found["mean"] * width, lower, upper)
+        return found | ({} if floor is None else {"variance": found["variance"] * width**2})
 
 
 def cells(X: object) -> object:
@@ -284,17 +310,26 @@ def _number(cell: object) -> float:
         return math.nan
 
 
-Labels = npt.NDArray[np.generic]
-
-
 def labelled(y: object, classes: object, rows: int) -> tuple[Labels, Integers]:
     """The classes in order, and the index of each row's class, or -1 for a label that is not among them."""
-    found, codes = _classes(y, classes)
+    if classes is None:
+        try:
+            labels = column_or_1d(y, warn=True)
+        except ValueError:
+            raise ArgumentError("y should be a 1d array, of one label for each row") from None
+        assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        found, codes = np.unique(labels, return_inverse=True)
+    else:
+        found = np.unique(np.asarray(classes))
+        numbers = {each: i for i, each in enumerate(found.tolist())}
+        labels = np.asarray(_column(y), dtype=object).reshape(-1)  # one odd label must not turn all of them into texts
+        codes = np.array([_code(each, numbers) for each in labels.tolist()], dtype=np.int64)
     if len(codes) != rows:
         raise ArgumentError("y: must have one label for each row of X")
     if not len(found):
         raise ArgumentError("classes: must be given where there are no labels, such as classes=[0, 1]")
-    return found, codes
+    return found, codes.astype(np.int64)
 
 
 def targets(y: object, rows: int) -> npt.NDArray[np.float64]:
@@ -321,23 +356,6 @@ def target_ends(bounds: object) -> tuple[float, float]:
     except (ArgumentError, TypeError) as error:
         raise type(error)(f"target_{error}") from None
     return float(lower[0]), float(upper[0])
-
-
-def _classes(y: object, classes: object) -> tuple[Labels, Integers]:
-    """The classes in order, and the index of each label's class, or -1 for a label that is not among them."""
-    if classes is None:
-        try:
-            labels = column_or_1d(y, warn=True)
-        except ValueError:
-            raise ArgumentError("y should be a 1d array, of one label for each row") from None
-        assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
-        known, codes = np.unique(labels, return_inverse=True)
-        return known, codes.astype(np.int64)
-    known = np.unique(np.asarray(classes))
-    numbers = {each: i for i, each in enumerate(known.tolist())}
-    labels = np.asarray(_column(y), dtype=object).reshape(-1)  # one odd label must not turn all of them into texts
-    return known, np.array([_code(each, numbers) for each in labels.tolist()], dtype=np.int64)
 
 
 def _column(y: object) -> object:

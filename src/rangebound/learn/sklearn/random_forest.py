@@ -103,7 +103,7 @@ def leaf_sums(statistics: Integers, rows: Floats, features: Integers, cuts: Floa
     return found
 
 
-def grown(rows: Floats, statistics: Floats, *, norm: float, trees: int, depth: int, mu: float) -> RandomTrees:
+def grown(rows: Floats, statistics: Floats, *, norm: float, trees: int, depth: int, mu: float) -> Released:
     """So many trees of this depth, for rows in units of the bounds and their statistics, of length `norm` at most.
 
     Guarantee: mu-GDP for adding or removing a row. Proof: the means and deviations, which the cuts are drawn around,
@@ -118,7 +118,10 @@ def grown(rows: Floats, statistics: Floats, *, norm: float, trees: int, depth: i
     cuts: Floats = np.clip(mean[features] + _WIDTH * deviation[features] * normals(shape), -1.0, 1.0)
     wide = norm * math.sqrt(trees)
     sums = leaf_sums(row_sums.clipped(statistics, wide, trees), rows, features, cuts)
-    return RandomTrees(features=features, cuts=cuts, leaves=row_sums.noisy(sums, wide, second), scale=wide / second)
+    leaves = row_sums.noisy(sums, wide, second)
+    return {
+        "features": features.astype(np.float64), "cuts": cuts, "leaves": leaves, "scale": np.array(wide / second),
+    }  # fmt: skip
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -134,22 +137,14 @@ class ForestEstimator(RowSumEstimator):
         trees = row_sums.whole("trees", self.trees, _MOST)
         depth = row_sums.whole("depth", self.depth, _DEEPEST)
         inside = row_sums.centred(x[keep], lower, upper)
-
-        def draw(mu: float) -> Released:
-            made = grown(inside, rows, norm=norm, trees=trees, depth=depth, mu=mu)
-            features = made.features.astype(np.float64)
-            return {"features": features, "cuts": made.cuts, "leaves": made.leaves, "scale": np.array(made.scale)}
-
         found, _ = self._released(
-            "random forest: means of features, and leaves", draw, lower, upper, trees, depth, *facts
-        )
+            "random forest: means of features, and leaves",
+            lambda mu: grown(inside, rows, norm=norm, trees=trees, depth=depth, mu=mu),
+            lower, upper, trees, depth, *facts,
+        )  # fmt: skip
         self._bounds = lower, upper
-        self._forest = RandomTrees(
-            features=found["features"].astype(np.int64),
-            cuts=found["cuts"],
-            leaves=found["leaves"],
-            scale=float(found["scale"]),
-        )
+        features, scale = found["features"].astype(np.int64), float(found["scale"])
+        self._forest = RandomTrees(features=features, cuts=found["cuts"], leaves=found["leaves"], scale=scale)
 
     def _inside(self, X: object) -> Floats:
         return row_sums.centred(self._asked(X), *self._bounds)

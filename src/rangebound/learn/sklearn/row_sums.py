@@ -72,8 +72,7 @@ def shortened(rows: Floats, norm: float) -> Floats:
     squares = np.zeros(len(rows))
     for column in rows.T:
         squares += column * column
-    found: Floats = rows * (norm / np.maximum(np.sqrt(squares), norm))[:, None]
-    return found
+    return rows * (norm / np.maximum(np.sqrt(squares), norm))[:, None]
 
 
 def clipped(rows: Floats, norm: float, copies: int = 1) -> Integers:
@@ -108,8 +107,7 @@ def noisy(sums: Integers, norm: float, mu: float) -> Floats:
     query = Query(range=Interval(-math.inf, math.inf), sensitivity=float(QUANTA))
     noise = Gaussian(scale=rounded_up(QUANTA / Fraction(mu)))
     found = Mechanism(noise=noise, query=query, bounding=UNBOUNDED).release(held)
-    result: Floats = found * (norm / QUANTA)
-    return result
+    return found * (norm / QUANTA)
 
 
 def products(rows: Floats) -> Floats:
@@ -122,8 +120,7 @@ def products(rows: Floats) -> Floats:
     """
     first, second = np.triu_indices(rows.shape[1])
     weights = np.where(first == second, 1.0, math.sqrt(2.0))
-    found: Floats = rows[:, first] * rows[:, second] * weights
-    return found
+    return rows[:, first] * rows[:, second] * weights
 
 
 def moments(rows: Floats, norm: float) -> Integers:
@@ -155,8 +152,7 @@ def scores(rows: Floats, weights: Floats) -> Floats:
 def centred(x: Floats, lower: Floats, upper: Floats) -> Floats:
     """The values clipped to their range and scaled to [-1, 1]; a missing value is the middle of its range, 0."""
     inside = statistics.scaled(x, lower, upper)
-    found: Floats = np.where(np.isnan(inside), 0.0, 2.0 * inside - 1.0)
-    return found
+    return np.where(np.isnan(inside), 0.0, 2.0 * inside - 1.0)
 
 
 def fraction(name: str, value: object) -> float:

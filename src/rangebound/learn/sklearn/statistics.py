@@ -71,8 +71,7 @@ def ranges(bounds: object, features: int) -> tuple[Floats, Floats]:
 
 def scaled(x: Floats, lower: Floats, upper: Floats) -> Floats:
     """The values clipped to their range and scaled to [0, 1]."""
-    inside: Floats = np.clip((np.clip(x, lower, upper) - lower) / (upper - lower), 0.0, 1.0)
-    return inside
+    return np.clip((np.clip(x, lower, upper) - lower) / (upper - lower), 0.0, 1.0)
 
 
 def smallest(count: object) -> int:
@@ -120,9 +119,8 @@ def _present(x: Floats) -> list[Floats]:
 
 def mean_mechanism(least: int, noise: object, bounding: object, epsilon: float, delta: float) -> Mechanism:
     """The calibrated mechanism for one mean of scaled values."""
-    return _mechanism(
-        noise, bounding, Interval(0.0, 1.0), Interval(0.0, 1.0), _up(Fraction(1, least + 1)), epsilon, delta
-    )
+    unit = Interval(0.0, 1.0)
+    return _mechanism(noise, bounding, unit, unit, Fraction(1, least + 1), epsilon, delta)
 
 
 def variance_mechanism(
@@ -134,17 +132,24 @@ def variance_mechanism(
         raise ArgumentError(
             f"smallest_variance={number}: must be below 1/4, the largest variance of scaled values, and above 1e-100"
         )
-    change = _up(max(Fraction(least, (least + 1) ** 2), Fraction(least - 1, least**2)))
+    change = max(Fraction(least, (least + 1) ** 2), Fraction(least - 1, least**2))
     return _mechanism(noise, bounding, Interval(0.0, 0.25), Interval(number, 0.25), change, epsilon, delta)
 
 
 def count_mechanism(epsilon: float) -> Mechanism:
     """The calibrated mechanism for a count: truncated Laplace noise, never negative."""
-    return _calibrated(Laplace, TRUNCATE, Interval(0.0, math.inf), Interval(0.0, math.inf), 1.0, epsilon, 0.0)
+    counts = Interval(0.0, math.inf)
+    return _calibrated(Laplace, TRUNCATE, Query(range=counts, sensitivity=1.0), counts, epsilon, 0.0)
 
 
 def _mechanism(
-    noise: object, bounding: object, answers: Interval, support: Interval, change: float, epsilon: float, delta: float
+    noise: object,
+    bounding: object,
+    answers: Interval,
+    support: Interval,
+    change: Fraction,
+    epsilon: float,
+    delta: float,
 ) -> Mechanism:
     family = next((each for each in FAMILIES.values() if each is noise), None)
     if family is None or [each.name for each in fields(family)] != ["scale"]:  # type: ignore[arg-type]
@@ -152,23 +157,13 @@ def _mechanism(
     known = {each: each for each in (TRUNCATE, RECTIFY)} | {each.value: each for each in (TRUNCATE, RECTIFY)}
     if not isinstance(bounding, (str, Bounding)) or bounding not in known:
         raise ArgumentError(f"bounding={arguments.shown(bounding)}: must be rb.TRUNCATE or rb.RECTIFY, or its name")
-    return _calibrated(family, known[bounding], answers, support, change, epsilon, 0.0 if family.pure else delta)
+    # the double at or above, and a little more for the rounding of the statistic itself
+    query = Query(range=answers, sensitivity=rounded_up(change + _ROUNDING))
+    return _calibrated(family, known[bounding], query, support, epsilon, 0.0 if family.pure else delta)
 
 
 @lru_cache(maxsize=256)
 def _calibrated(
-    noise: type[Noise],
-    bounding: Bounding,
-    answers: Interval,
-    support: Interval,
-    change: float,
-    epsilon: float,
-    delta: float,
+    noise: type[Noise], bounding: Bounding, query: Query, support: Interval, epsilon: float, delta: float
 ) -> Mechanism:
-    query = Query(range=answers, sensitivity=change)
     return calibrate(noise=noise, query=query, support=support, bounding=bounding, epsilon=epsilon, delta=delta)
-
-
-def _up(exact: Fraction) -> float:
-    """The double at or above, and a little more for the rounding of the statistic itself."""
-    return rounded_up(exact + _ROUNDING)

@@ -96,8 +96,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator):  
         x = np.asarray(X, dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != len(self.components_):
             raise ArgumentError(f"X: must have {arguments.counted(len(self.components_), 'column')}")
-        result: Floats = x @ self.components_ + self.mean_
-        return result
+        return x @ self.components_ + self.mean_
 
 
 def centre_and_spread(matrix: Floats, scale: float) -> tuple[Floats, Floats]:
@@ -176,8 +175,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator)
 
     def transform(self, X: object) -> Floats:
         """The distance of each row to each centre, in units of half the width of the bounds."""
-        found: Floats = np.sqrt(self._distances(X))
-        return found
+        return np.sqrt(self._distances(X))
 
 
 def squared_distances(rows: Floats, centres: Floats) -> Floats:
@@ -255,8 +253,7 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, RowSumEstimato
     def _interpolated(self, X: object, places: Floats, values: Floats) -> Floats:
         x = self._asked(X)
         columns = [np.interp(column, *pair) for column, *pair in zip(x.T, places, values, strict=True)]
-        found: Floats = np.where(np.isnan(x), math.nan, np.column_stack(columns))
-        return found
+        return np.where(np.isnan(x), math.nan, np.column_stack(columns))
 
     def transform(self, X: object) -> Floats:
         """The rank of each value, from 0 to 1."""

@@ -125,8 +125,7 @@ class AttachedModule(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The outputs of a batch, which has a first axis for the examples."""
         if not (self.training and torch.is_grad_enabled()):
-            plain: torch.Tensor = self._run[0](x)
-            return plain
+            return self._run[0](x)
         asked = self._optimizer[0].asked(x)
         with torch.no_grad():
             found = example_outputs(self.module, self._run[0], x, self._blank(asked))

@@ -160,14 +160,9 @@ class PrivacyEngine:
             raise ArgumentError(f"criterion={arguments.shown(criterion)}: must be a function of outputs and targets")
         rank, processes = several_processes.place()
         loader = PrivateLoader(
-            data_loader,
-            rate=rate,
-            expected=expected_batch,
-            neighbours=neighbours,
-            sampling=chosen_sampling(sampling),
-            rank=rank,
-            processes=processes,
-        )
+            data_loader, rate=rate, expected=expected_batch, neighbours=neighbours,
+            sampling=chosen_sampling(sampling), rank=rank, processes=processes,
+        )  # fmt: skip
         charge = ledger_charge(ledger, account, request)
         planned = None if epochs is None else repetitions("epochs", epochs) * len(loader)
         if charge is not None and planned is None:
@@ -199,20 +194,12 @@ class PrivacyEngine:
         self._secure = noise is None or isinstance(noise, SecureNoise)
         optimizer.zero_grad()
         private = PrivateOptimizer(
-            optimizer,
-            module=module,
-            criterion=criterion,
-            clipping=clipping,
-            mechanism=step.mechanism,
+            optimizer, module=module, criterion=criterion, clipping=clipping, mechanism=step.mechanism, loader=loader,
             noise=SecureNoise(cuda_graphs=cuda_graphs) if noise is None else noise,
-            loader=loader,
-            memory=int(limit),
-            chunk=loader.chunk if chunk_size is None else repetitions("chunk_size", chunk_size),
-            seen=self._saw,
-            keep_batches=any(each.needs_batches for each in self._watchers),
-            loss_scale=scale,
-            cuda_graphs=cuda_graphs,
-        )
+            memory=int(limit), chunk=loader.chunk if chunk_size is None else repetitions("chunk_size", chunk_size),
+            seen=self._saw, keep_batches=any(each.needs_batches for each in self._watchers),
+            loss_scale=scale, cuda_graphs=cuda_graphs,
+        )  # fmt: skip
         several_processes.agree((step, clipping, loader.expected, loader.examples, self._secure, planned))
         for tensor in module.state_dict().values():
             several_processes.share(tensor)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -84,8 +83,7 @@ def _once(constants: Constants, key: torch.Tensor, location: torch.Tensor) -> tu
     return value, undecided, undecided.any()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _CapturedDraw:
+class _CapturedDraw(NamedTuple):
     """A draw as a CUDA graph: from the tensors that it was captured with, to those that it wrote to."""
 
     graph: torch.cuda.CUDAGraph
@@ -122,7 +120,7 @@ def _repeated(
         with torch.cuda.graph(graph, stream=beside):
             found = _once(constants, own_key, own)
             own_key.zero_()
-        captured = _DRAWS[place] = _CapturedDraw(graph=graph, key=own_key, location=own, found=found)
+        captured = _DRAWS[place] = _CapturedDraw(graph, own_key, own, found)
     return _replayed(captured, key, location)
 
 
@@ -297,15 +295,6 @@ def _table(device: torch.device) -> torch.Tensor:
 def numbers(plan: DrawPlan) -> Numbers:
     """The plan as plain numbers; its lattice must be one of powers of two."""
     assert plan.lattice.dyadic
-    return Numbers(
-        answers=plan.answers,
-        given=plan.given,
-        outputs=plan.outputs,
-        collected=plan.collected,
-        largest=largest(plan.answers),
-        scale=plan.scale,
-        scale_steps=plan.scale_steps,
-        per_step=plan.per_step,
-        margin=plan.margin + plan.scale_steps * (WIDER_MARGIN - MARGIN),
-        margin_growth=plan.margin_growth,
-    )
+    found: dict[str, Any] = {name: getattr(plan, name) for name in Numbers._fields if name != "largest"}
+    found["margin"] += plan.scale_steps * (WIDER_MARGIN - MARGIN)
+    return Numbers(**found, largest=largest(plan.answers))

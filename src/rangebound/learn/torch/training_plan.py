@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO
 
 import torch
 
@@ -31,8 +31,6 @@ from rangebound.ledger.rule import AnyCost, RenyiFilter
 from rangebound.values import arguments
 from rangebound.values.roots import falling_bracket
 from rangebound.values.support import Support
-
-N = TypeVar("N", int, float)
 
 _LEAST, _MOST = 2.0**-10, 2.0**40
 _CLOSE = 1e-4  # relative
@@ -152,7 +150,9 @@ def plan_training(
         )
     people, way = repetitions("examples", examples), chosen_sampling(sampling)
     runs = []
-    for batch, length, noise in itertools.product(*map(_several, (batches, epochs, noise_multipliers))):
+    grid: Any = (batches, epochs, noise_multipliers)
+    several = ([each] if isinstance(each, (int, float)) else each for each in grid)
+    for batch, length, noise in itertools.product(*several):
         rate = min(arguments.positive("batches", batch) / people, 1.0)
         epoch = max(1, round(1.0 / rate))
         steps = repetitions("epochs", length) * epoch
@@ -168,10 +168,6 @@ def plan_training(
             PlannedRun(noise_multiplier=noise, expected_batch=batch, epochs=int(length), steps=steps, epsilon=epsilon)
         )
     return TrainingPlan(delta=delta, runs=tuple(runs))
-
-
-def _several(given: N | Sequence[N]) -> Sequence[N]:
-    return [given] if isinstance(given, (int, float)) else given
 
 
 @dataclass(frozen=True, kw_only=True)

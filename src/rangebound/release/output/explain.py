@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from rangebound.errors import plain
 from rangebound.ledger.record import Account
 from rangebound.release.noise.partition_selection import ThresholdSelection
-from rangebound.release.output.consistency import obstacles
-from rangebound.release.output.facts import PlanFacts, QuestionFacts, plan_facts
+from rangebound.release.output.agreement import obstacles
+from rangebound.release.output.facts import PlanFacts, hazards, plan_facts
 from rangebound.release.output.forecast import outlooks, part_of
-from rangebound.release.output.hazards import hazards
 from rangebound.release.plan.columns import described
-from rangebound.release.plan.fields import date
+from rangebound.release.plan.fields import date, first_names
 from rangebound.release.plan.kinds.cuts import WIDE
 from rangebound.release.plan.model import Plan
-from rangebound.release.prepare import Prepared, rehearse
+from rangebound.release.prepare import Prepared, PreparedQuestion, rehearse
 from rangebound.values import arguments
 
 _MANY = 4  # spans that a line has room for
@@ -60,8 +59,16 @@ def dry_run(plan: Plan | Mapping[str, object], *, account: Account | None = None
 def explained(facts: PlanFacts, account: Account | None = None) -> str:
     """The same of a plan that was made ready."""
     lines = [*_protected(facts.plan), *_spent(facts, account), *_keys(facts.ready)]
-    for at in range(len(facts.questions)):
-        lines += ["", *_question(facts, at)]
+    for own, scope, limit in zip(facts.questions, facts.scopes, facts.limits, strict=True):
+        dated = own.question.answers_dated
+        lines += ["", f"{own.question.described()}.", *([f"  of: {scope}"] if scope else [])]
+        lines.append(
+            f"  published in {_spans(own.question.published_in(own.unit).spans, dated=dated)}, {_cost(own)}, by "
+            f"{own.publisher.words()}"
+        )
+        lines += [f"  expected error: {own.error}", f"  {limit.words()}"]
+        if own.question.margin is not None:
+            lines.append(f"  margin: {own.question.margin:g}, half the width of its interval at most")
     for each in obstacles(facts.plan):
         lines += ["", f"Note: {each}."]
     return "\n".join(map(plain, lines))
@@ -108,8 +115,7 @@ def _spent(facts: PlanFacts, account: Account | None) -> Iterator[str]:
     yield facts.odds
     yield from _unused(ready)
     for number, workload in enumerate(ready.workloads, 1):
-        names = [repr(plan.query[index].name) for index in workload.questions]
-        whose = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        whose = first_names([plan.query[index].name for index in workload.questions])
         rest = "; rows with other keys count as one more value of a column" if workload.others else ""
         mu = _up(ready.allocation.questions[workload.questions[0]].mu)
         yield (
@@ -166,21 +172,7 @@ def _keys(ready: Prepared) -> Iterator[str]:
         yield f"The keys of {', '.join(by)} are {way}, delta {_up(share.delta)} for each."
 
 
-def _question(facts: PlanFacts, at: int) -> Iterator[str]:
-    """One question in words: what is asked, where the answer lies, how it is made, and how far off it may be."""
-    own, limit = facts.questions[at], facts.limits[at]
-    spans = _spans(own.question.published_in(own.unit).spans, dated=own.question.answers_dated)
-    yield f"{own.question.described()}."
-    if own.scope:
-        yield f"  of: {own.scope}"
-    yield f"  published in {spans}, {_cost(own)}, by {own.publisher.words()}"
-    yield f"  expected error: {own.error}"
-    yield f"  {limit.words()}"
-    if own.question.margin is not None:
-        yield f"  margin: {own.question.margin:g}, half the width of its interval at most"
-
-
-def _cost(own: QuestionFacts) -> str:
+def _cost(own: PreparedQuestion) -> str:
     """What the numbers of a question cost, and how many of them share that."""
     share = own.share
     if own.workload is not None:

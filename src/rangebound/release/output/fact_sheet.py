@@ -9,8 +9,7 @@ from enum import StrEnum
 
 from rangebound.errors import plain
 from rangebound.ledger.record import Account, Record
-from rangebound.release.output.facts import stated
-from rangebound.release.output.hazards import LARGE_EPSILON, stated_ranges
+from rangebound.release.output.facts import LARGE_EPSILON, stated, stated_ranges
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.prepare import prepare
 from rangebound.values import arguments
@@ -36,10 +35,6 @@ class Requirement:
     def to_dict(self) -> dict[str, str]:
         """The requirement as plain data."""
         return {name: str(value) for name, value in asdict(self).items()}
-
-
-_Found = tuple[str, str, bool | None, str]
-"""A topic, what is asked, whether it is met (None where that is open), and the evidence."""
 
 
 def fact_sheet(
@@ -70,10 +65,7 @@ def fact_sheet(
     """
     plan = as_plan(plan)
     prepare(plan)  # what cannot be released has no sheet
-    return tuple(
-        Requirement(topic=topic, asked=asked, verdict=_verdict(met), evidence=plain(evidence))
-        for topic, asked, met, evidence in (*_of_plan(plan, certificate), *_of_ledger(plan, entry, account))
-    )
+    return (*_of_plan(plan, certificate), *_of_ledger(plan, entry, account))
 
 
 def fact_sheet_text(found: tuple[Requirement, ...], title: str = "") -> str:
@@ -111,42 +103,44 @@ def markdown_text(text: str) -> str:
     return re.sub(r"([\\`*_\[\]<>|#~$&])", r"\\\1", plain(text))
 
 
-def _of_plan(plan: Plan, certificate: str) -> Iterator[_Found]:
+def _required(topic: str, asked: str, met: bool | None, evidence: str) -> Requirement:
+    """What is asked on a topic, whether it is met (None where that is open), and the evidence."""
+    verdict = Verdict.OPEN if met is None else Verdict.YES if met else Verdict.NO
+    return Requirement(topic=topic, asked=asked, verdict=verdict, evidence=plain(evidence))
+
+
+def _of_plan(plan: Plan, certificate: str) -> Iterator[Requirement]:
     """What plan and certificate answer."""
     epsilon, delta, size, column = plan.budget.epsilon, plan.budget.delta, plan.unit.size, plan.unit.column
     topic = "The guarantee"
     said = f"{plan.budget} for all numbers together, {plan.unit.neighbours} neighbours"
-    yield topic, f"Epsilon is at most {LARGE_EPSILON:g}", epsilon <= LARGE_EPSILON, said
+    yield _required(topic, f"Epsilon is at most {LARGE_EPSILON:g}", epsilon <= LARGE_EPSILON, said)
     small: bool | None = None
     said = f"delta {arguments.upwards(delta)}; how many units there are is not public in the plan"
     if not delta:
         small, said = True, "delta is 0"
     elif size is not None:
-        small, said = (
-            delta * size < 1.0,
-            f"delta {arguments.upwards(delta)}, 1 over {arguments.counted(size, 'unit')} is {1 / size:.3g}",
-        )
-    yield topic, "Delta is below 1 over the number of units", small, said
+        small = delta * size < 1.0
+        said = f"delta {arguments.upwards(delta)}, 1 over {arguments.counted(size, 'unit')} is {1 / size:.3g}"
+    yield _required(topic, "Delta is below 1 over the number of units", small, said)
     published = stated(certificate, "published")
-    said = f"certificate of the published bytes, SHA-256 {published}; rangebound verify checks it"
-    proved = isinstance(published, str) and bool(published)
-    said = said if proved else "there is no certificate before the release"
-    yield topic, "The claim of each number is proved, and can be checked", proved, said
-    topic = "The unit of privacy"
-    owned: bool | None = False
-    said = "the unit is a single row"
+    proved, said = isinstance(published, str) and bool(published), "there is no certificate before the release"
+    if proved:
+        said = f"certificate of the published bytes, SHA-256 {published}; rangebound verify checks it"
+    yield _required(topic, "The claim of each number is proved, and can be checked", proved, said)
+    topic, said = "The unit of privacy", "the unit is a single row"
     if column is not None:
-        owned = None
         said = f"all rows with the same value in {column!r} are one unit; what the column names is for people to say"
-    yield topic, "All rows of an owner are protected together", owned, said
-    measured, said = plan.report_clipping, "report_clipping asks how much is cut, for a share of epsilon"
+    yield _required(topic, "All rows of an owner are protected together", False if column is None else None, said)
+    measured, said = plan.report_clipping, "report_clipping is off"
     if column is None and not stated_ranges(plan):
         measured, said = True, "nothing is cut"
-    said = said if measured else "report_clipping is off"
-    yield topic, "What contribution bounds and clipping cut is measured", measured, said
+    elif measured:
+        said = "report_clipping asks how much is cut, for a share of epsilon"
+    yield _required(topic, "What contribution bounds and clipping cut is measured", measured, said)
 
 
-def _of_ledger(plan: Plan, entry: Record | None, account: Account | None) -> Iterator[_Found]:
+def _of_ledger(plan: Plan, entry: Record | None, account: Account | None) -> Iterator[Requirement]:
     """What ledger and account answer, as far as these are at hand."""
     topic, said = "Composition", "the plan names no account"
     kept: bool | None = False
@@ -155,17 +149,13 @@ def _of_ledger(plan: Plan, entry: Record | None, account: Account | None) -> Ite
         said = f"charged before data were read: account {entry.account!r}, request {entry.request!r}, {entry.head}"
     elif plan.budget.account is not None:
         kept, said = None, f"account {plan.budget.account!r}, not charged yet"
-    yield topic, "The budget is kept by a ledger", kept, said
+    yield _required(topic, "The budget is kept by a ledger", kept, said)
     total, approved = "Releases over time have one total", "A release needs the approval of a person"
     if account is None:
-        yield topic, total, None, "the account is not at hand"
-        yield topic, approved, None, "the account is not at hand"
+        yield _required(topic, total, None, "the account is not at hand")
+        yield _required(topic, approved, None, "the account is not at hand")
         return
     whole = f"account {account.name!r} has epsilon {account.epsilon}, delta {account.delta} for good"
-    yield topic, total, account.weaker_promise is None, account.weaker_promise or whole
+    yield _required(topic, total, account.weaker_promise is None, account.weaker_promise or whole)
     said = "none is needed" if account.approval is None else f"the account asks for it, by {account.approval.value}"
-    yield topic, approved, account.approval is not None, said
-
-
-def _verdict(met: bool | None) -> Verdict:
-    return Verdict.OPEN if met is None else Verdict.YES if met else Verdict.NO
+    yield _required(topic, approved, account.approval is not None, said)

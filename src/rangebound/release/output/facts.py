@@ -1,66 +1,40 @@
 """The facts about a plan and about its published table, each gathered once: pages, records and files are made of them.
 
 An interval is for the noise. It does not cover what contribution bounds, clipping and missing values did before the
-noise, so every form of the table says that in words, and all of them take the words from `scope`.
+noise, so every form of the table says that in words, and all of them take the words from `scope`. A plan that is valid
+may still protect less than its reader thinks: `hazards` says so.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from rangebound.errors import plain
+from rangebound.ledger.record import Account
 from rangebound.mechanisms.finite import Table
-from rangebound.release.noise.allocation import BudgetShare
+from rangebound.release.budget_split import allocations
 from rangebound.release.noise.draw import Cell
-from rangebound.release.noise.form import Publisher
-from rangebound.release.noise.forms import Form, form_of
-from rangebound.release.output.hazards import hazards
 from rangebound.release.output.plan_limits import LimitedMean, plan_limits
-from rangebound.release.output.plan_risk import Conversions, conversions, plan_odds
-from rangebound.release.plan.fields import span
-from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.output.plan_risk import Conversions, advantage_odds, conversions, risk_of
+from rangebound.release.plan.fields import Ends, bounds, span
 from rangebound.release.plan.model import Plan, as_plan
-from rangebound.release.plan.unit import Unit
-from rangebound.release.prepare import Prepared, allocations, prepare, prepared, stated_epsilon
+from rangebound.release.prepare import Prepared, PreparedQuestion, prepare, prepared, stated_epsilon
+from rangebound.values import arguments
 
 Row = dict[str, Any]
 """A row of a published table, by column."""
 _INTERVALS = "Intervals are for the noise alone, not for what was left out, cut or clipped before it:"
-
-
-@dataclass(frozen=True, kw_only=True)
-class QuestionFacts:
-    """One question of a plan that was made ready: its share, how it is made, and what its numbers are of.
-
-    `workload` is the number of the workload in which it is measured, from 1; None where it is measured by itself.
-    """
-
-    question: Kind
-    unit: Unit
-    share: BudgetShare
-    publisher: Publisher
-    scope: str
-    workload: int | None
-
-    @cached_property
-    def form(self) -> Form:
-        """What is made of its draws."""
-        return form_of(self.question, self.unit)
-
-    @cached_property
-    def error(self) -> str:
-        """How far a number may be off, in words."""
-        return self.form.expected_error(self.publisher)
-
-    @cached_property
-    def half_width(self) -> float | None:
-        """Half the width of its intervals; None where the data decide."""
-        return self.form.half_width(self.publisher)
+LARGE_EPSILON = 10.0
+"""Above it, a guarantee on its own says little: an attacker may be e^10 times as sure as before."""
+_MANY_DIGITS = 4  # significant digits of an end that a person would hardly choose
+_YEARS = range(1800, 2201)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,21 +48,15 @@ class PlanFacts:
         """The plan itself."""
         return self.ready.plan
 
-    @cached_property
-    def questions(self) -> tuple[QuestionFacts, ...]:
+    @property
+    def questions(self) -> tuple[PreparedQuestion, ...]:
         """Its questions, in order."""
-        ready = self.ready
-        return tuple(
-            QuestionFacts(
-                question=each,
-                unit=self.plan.unit_of(each),
-                share=ready.allocation.questions[at],
-                publisher=ready.publishers[at],
-                scope=scope(self.plan, at),
-                workload=ready.workload_number(at),
-            )
-            for at, each in enumerate(self.plan.query)
-        )
+        return self.ready.questions
+
+    @cached_property
+    def scopes(self) -> tuple[str, ...]:
+        """What the numbers of each question are of."""
+        return scopes(self.plan)
 
     @cached_property
     def conversions(self) -> Conversions:
@@ -98,7 +66,7 @@ class PlanFacts:
     @cached_property
     def odds(self) -> str:
         """What an attacker gains from all numbers together, in one sentence."""
-        return plan_odds(self.plan, self.ready.allocation)
+        return advantage_odds(self.plan, risk_of(self.ready).advantage())
 
     @cached_property
     def limits(self) -> tuple[LimitedMean, ...]:
@@ -111,42 +79,17 @@ def plan_facts(plan: Plan | Mapping[str, object]) -> PlanFacts:
     return PlanFacts(ready=prepare(as_plan(plan)))
 
 
-class Published(Protocol):
-    """A table that was published: its plan, its numbers, and the bytes that the ledger keeps."""
-
-    @property
-    def plan(self) -> Plan:
-        """The plan that it follows."""
-
-    @property
-    def facts(self) -> PlanFacts | None:
-        """The facts about its plan; None for a table of another version."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What could not be made consistent, and why."""
-
-    @property
-    def certificate(self) -> str:
-        """Its certificate as JSON, or nothing."""
-
-    def rows(self) -> list[Row]:
-        """The table, one mapping per row."""
-
-    def to_bytes(self) -> bytes:
-        """The release as canonical JSON."""
-
-    def to_csv(self) -> str:
-        """The table as CSV."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class TableFacts:
-    """What stands beside the numbers of a published table, in every form of it.
+    """What is known of a published table: its rows, and what stands beside them in every form of it.
 
-    `entry` is where its certificate says that it was charged, and `promise` the weaker one of an account with periods.
+    `facts` are those about its plan; None for a table of another version. `entry` is where its certificate says that it
+    was charged, and `promise` the weaker one of an account with periods.
     """
 
+    plan: Plan
+    facts: PlanFacts | None
+    rows: list[Row]
     title: str
     spent: str
     promise: str | None
@@ -157,20 +100,25 @@ class TableFacts:
     sha256: str
 
 
-def table_facts(release: Published) -> TableFacts:
-    """The facts about a published table, made of it and its plan alone."""
-    plan, entry = release.plan, stated(release.certificate, "ledger")
+def table_facts(
+    plan: Plan, facts: PlanFacts | None, rows: list[Row], *, notes: tuple[str, ...], published: bytes, certificate: str
+) -> TableFacts:
+    """The facts about a published table, made of it, its bytes and its plan alone."""
+    entry = stated(certificate, "ledger")
     promise = entry.get("promise") if isinstance(entry, dict) else None
     whole = isinstance(entry, dict) and all(isinstance(each, str) for each in entry.values())
     return TableFacts(
+        plan=plan,
+        facts=facts,
+        rows=rows,
         title=plan.title or "Private release",
         spent=f"Spent: {plan.budget}.",
         promise=promise if isinstance(promise, str) else None,
         entry=entry if whole and {"account", "request", "head"} <= entry.keys() else None,
         warnings=tuple(f"Warning: {each}." for each in hazards(plan)),
         scopes=tuple(scope_lines(plan)),
-        notes=release.notes,
-        sha256=hashlib.sha256(release.to_bytes()).hexdigest(),
+        notes=notes,
+        sha256=hashlib.sha256(published).hexdigest(),
     )
 
 
@@ -250,3 +198,91 @@ def scope_lines(plan: Plan) -> list[str]:
     """
     found = [f"  {plain(each.name)}: {said}" for each, said in zip(plan.query, scopes(plan), strict=True) if said]
     return [_INTERVALS, *found] if found else []
+
+
+def hazards(plan: Plan | Mapping[str, object], *, account: Account | None = None) -> tuple[str, ...]:
+    """What a careful reader would object to in a plan, one sentence each; touches no data.
+
+    The unit is a single row; epsilon is above 10; delta is above 1 over the number of units, where that is public; an
+    end of a range has so many digits that it may come from the data; the budget of `account`, where it is at hand,
+    begins anew with each period.
+
+    Assumes: nothing. A plan without warnings may still state as public what is not.
+    Edge cases: dates, years, ends of nines (99.99) and powers of two less one (65535) count as chosen by people; a
+    range that follows from an expression is not looked at.
+
+    >>> from rangebound.release import parse_plan
+    >>> plan = parse_plan('''unit = {column = "person"}
+    ... budget = {epsilon = 12.0}
+    ... query = [{name = "age", kind = "mean", column = "age", range = [17.38, 93]}]''')
+    >>> print(*hazards(plan), sep="\\n")
+    epsilon 12 is above 10: at such a value the guarantee on its own protects hardly anybody
+    the range of 'age', [17.38, 93], looks taken from the data; state what is public knowledge, in round numbers
+    """
+    return tuple(plain(each) for each in _found(as_plan(plan), account))
+
+
+def _found(plan: Plan, account: Account | None) -> Iterator[str]:
+    epsilon, delta, unit = plan.budget.epsilon, plan.budget.delta, plan.unit
+    if unit.column is None:
+        yield (
+            "the unit is a single row: who has several rows is protected less with each of them; "
+            "name the column of their owners in [unit] unless everybody has one row"
+        )
+    if epsilon > LARGE_EPSILON:
+        yield (
+            f"epsilon {arguments.upwards(epsilon)} is above {LARGE_EPSILON:g}: "
+            "at such a value the guarantee on its own protects hardly anybody"
+        )
+    if unit.size is not None and delta * unit.size > 1.0:
+        whose = "row" if unit.column is None else "unit"
+        yield (
+            f"delta {arguments.upwards(delta)} is above 1 / {unit.size}, one over the number of {whose}s: a mechanism "
+            f"that publishes the data of one {whose} at random would meet it; take a delta far below"
+        )
+    for column, ends in stated_ranges(plan).items():
+        if any(isinstance(end, float) and is_odd(end) for end in ends):
+            yield (
+                f"the range of {column!r}, {bounds(ends)}, looks taken from the data; "
+                "state what is public knowledge, in round numbers"
+            )
+    if account is not None and account.period is not None:
+        name = account.period.value
+        yield (
+            f"the budget of account {account.name!r} begins anew with each {name}: what it leaks about a person adds "
+            f"up from {name} to {name}, and nothing bounds the sum"
+        )
+
+
+def stated_ranges(plan: Plan) -> dict[str, Ends]:
+    """The public ranges that a plan states, by column: not those that follow from expressions.
+
+    >>> from rangebound.release import parse_plan
+    >>> plan = parse_plan('''columns = {age = {range = [0, 120]}, half = "age / 2"}
+    ... budget = {epsilon = 1.0}
+    ... query = [{name = "half", kind = "mean", column = "half"}]''')
+    >>> stated_ranges(plan)
+    {'age': (0.0, 120.0)}
+    """
+    found: dict[str, Ends] = {}
+    for declared in (plan.made_columns, plan.per_unit or {}):
+        found |= {name: each.range for name, each in declared.items() if each.range is not None}
+    for question in plan.query:
+        for one in () if question.made else (question, *question.reads_also.values()):
+            column, ends = getattr(one, "column", None), getattr(one, "range", None)
+            if isinstance(column, str) and ends is not None and plan.column_ranges.get(column) != ends:
+                found.setdefault(column, ends)
+    return found
+
+
+def is_odd(end: float) -> bool:
+    """Whether an end of a range has so many digits that a person would hardly have chosen it.
+
+    >>> [is_odd(each) for each in (0.0, 120.0, 86400.0, 99.99, 2025.0, 65535.0, 17.38, 4127.0)]
+    [False, False, False, False, False, False, True, True]
+    """
+    whole = int(end) if float(end).is_integer() else None
+    if whole is not None and (whole in _YEARS or (whole > 0 and (whole + 1) & whole == 0)):
+        return False
+    digits = "".join(map(str, Decimal(repr(abs(end))).normalize().as_tuple().digits))
+    return len(digits) >= _MANY_DIGITS and re.fullmatch("[0-9]?9+", digits) is None

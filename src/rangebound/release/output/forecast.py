@@ -1,4 +1,7 @@
-"""What each question of a plan will look like, at its epsilon, at others, in a table of some size: without any data."""
+"""What each question of a plan will look like, at its epsilon, at others, in a table of some size: without any data.
+
+And the other way round: the smallest epsilon with which the margins of a plan are met.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,24 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 
 from rangebound.errors import ArgumentError, PlanError
+from rangebound.release.budget_split import LARGEST, least_epsilon
 from rangebound.release.noise.allocation import Allocation, BudgetShare
 from rangebound.release.noise.forms import FractionForm
 from rangebound.release.noise.quantiles import QuantilePublisher
-from rangebound.release.output.facts import PlanFacts, QuestionFacts, plan_facts
+from rangebound.release.output.facts import PlanFacts, plan_facts
 from rangebound.release.output.plan_limits import percent
+from rangebound.release.output.plan_risk import Conversions
 from rangebound.release.plan.kinds.fractions import Mean, Share
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.kinds.scalars import Count, CountOfUnits, DistinctCount, Sum
-from rangebound.release.plan.model import Plan
-from rangebound.release.prepare import rehearse_tables
+from rangebound.release.plan.model import Plan, as_plan
+from rangebound.release.prepare import PreparedQuestion, rehearse_tables
 from rangebound.values import arguments
 from rangebound.values.numeric import rounded_up
 
 _MOST_ROWS = 1e15
+_DIGITS = 4  # of an epsilon that was solved for
 
 COLUMNS = (
     "query",
@@ -72,25 +78,21 @@ class Outlook:
 
     def cells(self, share: str = "") -> tuple[str, ...]:
         """The outlook as a row of a table, by `COLUMNS`; `share` replaces the text of its share."""
-        changed = (
-            (self.at_half_epsilon, self.error_at_half_epsilon),
-            (self.at_twice_epsilon, self.error_at_twice_epsilon),
-        )
+        halved = (self.at_half_epsilon, self.error_at_half_epsilon)
+        doubled = (self.at_twice_epsilon, self.error_at_twice_epsilon)
         return (
             self.query,
             self.kind,
             (share or f"{100 * self.share:.3g} %") + (f" for workload {self.workload}" if self.workload else ""),
             "by the data" if self.half_width is None else f"{self.half_width:.4g}",
             "" if self.margin is None else f"{self.margin:g}",
-            *(self._changed(width, factor) for width, factor in changed),
+            *(
+                "refused" if factor is None else f"error x {factor:.3g}" if width is None else f"{width:.4g}"
+                for width, factor in (halved, doubled)
+            ),
             "" if self.above_limit is None else f"+{percent(self.above_limit)}",
             self.error.partition(";")[0],
         )
-
-    def _changed(self, width: float | None, factor: float | None) -> str:
-        if factor is None:
-            return "refused"
-        return f"error x {factor:.3g}" if width is None else f"{width:.4g}"
 
 
 def forecast(plan: Plan | Mapping[str, object]) -> tuple[Outlook, ...]:
@@ -112,8 +114,13 @@ def forecast(plan: Plan | Mapping[str, object]) -> tuple[Outlook, ...]:
 
 def outlooks(facts: PlanFacts) -> tuple[Outlook, ...]:
     """The same of a plan that was made ready."""
-    halved, doubled = (_at(facts.plan, times * facts.plan.budget.epsilon) for times in (0.5, 2.0))
-    return tuple(_outlook(facts, at, halved, doubled) for at in range(len(facts.questions)))
+    others: list[PlanFacts | None] = []
+    for times in (0.5, 2.0):
+        try:
+            others.append(_at(facts.plan, times * facts.plan.budget.epsilon))
+        except PlanError:
+            others.append(None)
+    return tuple(_outlook(facts, at, *others) for at in range(len(facts.questions)))
 
 
 def outlook_cells(found: Sequence[Outlook]) -> tuple[tuple[str, ...], ...]:
@@ -141,12 +148,9 @@ def share_texts(found: Sequence[Outlook]) -> list[str]:
     return [f"{each / 10:g} %" if each or not own.share else "< 0.1 %" for each, own in zip(shown, found, strict=True)]
 
 
-def _at(plan: Plan, epsilon: float) -> PlanFacts | None:
-    """The plan at another epsilon; None where it is refused. One above 100 is not, to say what it would do."""
-    try:
-        return plan_facts(plan.model_copy(update={"budget": plan.budget.model_copy(update={"epsilon": epsilon})}))
-    except PlanError:
-        return None
+def _at(plan: Plan, epsilon: float) -> PlanFacts:
+    """The plan at another epsilon; one above 100 is not refused for that, to say what it would do."""
+    return plan_facts(plan.model_copy(update={"budget": plan.budget.model_copy(update={"epsilon": epsilon})}))
 
 
 def _outlook(facts: PlanFacts, at: int, halved: PlanFacts | None, doubled: PlanFacts | None) -> Outlook:
@@ -169,7 +173,7 @@ def _outlook(facts: PlanFacts, at: int, halved: PlanFacts | None, doubled: PlanF
     )
 
 
-def _factor(own: QuestionFacts, other: QuestionFacts | None) -> float | None:
+def _factor(own: PreparedQuestion, other: PreparedQuestion | None) -> float | None:
     """The root mean square error of a question at another epsilon, divided by what it is."""
     if other is None:
         return None
@@ -228,7 +232,7 @@ def expected_widths(plan: Plan | Mapping[str, object], rows: float) -> tuple[Exp
     return tuple(_expected(each, facts.plan.groups(each.question.by), float(rows)) for each in facts.questions)
 
 
-def _expected(own: QuestionFacts, groups: float, rows: float) -> ExpectedWidth:
+def _expected(own: PreparedQuestion, groups: float, rows: float) -> ExpectedWidth:
     each = rows / groups if math.isfinite(groups) else rows
     width = own.half_width
     if width is None and isinstance(own.question, Mean | Share) and isinstance(own.form, FractionForm):
@@ -259,3 +263,105 @@ def _most(question: Kind, rows: float) -> tuple[str, float]:
         case Mean() | Share():
             return f"the range is {question.scale:.4g} wide", question.scale / 2.0
     return "", math.inf
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginMet:
+    """A question of a plan that was solved: the margin asked, the half-width of its interval, its part of the account.
+
+    `half_width` is None where the data decide; then no margin was asked. `error` says in words how far a number may be
+    off.
+    """
+
+    query: str
+    margin: float | None
+    half_width: float | None
+    share: float
+    error: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """The smallest epsilon at a plan's delta with which its margins are met, and what each question gets for it.
+
+    `plan` is the plan at that epsilon; `rest` is the part of the account for what has no margin; `terms` states the
+    cost in several ways. `margins_alone` is the epsilon that the margins need by themselves, rounded up: the less is
+    left for what has no margin, the nearer is epsilon to it.
+    """
+
+    epsilon: float
+    delta: float
+    rest: float
+    margins_alone: float
+    plan: Plan
+    terms: Conversions
+    questions: tuple[MarginMet, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """The solution as plain data, without the plan."""
+        facts = {"epsilon": self.epsilon, "delta": self.delta, "rest": self.rest, "margins_alone": self.margins_alone}
+        queries = [dict(vars(each)) for each in self.questions]
+        return {**facts, "privacy": self.terms.to_dict(), "queries": queries}
+
+    def __str__(self) -> str:
+        delta = f", delta {arguments.upwards(self.delta)}" if self.delta else ""
+        rest = f", with {arguments.upwards(100 * self.rest, 3)} % left for what has no margin" if self.rest else ""
+        alone = f"; the margins alone need {self.margins_alone!r} (--rest leaves less)" if self.rest else ""
+        return f"epsilon {self.epsilon!r}{delta} meets all margins{rest}{alone}; the plan file is not changed"
+
+
+def solve(plan: Plan | Mapping[str, object], *, rest: float | None = None) -> Solution:
+    """The smallest epsilon at the plan's delta with which all its margins are met; the plan's own does not matter.
+
+    `rest` is the part of the account (of epsilon in plain sums, of the square of mu in a Gaussian account) that is left
+    for what has no margin, questions and partition selections; by default that of its number among all that cost.
+
+    Guarantee: rounded up to four digits, and found to suffice: the plan at this epsilon is split again, and every
+    interval is as narrow as its margin. One smaller by 1 % does not suffice.
+    Edge cases: a plan without margins, or with one that no epsilon up to 100 meets, raises `PlanError`; a `rest` that
+    leaves nothing for margins or for the others `ArgumentError`.
+
+    >>> from rangebound.release import parse_plan
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count", margin = 25}]')
+    >>> print(solve(plan))
+    epsilon 0.1175 meets all margins; the plan file is not changed
+    """
+    plan = as_plan(plan)
+    if all(each.margin is None for each in plan.query):
+        raise PlanError(
+            "query: no question has a margin; give one half the width of its interval, such as margin = 25",
+            field="query",
+        )
+    if rest is not None and not 0.0 <= arguments.real("rest", rest) < 1.0:
+        raise ArgumentError(f"rest={rest!r}: must lie in [0, 1), as a part of the account")
+    least, left, others = least_epsilon(plan, rest)
+    if others and not left:
+        raise ArgumentError(f"rest={rest!r}: must be positive, since some questions or keys have no margin")
+    epsilon = float(arguments.upwards(least, _DIGITS))
+    if epsilon > LARGEST:
+        raise PlanError(
+            f"query: the margins need epsilon {epsilon:g}, and a plan has at most {LARGEST:g}; take wider margins, a "
+            "larger delta or fewer questions",
+            field="query",
+        )
+    facts = _at(plan, epsilon)
+    met = ((each.half_width, each.question.margin) for each in facts.questions)
+    assert all(margin is None or (width is not None and width <= margin) for width, margin in met)
+    return Solution(
+        epsilon=epsilon,
+        delta=plan.budget.delta,
+        rest=float(left),
+        margins_alone=min(epsilon, float(arguments.upwards(least_epsilon(plan, 0.0)[0], _DIGITS))),
+        plan=facts.plan,
+        terms=facts.conversions,
+        questions=tuple(
+            MarginMet(
+                query=each.question.name,
+                margin=each.question.margin,
+                half_width=each.half_width,
+                share=part_of(facts.plan, facts.ready.allocation, each.share),
+                error=each.error,
+            )
+            for each in facts.questions
+        ),
+    )

@@ -1,25 +1,31 @@
-"""What the ledger keeps of a release: its charge, whether that was enough, and that an account protects one unit."""
+"""What the ledger keeps of a release: its charge, whether that was enough, its one unit of privacy, and its bytes.
+
+How many bytes a table has at most, its plan says, so what no ledger could keep is refused before the charge.
+"""
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from rangebound.errors import ArgumentTypeError, BudgetExceeded, PlanError, RangeboundError, RequestConflict
-from rangebound.ledger.book import Ledger
+from rangebound.ledger.book import PAYLOAD_LIMIT, Ledger
 from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.record import Account, Record
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, PlainSum, Rule, charged
+from rangebound.release.noise.draw import Cell, Key, Summed
 from rangebound.release.output.table import Release, plan_json, sha256
+from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.unit import Unit
 from rangebound.release.prepare import Prepared
 from rangebound.values.arguments import upwards
 
 _RELEASE, _SUGGESTION, _UNIT = "release of plan ", "suggestion for plan ", ", unit "
+_LONGEST = -1.7976931348623157e308  # no double has more characters
 
 
 def charge_text(plan: Plan) -> str:
@@ -32,7 +38,11 @@ def charge_text(plan: Plan) -> str:
     >>> charge_text(plan).partition(", ")[2]
     'unit row, add or remove'
     """
-    return f"{_RELEASE}{sha256(plan_json(plan).encode())}{_UNIT}{_words(plan.unit)}"
+    return f"{_RELEASE}{sha256(plan_json(plan).encode())}{_UNIT}{_unit(plan)}"
+
+
+def _unit(plan: Plan) -> str:
+    return f"{'row' if plan.unit.column is None else repr(plan.unit.column)}, {plan.unit.neighbours}"
 
 
 def charges(ready: Prepared) -> tuple[AnyCost, ...]:
@@ -132,7 +142,7 @@ def check_rule(ready: Prepared, account: Account) -> None:
 def suggestion_text(plan: Plan, asked: object) -> str:
     """What a suggestion is charged for: the hash of the plan and of what it leaves out, and the unit."""
     left_out = sha256(f"{plan_json(plan)} {asked!r}".encode())
-    return f"{_SUGGESTION}{left_out}{_UNIT}{_words(plan.unit)}"
+    return f"{_SUGGESTION}{left_out}{_UNIT}{_unit(plan)}"
 
 
 def check_unit(plan: Plan, history: Iterable[Record]) -> None:
@@ -144,7 +154,7 @@ def check_unit(plan: Plan, history: Iterable[Record]) -> None:
     Assumes: a column of one name holds the same units in all tables of an account; other charges of the account, which
     do not name a unit, are about the same one.
     """
-    own = _words(plan.unit)
+    own = _unit(plan)
     for each in history:
         head, named, other = each.what.partition(_UNIT)
         if each.kind is EntryKind.SPEND and head.startswith((_RELEASE, _SUGGESTION)) and named and other != own:
@@ -167,10 +177,6 @@ def without_delta(reason: BudgetExceeded, account: Account) -> BudgetExceeded:
         remaining=reason.remaining,
         requested=cost,
     )
-
-
-def _words(unit: Unit) -> str:
-    return f"{'row' if unit.column is None else repr(unit.column)}, {unit.neighbours}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,3 +238,126 @@ def _found(ledger: Ledger, record: Record, rule: Rule) -> Iterator[ChargeFinding
             due = least_due(rule, charges(facts.ready), paid)  # else another version measured something else
     if due is None or not covers(paid, due):
         yield ChargeFinding(entry=record.seq, account=account, request=request, paid=paid, due=due)
+
+
+def check_size(ready: Prepared, blank: Release | None = None) -> int:
+    """Refuse a plan whose table might not go into the ledger; give the bytes that are left for keys selected privately.
+
+    `blank` is the release without its cells, where more is known of it than the plan.
+
+    Guarantee: looks at the plan alone. No table of a plan that passes is over the ledger's limit, if `fitting` has
+    looked at its privately selected keys.
+
+    >>> from rangebound.release import parse_plan
+    >>> from rangebound.release.prepare import prepare
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
+    >>> PAYLOAD_LIMIT - check_size(prepare(plan)) < 2000
+    True
+    """
+    if blank is None:
+        blank = Release(plan=ready.plan, cells=(), mechanisms=ready.mechanisms, tables=ready.tables)
+    room = PAYLOAD_LIMIT - len(blank.to_bytes())
+    for block in blocks(ready.plan):
+        room -= sum(_bytes(ready, block, block.keys or ()))
+        room -= sum(_together(ready, index, block.keys or ()) for index in block.questions)
+    if room < 0:
+        raise PlanError(
+            f"query: the table may have {PAYLOAD_LIMIT - room} bytes, and a ledger keeps at most {PAYLOAD_LIMIT}; "
+            "ask for fewer groups or fewer questions, and for the rest in another release",
+            field="query",
+        )
+    return room
+
+
+def fitting(ready: Prepared, cells: Sequence[Cell], room: int) -> list[Cell]:
+    """The cells of as many privately selected keys as there is room for, in order, and all others.
+
+    Guarantee: made of published numbers alone, so it costs nothing. Edge cases: a key without room is left out from
+    every question of its grouping. Where a ranked key is left out, so are all keys of its group that are not ranked
+    before it, from every question: a group has all its first ranks, or `check_certificate` refuses it.
+    """
+    plan = ready.plan
+    found, room = _fitting_ranks(ready, cells, room)
+    left: set[tuple[tuple[str, ...], Summed]] = set()
+    for block in blocks(plan):
+        apart = tuple(index for index in block.questions if not plan.query[index].ranked)
+        if block.keys is not None or not apart:
+            continue
+        keys = sorted({tuple(map(str, each.key)) for each in cells if each.question == apart[0]})
+        for key, size in zip(keys, _bytes(ready, replace(block, questions=apart), keys), strict=True):
+            if size <= room:
+                room -= size
+            else:
+                left.add((block.by, key))
+
+    return _whole_ranks(plan, cells, [each for each in found if (plan.query[each.question].by, each.key) not in left])
+
+
+def _whole_ranks(plan: Plan, cells: Sequence[Cell], kept: Sequence[Cell]) -> list[Cell]:
+    """Of the cells that are kept, those that leave no rank out before another, nor one of a key that has a number."""
+    blocks_of = {at: block.questions for block in blocks(plan) for at in block.questions if plan.query[at].ranked}
+    here = {(each.question, each.key) for each in kept}
+    ranks: dict[tuple[tuple[int, ...], Summed], dict[int, list[Summed]]] = {}
+    for each in cells:
+        if each.question in blocks_of:
+            group = blocks_of[each.question], each.key[:-1]
+            ranks.setdefault(group, {}).setdefault(each.question, []).append(each.key)
+    only: dict[tuple[int, Summed], set[Summed]] = {}
+    for (questions, name), own in ranks.items():
+        first = []
+        for at, keys in own.items():
+            lost = next((place for place, key in enumerate(keys) if (at, key) not in here), len(keys))
+            first.append(keys[:lost])
+        if first != list(own.values()):  # then as many ranks as all rankings of the group share
+            sizes = range(min(map(len, first)), -1, -1)
+            shared = next(size for size in sizes if len({frozenset(each[:size]) for each in first}) == 1)
+            only |= {(at, name): set(first[0][:shared]) for at in questions}
+    return [each for each in kept if each.key in only.get((each.question, each.key[:-1]), (each.key,))]
+
+
+def _fitting_ranks(ready: Prepared, cells: Sequence[Cell], room: int) -> tuple[list[Cell], int]:
+    """The cells without those that have no room, of questions whose keys are ranked, and the room that is left.
+
+    In each group ranks are left out from one on, so that what is published is still the first of them.
+    """
+    found, full = [], set()
+    for each in cells:
+        if ready.plan.query[each.question].ranked:
+            group, size = (each.question, each.key[:-1]), _length(vars(each)) + 1
+            if size > room:
+                full.add(group)
+            if group in full:
+                continue
+            room -= size
+        found.append(each)
+    return found, room
+
+
+def _bytes(ready: Prepared, block: Block, keys: Iterable[Key]) -> Iterator[int]:
+    """The most bytes that the questions of a block take for each of some keys, with their commas."""
+    apart = [
+        (index, ready.plan.query[index].parts) for index in block.questions if not ready.plan.query[index].together
+    ]
+    fixed = sum(len(parts) * _longest(ready, index) + sum(map(_length, parts)) for index, parts in apart)
+    count = sum(len(parts) for _, parts in apart)
+    return (fixed + count * sum(_length(text) + 1 for text in key) for key in keys)
+
+
+def _together(ready: Prepared, index: int, keys: Sequence[Key]) -> int:
+    """The most bytes of a question that publishes all groups together."""
+    if not ready.plan.query[index].together:
+        return 0
+    labels = [label for group in ready.plan.query[index].labels(keys) for label in group]
+    texts = sum(_length(text) + 1 for key, part in labels for text in (*key, part))
+    return len(labels) * _longest(ready, index) + texts
+
+
+def _longest(ready: Prepared, index: int) -> int:
+    """The bytes of a cell of a question that is as long as any, but for its key and part, and of a comma."""
+    draws = (_LONGEST,) * ready.publishers[index].width
+    facts = dict.fromkeys(("value", "lower", "upper", "epsilon", "delta", "rank_error", "mu"), _LONGEST)
+    return _length(vars(Cell(question=index, key=(), part="", draws=draws, **facts))) + 1
+
+
+def _length(data: object) -> int:
+    return len(json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=True).encode())

@@ -1,20 +1,48 @@
-"""What all numbers of a plan cost together: in the terms of several definitions, and as what an attacker gains."""
+"""What all numbers of a plan cost together: in the terms of several definitions, and as what an attacker gains.
+
+What it costs at least is shown by two tables that the plan's numbers tell apart: a large one, and the same with one
+unit more. All other units, as many as you like, have in one group as many rows as count, with the value that moves a
+sum most, and so has the one that is added. So it moves every number below by all that the plan's sensitivity allows,
+far from the ends of its support, where what is drawn has the law of the noise alone. The draws are published with the
+table, so that what is made of them afterwards hides nothing. The losses are those of the limit, which large tables come
+near to.
+
+Left out are the numbers for which such tables are not at hand: of questions with conditions or weights, with privately
+selected keys, on another grouping, on columns that are made of others or joined, with bounds by periods, of all kinds
+that have several coordinates, sums of columns that have keys, groupings by the unit itself, and all numbers where units
+are replaced. What is left leaks no more than all of it.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from functools import cache, partial
 
+from rangebound.accounting import Composition, compose
+from rangebound.laws.boundings import QUANTIZE, UNBOUNDED
+from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
+from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.gdp import rho_of_mu
 from rangebound.privacy.risk import ProfileRisk, guaranteed, odds
 from rangebound.privacy.risk.tradeoff_curve import Profile
 from rangebound.release.noise.allocation import Allocation
-from rangebound.release.output.plan_pairs import attained
+from rangebound.release.noise.form import Publisher
+from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
+from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.kinds.scalars import Count, CountOfUnits, Sum
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import Prepared, prepare, prepared
 from rangebound.values import arguments
-from rangebound.values.numeric import rounded_up
+from rangebound.values.numeric import rounded_down, rounded_up
+from rangebound.values.query import Query
+from rangebound.values.support import Grid, Interval
+
+_LINE = Interval(-math.inf, math.inf)
+_CELLS = 100  # of a rounded law on each side of the pair, at most
+_REACH = 8.0  # scales: beyond that all outcomes count as one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +78,10 @@ class Conversions:
     def brief(self) -> str:
         """Mu and rho in a few words."""
         return f"mu {_up(self.mu)} (rho {_up(self.rho)} of zCDP)"
+
+
+def _up(value: float) -> str:
+    return arguments.upwards(value, 4)
 
 
 def conversions(ready: Prepared) -> Conversions:
@@ -94,7 +126,7 @@ def _bare(ready: Prepared) -> ProfileRisk:
     return guaranteed(rounded_up(loss.epsilon), rounded_up(loss.delta))
 
 
-class PlanRisk(ProfileRisk):
+class _PlanRisk(ProfileRisk):
     """The risk of a plan: its mu is that of `JointLoss`, which is charged and stated everywhere."""
 
     def _smallest_mu(self) -> tuple[float, float]:
@@ -107,16 +139,20 @@ def plan_risk(plan: Plan, allocation: Allocation | None = None) -> ProfileRisk:
     `allocation` is how the budget is split: by default as a release splits it.
 
     Guarantee: never understated, for an attacker who knows all rows but those of one unit. The other ends of
-    `enclosed` are attained on the tables of `plan_pairs`; where the plan has no number of that kind, without an output.
+    `enclosed` are those of `attained`; where the plan has no number of that kind, without an output.
 
     >>> from rangebound.release import parse_plan
     >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
     >>> round(plan_risk(plan).advantage(), 4)
     0.4622
     """
-    ready = prepare(plan) if allocation is None else prepared(plan, allocation)
-    below = cache(partial(attained, plan, ready.allocation))
-    return PlanRisk(
+    return risk_of(prepare(plan) if allocation is None else prepared(plan, allocation))
+
+
+def risk_of(ready: Prepared) -> ProfileRisk:
+    """The same of a plan that was made ready."""
+    below = cache(partial(attained, ready))
+    return _PlanRisk(
         profile=account_profile(ready),
         pure=_bare(ready).pure,
         mu=math.inf if ready.loss.delta else ready.loss.mu,
@@ -137,5 +173,63 @@ def advantage_odds(plan: Plan, advantage: float) -> str:
     return odds(advantage, crowd, secret)
 
 
-def _up(value: float) -> str:
-    return arguments.upwards(value, 4)
+def attained(ready: Prepared) -> Composition:
+    """The noise of the numbers that one unit moves at once, as a composition: no more than the plan leaks.
+
+    Guarantee: there are neighbouring tables whose published draws have pairs of laws that come as near as you like to
+    those of these mechanisms at two answers, the sensitivity apart.
+    """
+    found = [_noise(ready.publishers[at], ready.allocation.sensitivities[at].cell) for at in _moved(ready.plan)]
+    return compose(*(each for each in found if each is not None))
+
+
+def _moved(plan: Plan) -> Iterator[int]:
+    """The questions whose numbers the unit moves, by their places."""
+    grouping: tuple[str, ...] = ()
+    ends: dict[str, tuple[float, float]] = {}
+    made = {each.name for each in (*plan.made, *plan.early)}
+    if plan.unit.replaced or plan.join or plan.per_unit:
+        return
+    for index, each in enumerate(plan.query):
+        if each.conditions or plan.private(each.by) or plan.unit_of(each).period or not _is_plain(each):
+            continue
+        if isinstance(each, Sum):
+            range_ = (each.bounds.lower, each.bounds.upper)
+            column = each.column  # one with keys has the value of its group
+            if column in made or plan.rule(column) or ends.setdefault(column, range_) != range_:
+                continue
+        grouping = grouping or each.by
+        if made.isdisjoint(each.by) and plan.unit.column not in each.by and each.by in ((), grouping):
+            yield index
+
+
+def _is_plain(question: Kind) -> bool:
+    """Whether it is a count or a sum of rows that count once, and may become as large as it likes."""
+    if not isinstance(question, Count | CountOfUnits | Sum) or question.weights is not None:
+        return False
+    spans = question.allowed.spans
+    return len(spans) == 1 and math.inf in (abs(spans[0][0]), abs(spans[0][1]))
+
+
+def _noise(publisher: Publisher, cell: Fraction) -> Mechanism | DiscreteLaplace | None:
+    """The noise far from the ends of the support, at two answers that a unit's rows part; None for other publishers."""
+    if isinstance(publisher, DiscreteLaplacePublisher):
+        return replace(publisher.mechanism, support=_LINE)
+    if not isinstance(publisher, MechanismPublisher) or publisher.width * publisher.parts * publisher.shared != 1:
+        return None
+    grain, noise, step = Fraction(publisher.grain), publisher.mechanism.noise, publisher.step
+    apart = rounded_down(cell if cell % grain == 0 else cell - grain)  # both answers are rounded to the grain
+    if apart <= 0.0:
+        return None
+    if step is None:
+        return Mechanism(noise=noise, query=Query(range=_LINE, sensitivity=apart), bounding=UNBOUNDED)
+    if apart % step:
+        return None
+    # Rounded to multiples of the step, and then to those of an odd number of steps: each cell is made of whole ones.
+    wide = step * (2 * math.ceil(_REACH * noise.scale / step / _CELLS / 2) + 1)
+    if apart % wide:
+        wide = step
+    reach = wide * min(math.ceil(_REACH * noise.scale / wide), _CELLS)
+    points = Grid(step=wide, within=Interval(-reach, apart + reach))
+    query = Query(range=Interval(0.0, apart), sensitivity=apart)
+    return Mechanism(noise=noise, query=query, support=points, bounding=QUANTIZE)

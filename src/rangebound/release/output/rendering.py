@@ -1,21 +1,25 @@
-"""The rows of a table as people read them: in the order of the plan, as text, as HTML, with dates in place of days.
+"""Published numbers as people read them: as text, as HTML, and in words, with as many digits as the noise leaves.
 
-Questions come as the plan has them, keys as it lists them, columns as `by` has them.
+Questions come as the plan has them, keys as it lists them, columns as `by` has them, and dates in place of days.
 """
 
 from __future__ import annotations
 
 import html
+import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from typing import Any
 
 from rangebound.errors import plain
 from rangebound.release.noise.draw import Cell
-from rangebound.release.output.facts import Published, Row, scope_lines
+from rangebound.release.output.facts import Row, TableFacts
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
 from rangebound.values import arguments
 from rangebound.values.serial import visible
+from rangebound.values.support import Interval, Union
 
 NUMBERS = ("value", "lower", "upper", "unbiased", "bias", "rank_error", "epsilon", "delta", "mu")
 """The columns that hold numbers, or dates in their place."""
@@ -43,35 +47,32 @@ LAST = (
 FACTS = frozenset((*FIRST, *LAST))
 """The columns of every table; those between them are grouping columns."""
 
-
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _NO_BIAS = 1e-9  # what is printed of a smaller bound on a bias
 _WIDEST = 200  # letters of a cell that are printed, since all others of its column are as wide
+_REPEATED = ("mechanism", "delta", "rank_error", "scope", "bias")  # what only repeats the plan
+_MAY_BE_EMPTY = ("epsilon", "delta", "mu", "unbiased", "bias", "unreliable", "rank_error")
+_MOST = 12  # numbers of a question that are told one by one
 
 
-def readable(row: Row) -> Row:
-    """A row as people read it: days as dates in place of numbers, and no column that only repeats them."""
-    days = ("value", "lower", "upper") if row["date"] else ()
-    found = {name: date(value).isoformat() if name in days else value for name, value in row.items()}
-    return {name: value for name, value in found.items() if name != "date"}
+def _readable(rows: list[Row], *left_out: str) -> list[Row]:
+    """Rows as people read them, without some columns: days as dates in place of numbers, and no column that is empty.
 
-
-def brief(row: Row) -> Row:
-    """A row as people read it, without what only repeats the plan."""
-    repeated = ("mechanism", "delta", "rank_error", "scope", "bias")
-    return {name: value for name, value in readable(row).items() if name not in repeated}
+    A column of costs, of errors or of flags is empty where no row has any.
+    """
+    empty = {name for name in _MAY_BE_EMPTY if all(row.get(name) is None or row[name] is False for row in rows)}
+    hidden = {*left_out, *empty, "date"}
+    found = []
+    for row in rows:
+        days = ("value", "lower", "upper") if row["date"] else ()
+        shown_in = {name: value for name, value in row.items() if name not in hidden}
+        found.append({name: date(value).isoformat() if name in days else value for name, value in shown_in.items()})
+    return found
 
 
 def briefly(rows: list[Row]) -> list[Row]:
     """The rows as people read them, without what only repeats the plan and without columns that are empty."""
-    return _without_empty([brief(row) for row in rows])
-
-
-def _without_empty(rows: list[Row]) -> list[Row]:
-    """The rows without a column of costs, of errors or of flags that none of them has."""
-    names = ("epsilon", "delta", "mu", "unbiased", "bias", "unreliable", "rank_error")
-    empty = {name for name in names if all(row.get(name) is None or row[name] is False for row in rows)}
-    return [{name: value for name, value in row.items() if name not in empty} for row in rows]
+    return _readable(rows, *_REPEATED)
 
 
 def shown(name: str, value: str | float | None) -> str:
@@ -97,16 +98,16 @@ def shown(name: str, value: str | float | None) -> str:
     return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
 
 
-def text(release: Published) -> str:
+def text(found: TableFacts) -> str:
     """The table as text, without what only repeats the plan, and below it what the numbers are of.
 
     Edge cases: a text of more than 200 letters is cut; all other forms have it whole.
     """
-    rows = briefly(release.rows())
+    rows = briefly(found.rows)
     if not rows:
         return "No group was selected."
     cells = [list(rows[0]), *([shown(name, value) for name, value in row.items()] for row in rows)]
-    return "\n".join([*lined_up(cells), *scope_lines(release.plan)])
+    return "\n".join([*lined_up(cells), *found.scopes])
 
 
 def lined_up(cells: list[list[str]]) -> list[str]:
@@ -117,10 +118,9 @@ def lined_up(cells: list[list[str]]) -> list[str]:
     return [plain(line.rstrip()) for line in lines]
 
 
-def table(release: Published) -> str:
+def table(found: TableFacts) -> str:
     """The table as HTML."""
-    rows = [{name: value for name, value in readable(row).items() if name != "scope"} for row in release.rows()]
-    rows = _without_empty(rows)
+    rows = _readable(found.rows, "scope")
     if not rows:
         return "<p>No group was selected.</p>"
     place = {name: " class=n" if name in NUMBERS else "" for name in rows[0]}
@@ -131,7 +131,7 @@ def table(release: Published) -> str:
         + "</tr>"
         for row in rows
     )
-    said = "".join(f"<p class=scope>{html.escape(line)}</p>" for line in scope_lines(release.plan))
+    said = "".join(f"<p class=scope>{html.escape(line)}</p>" for line in found.scopes)
     return f"<table><tr>{head}</tr>{body}</table>{said}"
 
 
@@ -156,15 +156,10 @@ def grouping_columns(groupings: Iterable[Sequence[str]]) -> tuple[str, ...]:
     left = list(dict.fromkeys(column for each in wanted for column in each))
     found: list[str] = []
     while left:
-        free = (column for column in left if not any(_before(column, each, found) for each in wanted))
-        found.append(next(free, left[0]))
+        behind = {column for each in wanted for at, column in enumerate(each) if not {*each[:at]} <= {*found}}
+        found.append(next((column for column in left if column not in behind), left[0]))
         left.remove(found[-1])
     return tuple(found)
-
-
-def _before(column: str, grouping: Sequence[str], found: Sequence[str]) -> bool:
-    """Whether a grouping has a column before this one that is not yet placed."""
-    return column in grouping and any(each not in found for each in grouping[: grouping.index(column)])
 
 
 def reading_order(plan: Plan, cells: Sequence[Cell]) -> list[int]:
@@ -183,11 +178,8 @@ def _key_order(plan: Plan, index: int, cells: Sequence[Cell]) -> Callable[[Cell]
     question = plan.query[index]
     if not plan.private(question.by):
         return lambda _: ()  # as the plan lists them, already
-    keys = [each.key for each in cells if each.question == index]
-    ranks = [
-        _ranks(column, listed)
-        for column, listed in zip(zip(*keys, strict=True), plan.columns(question.by), strict=True)
-    ]
+    keys = zip(*(each.key for each in cells if each.question == index), strict=True)
+    ranks = [_ranks(column, listed) for column, listed in zip(keys, plan.columns(question.by), strict=True)]
     if question.ranked:
         return lambda cell: (*(rank[key] for rank, key in zip(ranks[:-1], cell.key, strict=False)), cell.value)
     return lambda cell: tuple(rank[key] for rank, key in zip(ranks, cell.key, strict=True))
@@ -196,11 +188,102 @@ def _key_order(plan: Plan, index: int, cells: Sequence[Cell]) -> Callable[[Cell]
 def _ranks(keys: Iterable[str | None], listed: Sequence[str]) -> dict[str | None, int]:
     """The place of each key of a column among all of them."""
     texts = {each: each or "" for each in keys}
-    if listed:
-        places = {each: at for at, each in enumerate(listed)}
-        ordered = sorted(texts, key=lambda each: places.get(texts[each], len(places)))
-    elif all(_NUMBER.fullmatch(each) for each in texts.values()):
-        ordered = sorted(texts, key=lambda each: (float(texts[each]), texts[each]))
-    else:
-        ordered = sorted(texts, key=lambda each: texts[each])
-    return {each: at for at, each in enumerate(ordered)}
+    places = {each: at for at, each in enumerate(listed)}
+    numbers = all(_NUMBER.fullmatch(each) for each in texts.values())
+
+    def order(each: str | None) -> Any:
+        own = texts[each]
+        return places.get(own, len(places)) if listed else (float(own), own) if numbers else own
+
+    return {each: at for at, each in enumerate(sorted(texts, key=order))}
+
+
+def in_words(found: TableFacts) -> Iterator[tuple[str, list[str]]]:
+    """The questions of a table with their numbers in words: those of each up to a dozen, one by one.
+
+    Guarantee: made of published numbers alone, none of which is outside its range; an interval is rounded outwards.
+    Edge cases: of more numbers there is one line that says how many. Ranks are told as the keys in their order.
+    """
+    for question in found.plan.query:
+        own = [row for row in found.rows if row["query"] == question.name]
+        if question.selected is not None or not own:
+            continue
+        told = f"{question.name} ({question.kind})"
+        if len(own) > _MOST:
+            unreliable = sum(bool(row["unreliable"]) for row in own)
+            rest = f", {unreliable:,} of them unreliable" if unreliable else ""
+            yield told, [f"{arguments.counted(f'{len(own):,}', 'number')}{rest}; see the picture and the table"]
+            continue
+        allowed = question.published_in(found.plan.unit_of(question))
+        columns = [each for each in own[0] if each not in FACTS]
+        columns += ["part"] if len({row["part"] for row in own}) > 1 else []
+        of = [", ".join(str(row[name]) for name in columns if row[name]) for row in own]
+        yield told, [f"{name}{': ' if name else ''}{spoken(row, allowed)}" for name, row in zip(of, own, strict=True)]
+
+
+def spoken(row: Row, allowed: Interval | Union) -> str:
+    """A number with its interval, in as many digits as the interval leaves.
+
+    >>> row = {"value": 1838.0, "lower": 1756.2, "upper": 1919.8, "unreliable": False, "date": False}
+    >>> spoken(row, Interval(0, math.inf))
+    'about 1,840, between 1,756 and 1,920'
+    >>> spoken({**row, "unreliable": True}, Interval(0, 1919.8))
+    'too uncertain to say; between 1,756 and 1,919.8'
+    >>> spoken({**row, "lower": -math.inf, "upper": math.inf, "unreliable": True}, Interval(0, 1900.0))
+    'too uncertain to say; any number may be the true one'
+    """
+    value, lower, upper = row["value"], row["lower"], row["upper"]
+    if row["date"]:
+        first, last = (date(each).isoformat() for each in (lower, upper))
+        return date(value).isoformat() + (f", between {first} and {last}" if first != last else "")
+    low, high, digit = outwards(lower, upper)
+    low = max(low, _exact(min(allowed.hull.lower, lower)))  # true answers may lie outside of what is published
+    high = min(high, _exact(max(allowed.hull.upper, upper)))
+    if low == high:
+        return plain_number(low)
+    between = f"between {plain_number(low)} and {plain_number(high)}"
+    if low.is_infinite() and high.is_infinite():
+        between = "any number may be the true one"
+    elif low.is_infinite() or high.is_infinite():
+        between = f"at {'most' if low.is_infinite() else 'least'} {plain_number(high if low.is_infinite() else low)}"
+    if row["unreliable"]:
+        return f"too uncertain to say; {between}"
+    low, high = max(low, _exact(allowed.hull.lower)), min(high, _exact(allowed.hull.upper))
+    return f"about {plain_number(min(max(rounded(value, digit, ROUND_HALF_EVEN), low), high))}, {between}"
+
+
+def outwards(lower: float, upper: float) -> tuple[Decimal, Decimal, Decimal]:
+    """An interval that is rounded outwards to a tenth of the first digit of half its width, and that digit's unit.
+
+    >>> outwards(19.476, 31.528)
+    (Decimal('19.4'), Decimal('31.6'), Decimal('1'))
+    """
+    half = 0.5 * (upper - lower)
+    if not 0.0 < half < math.inf:
+        finite = [abs(_exact(end)) for end in (upper, lower) if math.isfinite(end) and end != 0.0]
+        return _exact(lower), _exact(upper), finite[0] if finite else Decimal(1)
+    digit = Decimal(1).scaleb(math.floor(math.log10(half)))
+    return rounded(lower, digit / 10, ROUND_FLOOR), rounded(upper, digit / 10, ROUND_CEILING), digit
+
+
+def rounded(x: float, digit: Decimal, way: str) -> Decimal:
+    """A number as a multiple of `digit`, the next one in a direction."""
+    return (_exact(x) / digit).to_integral_value(way) * digit
+
+
+def plain_number(x: Decimal) -> str:
+    """A number with thousands apart, without zeros at its end.
+
+    >>> plain_number(Decimal("12340.50")), plain_number(Decimal("-0.0")), plain_number(Decimal("-inf"))
+    ('12,340.5', '0', '-inf')
+    """
+    if x.is_infinite():
+        return str(float(x))
+    text = f"{x:,f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text == "-0" else text
+
+
+def _exact(x: float) -> Decimal:
+    """The decimal that a number prints as."""
+    return Decimal(repr(x))

@@ -14,10 +14,16 @@ from typing import Any, Self
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.draw import Cell
-from rangebound.release.output.consistency import notes
-from rangebound.release.output.csvw_description import ENDING, csvw_description
-from rangebound.release.output.facts import PlanFacts, Row, facts_of, scopes
-from rangebound.release.output.reliability import biases, is_unreliable, reached_ends, unbiased_numbers, unknown_cuts
+from rangebound.release.output.agreement import notes
+from rangebound.release.output.facts import PlanFacts, Row, TableFacts, facts_of, scopes, table_facts
+from rangebound.release.output.reliability import (
+    biases,
+    estimate_rows,
+    is_unreliable,
+    reached_ends,
+    unbiased_numbers,
+    unknown_cuts,
+)
 from rangebound.release.output.rendering import (
     FACTS,
     FIRST,
@@ -30,8 +36,7 @@ from rangebound.release.output.rendering import (
     text,
 )
 from rangebound.release.output.report import report
-from rangebound.release.output.table_estimates import estimate_rows
-from rangebound.release.output.workbook import workbook
+from rangebound.release.output.table_files import ENDING, csvw_description, workbook
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import make_plan
@@ -68,16 +73,15 @@ class Release:
         return f"<Release: {arguments.counted(len(self.cells), 'number')}, {self.plan.budget}>"
 
     def __str__(self) -> str:
-        return text(self)
+        return text(self.table_facts)
 
     def _repr_html_(self) -> str:
-        return table(self)
+        return table(self.table_facts)
 
-    @property
+    @cached_property
     def grouped_by(self) -> tuple[str, ...]:
         """All grouping columns of the plan, each once, in the order of `by`, and those whose keys are answers."""
-        chosen = ([each.selected] if each.selected else [] for each in self.plan.query)
-        return grouping_columns((*each.by, *own) for each, own in zip(self.plan.query, chosen, strict=True))
+        return grouping_columns((*each.by, *([each.selected] if each.selected else [])) for each in self.plan.query)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -100,17 +104,21 @@ class Release:
         """What could not be made consistent, which numbers reach an end of their support, what is unknown."""
         names = ", ".join(map(repr, self.unread))
         unread = f"how many values of {names} could not be read from the file is unknown; they count as missing"
-        made = (
-            *notes(self.plan, self.cells),
-            *reached_ends(self.plan, self.cells),
-            *unknown_cuts(self.plan, self.cells),
-        )
-        return (*made, *([unread] if self.unread else []))
+        asked = self.plan, self.cells
+        return (*notes(*asked), *reached_ends(*asked), *unknown_cuts(*asked), *([unread] if self.unread else []))
 
     @cached_property
     def facts(self) -> PlanFacts | None:
         """The facts about its plan, whose budget is split as the numbers state; None for a table of another version."""
         return facts_of(self.plan, self.cells, self.tables)
+
+    @property
+    def table_facts(self) -> TableFacts:
+        """All that is said of the table, in every form of it."""
+        published, certificate = self.to_bytes(), self.certificate
+        return table_facts(
+            self.plan, self.facts, self.rows(), notes=self.notes, published=published, certificate=certificate
+        )
 
     def rows(self) -> list[Row]:
         """The table in the order of the plan, one mapping per row; an unused grouping column is None."""
@@ -155,28 +163,26 @@ class Release:
 
         Guarantee: post-processing of the published table, which it leaves as it is.
         Edge cases: a question whose numbers were measured together, or are not whole numbers with noise of their own,
-        is refused.
+        is refused, and so is a table whose budget this version of the library would split otherwise.
         """
-        return estimate_rows(self.plan, self.cells, self.tables, question, prior=prior, level=level)
+        return estimate_rows(self.plan, self.facts, self.cells, self.tables, question, prior=prior, level=level)
 
     def to_bytes(self) -> bytes:
         """The release as canonical JSON: these are the bytes that the ledger keeps and the certificate is about."""
+        tables = {self.plan.query[at].name: each.to_dict()["table"] for at, each in self.tables.items()}
         data = {
             "format": FORMAT,
             "plan": json.loads(plan_json(self.plan)),
             "mechanisms": list(self.mechanisms),
             "scopes": list(scopes(self.plan)),
-            "cells": [_plain_cell(cell) for cell in self.cells],
-            **({"tables": self._plain_tables} if self.tables else {}),
+            "cells": [  # a mu only where it has one
+                {name: value for name, value in vars(cell).items() if name != "mu" or cell.mu} for cell in self.cells
+            ],
+            **({"tables": tables} if tables else {}),
             **({"unread": list(self.unread)} if self.unread else {}),
             **({"whole": list(self.whole)} if self.whole else {}),
         }
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=True).encode()
-
-    @property
-    def _plain_tables(self) -> dict[str, object]:
-        """The tables as plain data, by the name of their question."""
-        return {self.plan.query[at].name: each.to_dict()["table"] for at, each in self.tables.items()}
 
     @classmethod
     def from_bytes(cls, data: bytes, *, certificate: str = "") -> Self:
@@ -235,7 +241,7 @@ class Release:
         file = writable(path)
         described = file.name.removesuffix(ENDING)
         if file.name.lower().endswith(f".csv{ENDING}"):
-            file.write_text(csvw_description(self, self.columns, described), encoding="utf-8")
+            file.write_text(csvw_description(self.table_facts, self.columns, described), encoding="utf-8")
             return
         match file.suffix.lower():
             case ".csv":
@@ -245,9 +251,9 @@ class Release:
             case ".parquet":
                 _optional("pyarrow.parquet").write_table(self.to_arrow(), file)
             case ".xlsx":
-                file.write_bytes(workbook(self))
+                file.write_bytes(workbook(self.table_facts))
             case ".html":
-                file.write_text(report(self), encoding="utf-8")
+                file.write_text(report(self.table_facts, self.to_csv()), encoding="utf-8")
 
 
 def writable(path: str | Path) -> Path:
@@ -261,11 +267,6 @@ def writable(path: str | Path) -> Path:
     if needed is not None:
         need(needed, what=f"path={str(path)!r}")
     return file
-
-
-def _plain_cell(cell: Cell) -> dict[str, object]:
-    """The cell as plain data; a mu only where it has one."""
-    return {name: value for name, value in vars(cell).items() if name != "mu" or cell.mu}
 
 
 def _cell(data: dict[str, Any]) -> Cell:

@@ -13,6 +13,7 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInval
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import AnyCost
 from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.release.budget_split import PlanParts, allocations
 from rangebound.release.noise.allocation import Allocation, is_within
 from rangebound.release.noise.draw import Cell, Draw, Key
 from rangebound.release.noise.forms import form_of
@@ -20,14 +21,14 @@ from rangebound.release.noise.marginal_publisher import MarginalPublisher
 from rangebound.release.noise.noisy_coordinates import MechanismPublisher
 from rangebound.release.noise.partition_selection import ThresholdSelection, partition_selection
 from rangebound.release.noise.table_publisher import TablePublisher
-from rangebound.release.output.consistency import consistent
+from rangebound.release.output.agreement import consistent
 from rangebound.release.output.ledger_entry import charges, covers, least_due, shortfall
 from rangebound.release.output.plan_risk import Conversions, conversions
 from rangebound.release.output.table import Release, plan_json, sha256
 from rangebound.release.plan.groupings import Block, Workload, blocks
 from rangebound.release.plan.kinds.ranks import RankKind
 from rangebound.release.plan.kinds.selections import RankedCounts
-from rangebound.release.prepare import Prepared, allocations, cells_of, impossible, noisy_count, prepare, prepared
+from rangebound.release.prepare import Prepared, cells_of, impossible, prepare, prepared
 from rangebound.values import arguments
 
 FORMAT = "rangebound release certificate 1"
@@ -129,8 +130,8 @@ class Checked:
     delta: float
     numbers: int
     entry: Entry | None
-    costs: tuple[AnyCost, ...] = ()
-    terms: Conversions | None = None
+    costs: tuple[AnyCost, ...]
+    terms: Conversions
 
 
 def check_certificate(certificate: str, published: bytes, *, work: float = WORK) -> Checked:
@@ -166,7 +167,7 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
     (1.0, 1)
     """
     _demand_work((len(certificate) + len(published)) / _BYTES, work)
-    entry = _entry(certificate)
+    stated, entry = _read(certificate)
     try:
         data = json.loads(published)
         _demand_work(_letters(data.get("plan") if isinstance(data, dict) else None) / _LETTERS, work)
@@ -176,7 +177,6 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
         groups = sum(plan.groups(each.by) for each in plan.query if not plan.private(each.by))
         _demand_work(groups / _NUMBERS, work)  # before they are listed
         ways = allocations(plan)
-        stated = json.loads(certificate)
         own = next((way for way in ways if _is_stated(way, stated)), None)
         steps = _steps(release, ways if own is None else [own])
         _demand_work(steps + (len(certificate) + len(published)) / _BYTES, work)
@@ -226,11 +226,8 @@ def _with_stated_noise(ready: Prepared, stated: dict[str, Any]) -> Prepared:
     for index, publisher in enumerate(publishers):
         if isinstance(publisher, MechanismPublisher):
             own, said = publisher.to_dict(), stated["queries"][index].get("mechanism")
-            if (
-                isinstance(said, dict)
-                and {**said, "noise": own["noise"]} == own
-                and _is_close(said.get("noise"), own["noise"])
-            ):
+            same = isinstance(said, dict) and {**said, "noise": own["noise"]} == own
+            if same and _is_close(said.get("noise"), own["noise"]):
                 noise = Mechanism.from_dict(said).noise
                 publishers[index] = replace(publisher, mechanism=replace(publisher.mechanism, noise=noise))
     return replace(ready, publishers=tuple(publishers))
@@ -289,15 +286,17 @@ def _demand_work(steps: float, work: float) -> None:
     )
 
 
-def _entry(certificate: str) -> Entry | None:
+def _read(certificate: str) -> tuple[dict[str, Any], Entry | None]:
+    """What a certificate states, and its entry in a ledger."""
     try:
-        entry = json.loads(certificate)["ledger"]
+        stated = json.loads(certificate)
+        entry = stated["ledger"]
         found = Entry(**entry) if entry else None
         if found and (found.to_dict() != entry or not all(isinstance(each, str) for each in entry.values())):
             raise TypeError
     except (ValueError, KeyError, TypeError, RecursionError):
         raise CertificateInvalid("certificate: cannot be read; give the JSON file that --certificate wrote") from None
-    return found
+    return stated, found
 
 
 def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
@@ -330,7 +329,7 @@ def check_entry(checked: Checked, published: bytes, ledger: Ledger) -> None:
 
 def _check_claims(ready: Prepared) -> None:
     """Refuse a publisher or a partition selection that is not proved to be as private as its share."""
-    allocation = ready.allocation
+    allocation, parts = ready.allocation, PlanParts(plan=ready.plan)
     for index, publisher in enumerate(ready.publishers):
         try:
             publisher.check(allocation.sensitivities[index], allocation.questions[index])
@@ -341,11 +340,11 @@ def _check_claims(ready: Prepared) -> None:
         selection, facts = ready.selections[by], (id(ready.selections[by]), share.epsilon, share.delta)
         try:
             if isinstance(selection, ThresholdSelection):
-                rows, scale = noisy_count(ready.plan, allocation, selection.question)
+                rows, scale = parts.noisy_count(allocation, selection.question)
                 selection.check(rows=rows, scale=scale, delta=share.delta)
             elif facts not in known:
                 selection.check(share.epsilon, share.delta)
-            known.add(facts)
+                known.add(facts)
         except CertificateInvalid as reason:
             raise CertificateInvalid(f"selections[{index}]: {reason}") from None
 

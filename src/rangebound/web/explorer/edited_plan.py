@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from rangebound.errors import ArgumentError
+from rangebound.release.budget_split import LARGEST
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.output.forecast import part_of
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import lines, make_plan, parse_plan
 from rangebound.release.plan.toml_text import toml_text
-from rangebound.release.prepare.accuracy import LARGEST
 from rangebound.web.explorer.forms import BOUNDS, OF_VALUES, PlanChanges, QuestionForm
 
 _LEAST = 0.001  # of the account: a question keeps that much while another is dragged

@@ -14,6 +14,7 @@ from rangebound.errors import ArgumentError, RangeboundError
 from rangebound.laws.boundings import Bounding
 from rangebound.ledger.record import Account
 from rangebound.privacy.risk import ProfileRisk, guaranteed
+from rangebound.release.budget_split import allocations
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.table_publisher import TablePublisher
@@ -24,7 +25,7 @@ from rangebound.release.output.plan_risk import advantage_odds, plan_risk
 from rangebound.release.plan.kinds.facts import OneCoordinate
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import TO_FILL_IN
-from rangebound.release.prepare import Prepared, allocations, prepare
+from rangebound.release.prepare import Prepared, prepare
 from rangebound.values.arguments import downwards, upwards
 from rangebound.values.numeric import rounded_up
 from rangebound.values.support import is_line
@@ -99,10 +100,7 @@ def plan_view(
         "risk": risk_numbers(plan, plan_risk(plan, ready.allocation)),
         "law": _law(ready, question, answers),
     }
-    widths = {}
-    for at, each in enumerate(plan.query):
-        share, width = ready.allocation.questions[at], ready.forms[at].half_width(ready.publishers[at])
-        widths[each.name] = (share.mu, share.epsilon, width)
+    widths = {each.question.name: (each.share.mu, each.share.epsilon, each.half_width) for each in ready.questions}
     return found, KnownWidths(gaussian=bool(ready.allocation.mu), choice=plan.budget.delta > 0.0, widths=widths)
 
 
@@ -194,7 +192,7 @@ def cell_laws(
     question, publisher = ready.plan.query[index], ready.publishers[index]
     one = question.one_coordinate(ready.plan.unit_of(question))
     published = isinstance(publisher, (DiscreteLaplacePublisher, MechanismPublisher, TablePublisher))
-    if one is None or not published or ready.workload_number(index) is not None:
+    if one is None or not published or ready.questions[index].workload is not None:
         reason = question.no_limit or "the number is made together with others"
         return {"query": question.name, "reason": reason}
     assert isinstance(publisher, (DiscreteLaplacePublisher, MechanismPublisher, TablePublisher))

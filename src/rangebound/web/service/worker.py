@@ -38,16 +38,15 @@ from rangebound.ledger.requests import request_of_another
 from rangebound.release import Plan, Source, record, record_text, release
 from rangebound.release.engine import Engine, opened
 from rangebound.release.output.explain import dry_run
-from rangebound.release.output.ledger_entry import check_rule
-from rangebound.release.output.size import check_size
+from rangebound.release.output.ledger_entry import check_rule, check_size
 from rangebound.release.output.table import Release, plan_from_json
 from rangebound.release.plan.cautions import cautions
 from rangebound.release.plan.faults import reported
 from rangebound.release.plan.key_file import files_in
 from rangebound.release.plan.table_schema import TypedSchema, check_schema
 from rangebound.release.plan.toml import lines
-from rangebound.release.plan_approval import demand_plan_approval, needs_approval
 from rangebound.release.prepare import prepare, rehearse
+from rangebound.release.run import demand_plan_approval, needs_approval
 from rangebound.release.sql.aggregate import check_statements
 from rangebound.release.sql.view import view
 from rangebound.values import arguments

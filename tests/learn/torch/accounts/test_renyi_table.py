@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rangebound as rb
-from rangebound.learn.torch.accounts.renyi_watcher import LossTable, _slack, exact_divergence
+from rangebound.learn.torch.accounts.renyi_watcher import LossTable, _slack
 from rangebound.privacy.pairs.divergences import fisher_formula, renyi_formula
+from tests.learn.torch.models import exact_divergence
 from tests.thinning import crossed
 
 LINE = rb.Interval(-math.inf, math.inf)

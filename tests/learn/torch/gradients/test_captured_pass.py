@@ -106,13 +106,13 @@ def test_a_graph_that_did_not_run_gives_no_sums_of_earlier_examples(monkeypatch,
         own = x.clone()
         sums, losses, squares = passed(own, y, len(x))
         replay = (lambda: sums["weight"].copy_(passed(own, y, len(x))[0]["weight"])) if runs else (lambda: None)
-        return captured_pass._Captured(
-            source=passed, graph=SimpleNamespace(replay=replay), x=own, y=y.clone(), count=[len(x)],
+        return SimpleNamespace(
+            graph=SimpleNamespace(replay=replay), x=own, y=y.clone(), count=len(x),
             counted=torch.ones(len(x), dtype=torch.bool), joined=sums["weight"], sizes={"weight": 3}, losses=losses,
             squares=squares,
         )  # fmt: skip
 
-    monkeypatch.setattr(captured_pass, "_captured", captured)
+    monkeypatch.setattr(captured_pass, "_Captured", captured)
     passes, module, y = CapturedPasses(), torch.nn.Linear(3, 1), torch.zeros(4)
     for size in (1.0, 2.0, 3.0):
         x = torch.full((4, 3), size)

@@ -17,7 +17,7 @@ from rangebound.release.noise.draw import Reading
 from rangebound.release.output.table import plan_from_json, plan_json
 from rangebound.release.plan.kinds.cuts import Clipped, cut_questions
 from rangebound.release.plan.source import Source
-from rangebound.release.prepare import allocate, prepare, prepared
+from rangebound.release.prepare import prepare, prepared
 from tests.release import reference
 from tests.release.engine.test_engines import found as found_by
 from tests.release.plans import SALT
@@ -153,7 +153,7 @@ def farthest(plan, worlds, *, cap=10):
 
 
 def declared(plan):
-    return allocate(plan).sensitivities
+    return prepare(plan).allocation.sensitivities
 
 
 @pytest.mark.few(1)
@@ -210,7 +210,7 @@ def test_tables_with_a_number_for_each_question_are_still_read_and_cost_what_the
     with pytest.raises(PlanError, match="made by report_clipping = true alone"):  # control: neither these nor those
         plan_from_json({**written, "query": [*written["query"][: len(asked)], *map(as_json, older[1:])]})
     now, before = (
-        [each for at, each in allocate(one).questions.items() if one.query[at].made] for one in (plan, again)
+        [each for at, each in prepare(one).allocation.questions.items() if one.query[at].made] for one in (plan, again)
     )
     assert (len(now), len(before)) == (7, 9)
     assert float(now[0].epsilon) == pytest.approx(float(before[0].epsilon) * 9 / 7)
@@ -299,7 +299,7 @@ def test_what_the_noise_hides_is_said_to_be_unknown():
 def test_the_share_of_the_budget_is_what_the_plan_says(share):
     for unit in (UNITS[0], {}):
         plan = plan_for(unit, QUERIES[:4], clipping_share=share)
-        allocation = allocate(plan)
+        allocation = prepare(plan).allocation
         total = prepared(plan, allocation).loss.epsilon
         cuts = [each for index, each in allocation.questions.items() if plan.query[index].made]
         own = sum(Fraction(each.epsilon) * each.groups * each.parts for each in cuts)
@@ -318,7 +318,7 @@ def test_the_plan_says_how_many_rows_make_the_numbers_worth_their_share():
     assert line.startswith(f"{len(cuts)} numbers share it")
     assert f"for {plan.query[max(cuts, key=lambda at: ready.publishers[at].half_width)].name!r}" in line
     for at in cuts:
-        form, half = ready.forms[at], ready.publishers[at].half_width
+        form, half = ready.questions[at].form, ready.publishers[at].half_width
         for rows, narrow in ((0.8 * least, False), (most, True)):
             whole = (rows / 2, rows / 2)
             ends = tuple((each - half, each + half) for each in whole)

@@ -11,7 +11,6 @@ import pytest
 
 from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.release import check_certificate, explain, make_plan, parse_plan, plan_schema, release
-from rangebound.release.output.report import report
 from rangebound.release.plan.kinds.facts import FormName
 from rangebound.release.plan.kinds.kind import KINDS, Kind
 from rangebound.release.plan.measure import ONE, Counted, GroupSums, Met, Rows
@@ -19,6 +18,7 @@ from rangebound.release.plan.statistic import Sensitivity, touched
 from rangebound.release.prepare import prepare
 from rangebound.values.support import Interval
 from tests.release.odd_tables import PLACES, arrow, odd_rows, plan_of
+from tests.release.output.asked import report
 from tests.release.plan.kinds.second_routes import certified
 
 PLAN = """

@@ -14,7 +14,7 @@ from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.release import check_certificate, make_plan, release
 from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.quantiles import QuantilePublisher
-from rangebound.release.output.size import fitting
+from rangebound.release.output.ledger_entry import fitting
 from rangebound.release.output.table import Release
 from rangebound.release.prepare import prepare
 from tests.release.plan.kinds.second_routes import certified

@@ -259,7 +259,7 @@ def test_a_signed_number_is_the_unbiased_one(query, budget):
 def test_the_total_of_a_thousand_empty_cells_is_unbiased_where_that_of_clamped_ones_is_not():
     """Of 200 totals 8 are more than three standard errors from 0 with probability 1e-7; clamped cells add to 5,000."""
     plan = one_of({"kind": "count", "unbiased": True}, {"epsilon": 0.1})
-    publisher, form = prepare(plan).publishers[0], prepare(plan).forms[0]
+    publisher, form = prepare(plan).publishers[0], prepare(plan).questions[0].form
     spread = math.sqrt(publisher.mechanism.mse * 1000)
     unbiased, clamped = [], []
     for _ in range(200):

@@ -54,8 +54,17 @@ def spectral_losses(
     after few iterations. `frobenius_losses` is an upper bound.
     """
     repetitions("iterations", iterations)
+    gradient = _clipped_gradient(module, criterion, clip)
     largest = information.max()
     unit = torch.where(largest > 0.0, largest, 1.0)  # small informations would vanish in single precision
+    weights = (information / unit).to(x.dtype)
+
+    def gram(each: torch.Tensor, target: torch.Tensor, way: torch.Tensor) -> torch.Tensor:
+        """J' diag(eta^2) J v for one example."""
+        pushed = jvp(lambda z: gradient(z, target), (each,), (way,))[1]
+        pulled: torch.Tensor = vjp(lambda z: gradient(z, target), each)[1](weights * pushed)[0]
+        return pulled
+
     found = []
     for start in range(0, len(x), _BLOCK):
         a, b = x[start : start + _BLOCK], y[start : start + _BLOCK]
@@ -66,7 +75,7 @@ def spectral_losses(
         for _ in range(iterations):
             length = v.flatten(1).norm(dim=1)
             v = v / torch.where(length > 0.0, length, 1.0).reshape(-1, *(1 for _ in a.shape[1:]))
-            v = _gram(module, criterion, clip, information / unit, a, b, v)
+            v = vmap(gram)(a, b, v)
             new = v.flatten(1).norm(dim=1)
             converged = bool((new <= value * (1.0 + _CLOSE)).all())
             value = torch.maximum(value, new)
@@ -203,26 +212,3 @@ def _clipped_gradient(module: torch.nn.Module, criterion: Criterion, clip: Eleme
         return torch.cat([parts[name].reshape(-1) for name in values]).clamp(-clip.bound, clip.bound)
 
     return gradient
-
-
-def _gram(
-    module: torch.nn.Module,
-    criterion: Criterion,
-    clip: Elementwise,
-    information: torch.Tensor,
-    x: torch.Tensor,
-    y: torch.Tensor,
-    v: torch.Tensor,
-) -> torch.Tensor:
-    """J' diag(eta^2) J v for each example."""
-    gradient = _clipped_gradient(module, criterion, clip)
-    weights = information.to(x.dtype)
-
-    def one(each: torch.Tensor, target: torch.Tensor, way: torch.Tensor) -> torch.Tensor:
-        pushed = jvp(lambda z: gradient(z, target), (each,), (way,))[1]
-        pull = vjp(lambda z: gradient(z, target), each)[1]
-        pulled: torch.Tensor = pull(weights * pushed)[0]
-        return pulled
-
-    result: torch.Tensor = vmap(one)(x, y, v)
-    return result

@@ -1,7 +1,8 @@
-"""The per-instance Renyi divergence of many coordinates, as a certified table over the one number it depends on.
+"""The per-instance Renyi divergence of this very dataset: a private number, and not a guarantee.
 
-For one coordinate at location q, with c the sensitivity and P_q the law, let E(q, c) = sum or integral of
-P_q^a P_{q+c}^(1-a) and G = E - 1, so that D_a(q || q+c) = log(1 + G)/(a - 1). All below is in units of the scale.
+It is read from a certified table over the one number that it depends on, for many coordinates at once. For one
+coordinate at location q, with c the sensitivity and P_q the law, let E(q, c) = sum or integral of P_q^a P_{q+c}^(1-a)
+and G = E - 1, so that D_a(q || q+c) = log(1 + G)/(a - 1). All below is in units of the scale.
 
 **Between two nodes G lies below its chord plus B w^2/8**, w the distance of the nodes and B a bound on |G''|.
 E is analytic: continue q to q + iy. A piece of the law (a cell that is collected, a density at a point, the mass of an
@@ -20,9 +21,6 @@ likelihood ratio. The smaller of both bounds is taken, and never more than the u
 
 The logarithm is concave, so the coordinates of a bin may be replaced by their mean: only the counts and the means of
 the bins are needed, for all orders at once.
-
-
-The per-instance Renyi divergence of this very dataset: a private number, and not a guarantee.
 """
 
 from __future__ import annotations
@@ -84,7 +82,7 @@ class LossTable:
         self._wide = bool(self.orders.max() * self._shift > 0.25 * self._scale)
         self._bins: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)  # the bins that are known, sorted
         self._known = np.empty((6, len(self.orders), 0))  # of each: G at its edges, forward and backward; wider pairs
-        self._on: dict[torch.device, tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = {}
+        self._on: dict[torch.device, torch.Tensor] = {}  # the same on devices
 
     def divergence(self, location: torch.Tensor) -> Floats:
         """For each order the summed divergence: the larger of forward and backward, each with the worse shift.
@@ -94,13 +92,12 @@ class LossTable:
         if not location.numel():
             return np.zeros(len(self.orders))
         values, counts, places = self._histogram(location)
-        slack = self._constants(location.device)[1]
+        slack = torch.from_numpy(self._slack[:, None]).to(location.device)
         totals = []
         for left, right, top in ((0, 1, 4), (2, 3, 5)):
             chord = (values[left] * (1.0 - places) + values[right] * places) * (1.0 + 4.0 * _NUDGE) + slack
             totals.append(torch.minimum(torch.log1p(chord), values[top]) @ counts)
-        worse: Floats = torch.maximum(*totals).cpu().numpy() / (self.orders - 1.0) * (1.0 + 1e-12)
-        return worse
+        return torch.maximum(*totals).cpu().numpy() / (self.orders - 1.0) * (1.0 + 1e-12)
 
     def _histogram(self, location: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The tabulated rows of some bins, how many coordinates each has, and their mean position in it from 0 to 1."""
@@ -114,7 +111,10 @@ class LossTable:
         if last - first < _DENSE:
             index = whole.to(torch.int64) - first
             self._learn(np.arange(first, last + 1))
-            values = self._values(location.device, first, last)
+            start = int(np.searchsorted(self._bins, first))
+            if location.device not in self._on:
+                self._on[location.device] = torch.from_numpy(self._known).to(location.device)
+            values = self._on[location.device][:, :, start : start + last - first + 1]
         else:  # outliers: only the bins that are occupied
             distinct, index = torch.unique(whole, return_inverse=True)
             bins = distinct.cpu().numpy().astype(np.int64)
@@ -126,51 +126,25 @@ class LossTable:
         places = torch.bincount(index, weights=steps - whole, minlength=size) / counts.clamp(min=1.0)
         return values, counts, places.clamp(_NUDGE, 1.0 - _NUDGE)
 
-    def _constants(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The bins, the slack and the tabulated rows, on a device."""
-        if device not in self._on:
-            self._on[device] = (
-                torch.from_numpy(self._bins).to(device),
-                torch.from_numpy(self._slack[:, None]).to(device),
-                torch.from_numpy(self._known).to(device),
-            )
-        return self._on[device]
-
-    def _values(self, device: torch.device, first: int, last: int) -> torch.Tensor:
-        """The tabulated rows of consecutive bins."""
-        start = int(np.searchsorted(self._bins, first))
-        return self._constants(device)[2][:, :, start : start + last - first + 1]
-
     def _learn(self, bins: npt.NDArray[np.int64]) -> None:
         new = np.setdiff1d(bins, self._bins)
         if not len(new):
             return
         nodes = np.unique(np.concatenate([new, new + 1]))
-        values = self._evaluated(nodes * self.width, self._shift)
+        at, c = nodes * self.width, self._shift
+        values = np.maximum(self._pairs(at, at + c), self._pairs(at, at - c))  # the worse of both shifts
         left, right = (values[:, :, np.searchsorted(nodes, new + k)] for k in (0, 1))
         edges = np.expm1(np.minimum(np.stack([left[0], right[0], left[1], right[1]]), _LARGEST))
         tops = np.broadcast_to(self._ceiling[None, :, None], (2, len(self.orders), len(new)))
         if self._wide:
-            tops = np.minimum(tops, self._spread(np.asarray(new * self.width), np.asarray((new + 1) * self.width)))
+            lower, upper = np.asarray(new * self.width), np.asarray((new + 1) * self.width)
+            tops = np.minimum(tops, np.maximum(self._pairs(lower, upper + c), self._pairs(upper, lower - c)))
         # Where e to the divergence does not fit into a double there is no chord, and the wider pair remains.
-        high = np.maximum(values[:, :, np.searchsorted(nodes, new)], values[:, :, np.searchsorted(nodes, new + 1)])
-        edges = np.where(np.repeat(high, 2, axis=0) < _LARGEST, edges, math.inf)
+        edges = np.where(np.repeat(np.maximum(left, right), 2, axis=0) < _LARGEST, edges, math.inf)
         order = np.argsort(joined := np.concatenate([self._bins, new]), kind="stable")
         self._bins = joined[order]
         self._known = np.concatenate([self._known, np.concatenate([edges, tops])], axis=2)[:, :, order]
         self._on.clear()
-
-    def _evaluated(self, at: Floats, shift: float) -> Floats:
-        """(a-1) D forward and backward at each location, the worse of both shifts, rounded up."""
-        both = [self._pairs(at, at + shift), self._pairs(at, at - shift)]
-        worse: Floats = np.maximum(*both)
-        return worse
-
-    def _spread(self, lower: Floats, upper: Floats) -> Floats:
-        """The same for the wider pairs around bins."""
-        c = self._shift
-        worse: Floats = np.maximum(self._pairs(lower, upper + c), self._pairs(upper, lower - c))
-        return worse
 
     def _pairs(self, p: Floats, q: Floats) -> Floats:
         """(a-1) D(p || q) and (a-1) D(q || p) for pairs of locations, with a margin for rounding."""
@@ -204,30 +178,7 @@ def _slack(orders: Floats, shift: float, truncated: bool, width: float) -> Float
     )
     size = 1.0 + np.exp(np.minimum(growth, _LARGEST))
     largest = np.where(small, (shift / radius) ** 2, 1.0) * size
-    bound: Floats = np.where(growth < _LARGEST, width**2 * largest / (4.0 * y**2) * (1.0 + 1e-12), math.inf)
-    return bound
-
-
-def exact_divergence(mechanism: Mechanism, location: Any, orders: Sequence[float]) -> Any:
-    """The same sums coordinate by coordinate, by the formula of the core, in float64: expensive, and not rounded up.
-
-    Returns one number for each order, as an array of the kind of `location` (NumPy or torch).
-    """
-    noise, shape, c = mechanism.noise, mechanism.shape, mechanism.query.sensitivity
-    hull = mechanism.query.range.hull
-    wide = isinstance(location, torch.Tensor)
-    at = location.to(torch.float64) if wide else np.asarray(location, dtype=np.float64)
-    at = at.clip(hull.lower, hull.upper)
-    totals = []
-    for order in orders:
-        ways = [
-            (renyi_formula(noise, shape, at, at + s, order), renyi_formula(noise, shape, at + s, at, order))
-            for s in (c, -c)
-        ]
-        xp: Any = torch if wide else np
-        forward, backward = (xp.maximum(ways[0][k], ways[1][k]).sum() for k in (0, 1))
-        totals.append(xp.maximum(forward, backward))
-    return torch.stack(totals) if wide else np.asarray(totals)
+    return np.where(growth < _LARGEST, width**2 * largest / (4.0 * y**2) * (1.0 + 1e-12), math.inf)
 
 
 ORDERS = (

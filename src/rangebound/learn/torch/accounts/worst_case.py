@@ -21,7 +21,7 @@ Euclidean clipping has the sensitivity C and Gaussian noise alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -178,18 +178,15 @@ def attained(history: History) -> Composition:
     With unbounded noise and Euclidean clipping (or one coordinate) they are the steps themselves. Of other steps it is
     one coordinate, which is post-processing of all; none where a batch of it has no account of its own.
     """
-    found = [_attained(step, times) for step, times in history.items() if times]
-    return compose(*(each for each in found if each is not None))
-
-
-def _attained(step: Step, times: int) -> SingleEvent | None:
-    if step.mechanism.bounding is UNBOUNDED and (step.together or step.coordinates == 1):
-        return _free(step, times)
-    if step.rate >= 1.0:
-        return MechanismEvent(mechanism=step.mechanism, times=times)
-    if step.sampling is BatchSampling.POISSON:
-        return SampledEvent(mechanism=step.mechanism, rate=step.rate, times=times)
-    return None
+    found: list[SingleEvent] = []
+    for step, times in history.items():
+        if times and step.mechanism.bounding is UNBOUNDED and (step.together or step.coordinates == 1):
+            found.append(_free(step, times))
+        elif times and step.rate >= 1.0:
+            found.append(MechanismEvent(mechanism=step.mechanism, times=times))
+        elif times and step.sampling is BatchSampling.POISSON:
+            found.append(SampledEvent(mechanism=step.mechanism, rate=step.rate, times=times))
+    return compose(*found)
 
 
 def relation(history: History) -> Relation:
@@ -210,16 +207,12 @@ def costs(step: Step, times: int, delta: float | None, order: int | None) -> tup
         square = (Fraction(ceiling.query.sensitivity) / Fraction(ceiling.noise.scale)) ** 2
         found.append(GaussianCost.of_units((math.ceil(times * square * SCALE), 0)))
     if order is not None:
-        found.append(RenyiCost(order=order, divergence=times * Fraction(curve(step, [order])[0])))
+        bound = renyi.curve(_free(step, 1), [float(order)])[0]
+        found.append(RenyiCost(order=order, divergence=times * Fraction(float(bound))))
     if delta is not None:
         charge = rounded_up("delta", delta)
         found.append(Cost(epsilon=covering("epsilon", epsilon({step: times}, float(charge))), delta=charge))
     return tuple(found)
-
-
-def curve(step: Step, orders: Sequence[int]) -> list[float]:
-    """An upper bound on the worst-case Renyi divergence of one step at integer orders, by its Gaussian upper bound."""
-    return list(map(float, renyi.curve(_free(step, 1), [float(order) for order in orders]).tolist()))
 
 
 def _free(step: Step, times: int) -> SingleEvent:
@@ -250,14 +243,9 @@ def _by_coordinates(taken: History, delta: float) -> float:
     pure = total(math.inf)
     if delta == 0.0 or pure == 0.0:
         return pure
-    slope = sum(times * 0.5 * _square(step) for step, times in taken.items())
-    guess = (
-        1.0 + math.sqrt(-math.log(delta) / slope) if slope else math.inf
-    )  # the best order where the curve is slope * order
+    ceilings = [(times, step.ceiling) for step, times in taken.items()]
+    slope = sum(times * 0.5 * (each.query.sensitivity / each.noise.scale) ** 2 for times, each in ceilings)
+    # the best order where the curve is slope * order
+    guess = 1.0 + math.sqrt(-math.log(delta) / slope) if slope else math.inf
     orders = [1.0 + (guess - 1.0) * factor for factor in _AROUND]
     return min([pure, *(renyi.epsilon_at(order, total(order), delta) for order in orders if order < _HIGHEST)])
-
-
-def _square(step: Step) -> float:
-    ceiling = step.ceiling
-    return float((ceiling.query.sensitivity / ceiling.noise.scale) ** 2)

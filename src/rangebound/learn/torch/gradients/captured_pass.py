@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 
@@ -23,18 +22,28 @@ _MOST = 2  # graphs, each with the memory of its pass
 _WARM = 2
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class _Captured:
-    source: Run  # holds the criterion, so that no other one is taken for it by its id
-    graph: torch.cuda.CUDAGraph
-    x: torch.Tensor
-    y: torch.Tensor
-    counted: torch.Tensor
-    count: list[int]
-    joined: torch.Tensor
-    sizes: dict[str, int]
-    losses: torch.Tensor
-    squares: torch.Tensor
+    """A pass as a graph, and the tensors that it reads and writes."""
+
+    def __init__(self, passed: Run, x: torch.Tensor, y: torch.Tensor) -> None:
+        self.source = passed  # holds the criterion, so that no other one is taken for it by its id
+        self.x, self.y, self.count = x.clone(), y.clone(), len(x)
+        self.counted = torch.ones(len(x), dtype=torch.bool, device=x.device)
+        beside = torch.cuda.Stream(x.device)  # type: ignore[no-untyped-call, unused-ignore]
+        beside.wait_stream(torch.cuda.current_stream(x.device))
+        with fixed_work():
+            with torch.cuda.stream(beside):
+                for _ in range(_WARM):
+                    passed(self.x, self.y, self.counted)
+            torch.cuda.current_stream(x.device).wait_stream(beside)
+            self.graph = torch.cuda.CUDAGraph()
+            torch.clear_autocast_cache()  # type: ignore[no-untyped-call, unused-ignore]  # copies that live no longer
+            # Without a stream, it is one of the device that was in use when the first graph was captured.
+            with torch.cuda.graph(self.graph, stream=beside):
+                sums, self.losses, self.squares = passed(self.x, self.y, self.counted)
+                self.joined = torch.cat([each.flatten() for each in sums.values()])
+            torch.clear_autocast_cache()  # type: ignore[no-untyped-call, unused-ignore]
+        self.sizes = {name: each.numel() for name, each in sums.items()}
 
 
 class CapturedPasses:
@@ -61,7 +70,7 @@ class CapturedPasses:
                 self._seen.add(key)
                 return passed(x, y, count)
             try:
-                found = _captured(passed, x, y)
+                found = _Captured(passed, x, y)
             except RuntimeError as why:
                 self.refused = str(why).partition("\n")[0]
                 return passed(x, y, count)
@@ -70,45 +79,14 @@ class CapturedPasses:
             self._graphs[key] = found
         found.x.copy_(x)
         found.y.copy_(y)
-        if found.count[0] != count:
+        if found.count != count:
             found.counted.copy_(torch.arange(len(x), device=x.device) < count)
-            found.count[0] = count
+            found.count = count
         found.joined[:1].fill_(math.nan)  # a graph that did not run gives no sum of earlier examples
         found.graph.replay()
         parts = torch.split(found.joined.clone(), [*found.sizes.values()])  # type: ignore[no-untyped-call, unused-ignore]
         sums = dict(zip(found.sizes, parts, strict=True))
         return sums, found.losses[:count].clone(), found.squares[:count].clone()
-
-
-def _captured(passed: Run, x: torch.Tensor, y: torch.Tensor) -> _Captured:
-    x, y, counted = x.clone(), y.clone(), torch.ones(len(x), dtype=torch.bool, device=x.device)
-    beside = torch.cuda.Stream(x.device)  # type: ignore[no-untyped-call, unused-ignore]
-    beside.wait_stream(torch.cuda.current_stream(x.device))
-    with fixed_work():
-        with torch.cuda.stream(beside):
-            for _ in range(_WARM):
-                passed(x, y, counted)
-        torch.cuda.current_stream(x.device).wait_stream(beside)
-        graph = torch.cuda.CUDAGraph()
-        torch.clear_autocast_cache()  # type: ignore[no-untyped-call, unused-ignore]  # copies that live no longer
-        # Without a stream, it is one of the device that was in use when the first graph was captured.
-        with torch.cuda.graph(graph, stream=beside):
-            sums, losses, squares = passed(x, y, counted)
-            joined = torch.cat([each.flatten() for each in sums.values()])
-        torch.clear_autocast_cache()  # type: ignore[no-untyped-call, unused-ignore]
-    sizes = {name: each.numel() for name, each in sums.items()}
-    return _Captured(
-        source=passed,
-        graph=graph,
-        x=x,
-        y=y,
-        counted=counted,
-        count=[len(x)],
-        joined=joined,
-        sizes=sizes,
-        losses=losses,
-        squares=squares,
-    )
 
 
 def _key(module: torch.nn.Module, setting: object, x: torch.Tensor, y: torch.Tensor) -> object:

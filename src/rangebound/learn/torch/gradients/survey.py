@@ -348,8 +348,7 @@ def full_precision() -> Iterator[None]:
 
 def _newer() -> tuple[_Words, ...]:
     """Where the newer words are said; nowhere in an older torch."""
-    found: tuple[_Words, ...] = _PLACES(torch.backends) if hasattr(torch.backends.cudnn, "conv") else ()
-    return found
+    return _PLACES(torch.backends) if hasattr(torch.backends.cudnn, "conv") else ()
 
 
 def _flags() -> tuple[bool | None, str | None]:

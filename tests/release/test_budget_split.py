@@ -11,9 +11,10 @@ from scipy import optimize, stats
 from rangebound.errors import PlanError
 from rangebound.ledger.book import Ledger
 from rangebound.release import check_certificate, explain, make_plan, release, solve
+from rangebound.release.budget_split import allocations
 from rangebound.release.noise.allocation import is_within
 from rangebound.release.noise.forms import form_of
-from rangebound.release.prepare import allocations, prepare, prepared
+from rangebound.release.prepare import prepare, prepared
 
 X = {"column": "x", "range": [0, 10]}
 COUNT = {"name": "visits", "kind": "count", "margin": 25.0}
@@ -27,7 +28,7 @@ def plan(*query, epsilon=1.0, delta=0.0, **more):
 
 
 def half_widths(ready):
-    return [form.half_width(publisher) for form, publisher in zip(ready.forms, ready.publishers, strict=True)]
+    return [each.form.half_width(each.publisher) for each in ready.questions]
 
 
 def test_one_count_in_a_gaussian_account_has_the_closed_form():
@@ -166,7 +167,7 @@ def test_strategies_get_the_share_that_their_margin_needs_and_no_more(question, 
     (publisher,), share = ready.publishers, ready.allocation.questions[0]
     assert publisher.radii.max() <= 60.0
     less = replace(share, mu=0.99 * share.mu, epsilon=0.99 * share.epsilon)
-    other = ready.forms[0].publisher(
+    other = ready.questions[0].form.publisher(
         ready.allocation.sensitivities[0], less, level=0.95, columns=asked.columns(asked.query[0].by)
     )
     assert other.radii.max() > 60.0

@@ -1,0 +1,134 @@
+"""Claims for Coq: a true one is accepted, one with a little less noise is refused, and its refutation accepted."""
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import rangebound as rb
+from rangebound.errors import ArgumentError
+from rangebound.mechanisms.coq_file import coq_file
+
+PROOFS = Path(__file__).parents[2] / "proofs"
+COUNT = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+WIDE = rb.Query(range=rb.Interval(2, 9), sensitivity=0.7)
+NARROW = rb.Query(range=rb.Interval(0, 2), sensitivity=3.0)
+needs_coq = pytest.mark.skipif(shutil.which("coqc") is None, reason="coqc is not installed")
+
+
+def calibrated(noise, query, epsilon=1.0, **more):
+    return rb.calibrate(noise=noise, query=query, epsilon=epsilon, **more)
+
+
+def quieter(m):
+    """The same mechanism and claim with a hundred-millionth less noise."""
+    if isinstance(m, rb.Table):
+        weights = m.weights.copy()
+        weights[0, 0], weights[0, 1] = weights[0, 0] + 2**40, weights[0, 1] - 2**40
+        return rb.Table(query=m.query, inputs=m.inputs, outputs=m.outputs, weights=weights).with_claim(m.claim)
+    if isinstance(m, rb.Mechanism):
+        return replace(m, noise=type(m.noise)(scale=m.noise.scale * (1 - 1e-8))).with_claim(m.claim)
+    return replace(m, scale=m.scale * (1 - 1e-8)).with_claim(m.claim)
+
+
+KINDS = {
+    "truncated Laplace": lambda: calibrated(rb.Laplace, COUNT),
+    "truncated Laplace, a wider support": lambda: calibrated(rb.Laplace, WIDE, support=rb.Interval(-1, 12)),
+    "truncated Laplace, a half-line": lambda: calibrated(rb.Laplace, COUNT, support=rb.Interval(0, float("inf"))),
+    "truncated Laplace, all answers neighbours": lambda: calibrated(rb.Laplace, NARROW, 0.5),
+    "truncated Gaussian": lambda: calibrated(rb.Gaussian, COUNT),
+    "truncated Gaussian, a wider support": lambda: calibrated(rb.Gaussian, WIDE, 0.8, support=rb.Interval(-1, 12)),
+    "clamped Laplace": lambda: calibrated(rb.Laplace, COUNT, 0.3, bounding=rb.RECTIFY),
+    "rounded Laplace": lambda: calibrated(
+        rb.Laplace, COUNT, support=rb.Grid(step=0.5, within=rb.Interval(0, 10)), bounding=rb.QUANTIZE
+    ),
+    "unbounded Laplace": lambda: calibrated(rb.Laplace, COUNT, 0.1, bounding=rb.UNBOUNDED),
+    "discrete Laplace": lambda: rb.DiscreteLaplace.calibrated(sensitivity=3, epsilon=0.7, support=rb.Interval(0, 40)),
+    "staircase": lambda: rb.Staircase.calibrated(query=COUNT, epsilon=2.0),
+    "table": lambda: rb.optimal(
+        query=rb.Query(range=rb.Grid(step=1, within=rb.Interval(0, 5)), sensitivity=1.0), epsilon=1.0
+    ),
+}
+
+
+def accepted(text, folder):
+    path = folder / "certificate.v"
+    path.write_text(text)
+    done = subprocess.run(["coqc", "-q", path.name], cwd=folder, capture_output=True, text=True)
+    return done.returncode == 0
+
+
+@needs_coq
+@pytest.mark.claim("forgery")
+@pytest.mark.parametrize(
+    "kind", [pytest.param(name, marks=() if name == "clamped Laplace" else pytest.mark.slow) for name in KINDS]
+)
+def test_a_proof_is_accepted_and_with_less_noise_only_the_refutation(kind, tmp_path):
+    m = KINDS[kind]()
+    assert accepted(rb.certify(m).to_coq(), tmp_path)
+    less = quieter(m)
+    assert not accepted(coq_file(less, less.claim), tmp_path)
+    assert accepted(coq_file(less, less.claim, refuted=True), tmp_path)
+    with pytest.raises(rb.ClaimFalse):  # both checkers agree
+        rb.certify(less)
+
+
+@needs_coq
+@pytest.mark.slow
+def test_a_true_claim_has_no_refutation(tmp_path):
+    for kind in ("truncated Laplace", "clamped Laplace", "discrete Laplace"):
+        m = KINDS[kind]()
+        assert not accepted(coq_file(m, m.claim, refuted=True), tmp_path), kind
+    table = KINDS["table"]()
+    with pytest.raises(ArgumentError, match="not refuted"):
+        coq_file(table, table.claim, refuted=True)
+
+
+@needs_coq
+@pytest.mark.slow
+def test_the_theorems_rest_on_the_real_numbers_alone(tmp_path):
+    shutil.copytree(PROOFS, tmp_path / "proofs", ignore=shutil.ignore_patterns("*.vo*", "*.glob", ".*"))
+    printed = ""
+    for name in (tmp_path / "proofs" / "_CoqProject").read_text().split("\n")[1:-1]:
+        command = ["coqc", "-q", "-w", "-ambiguous-paths", "-R", ".", "RB", name]
+        printed += subprocess.run(command, cwd=tmp_path / "proofs", capture_output=True, text=True, check=True).stdout
+    axioms = {line.split()[0] for line in printed.split("\n") if line and not line.startswith((" ", "Axioms:"))}
+    assert axioms == {
+        "ClassicalDedekindReals.sig_forall_dec",
+        "ClassicalDedekindReals.sig_not_dec",
+        "Classical_Prop.classic",
+        "FunctionalExtensionality.functional_extensionality_dep",
+    }
+
+
+@pytest.mark.parametrize(
+    ("m", "claim"),
+    [
+        (calibrated(rb.Laplace, COUNT, delta=1e-6), None),
+        (calibrated(rb.Gaussian, COUNT, delta=1e-6, bounding=rb.RECTIFY), None),
+        (calibrated(rb.Laplace, COUNT, support=rb.Union((0, 4), (6, 10))), None),
+        (calibrated(rb.Laplace, COUNT, notion="metric"), None),
+        (rb.Mechanism(noise=rb.Laplace(scale=1.0), query=COUNT, bounding=rb.RECTIFY), rb.Claim(epsilon=0.9, delta=0.2)),
+    ],
+    ids=["a delta", "a Gaussian delta", "a union", "metric", "a needed delta"],
+)
+def test_what_is_not_covered_is_said(m, claim):
+    with pytest.raises(ArgumentError, match=r"do not cover .* rangebound\.verify checks the others"):
+        coq_file(m, claim or m.claim)
+
+
+def test_a_remapped_mechanism_is_proved_by_its_base_and_not_refuted():
+    m = KINDS["truncated Laplace"]()
+    remapped = rb.remap(m)
+    assert "made of the output alone" in coq_file(remapped, m.claim)
+    with pytest.raises(ArgumentError, match="remapped mechanism, which may leak less"):
+        coq_file(remapped, m.claim, refuted=True)
+
+
+def test_every_file_of_the_proofs_is_compiled_and_named_for_readers():
+    listed = (PROOFS / "_CoqProject").read_text().split("\n")[1:-1]
+    assert sorted(listed) == sorted(path.name for path in PROOFS.glob("*.v"))
+    page = (PROOFS / "README.md").read_text()
+    assert all(f"`{name}`" in page for name in listed)
