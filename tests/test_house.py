@@ -19,7 +19,7 @@ ROOMS = {
     "release": 1_830,
     "release/dummy": 500,
     "release/engine": 2_620,
-    "release/noise": 7_160,
+    "release/noise": 7_155,
     "release/output": 4_250,
     "release/plan": 10_410,
     "release/sql": 2_680,
