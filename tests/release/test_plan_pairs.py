@@ -23,9 +23,9 @@ from scipy.special import ndtr
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, PlanError, Unsatisfiable
+from rangebound.laws.boundings import Bounding
 from rangebound.laws.families import FAMILIES as NOISES
 from rangebound.mechanisms.calibration import calibrate
-from rangebound.optimum.choice import _boundings
 from rangebound.release.budget_split import PlanParts, allocations
 from rangebound.release.engine.dialect import choice, integer, text
 from rangebound.release.engine.duckdb import DuckDB
@@ -1045,7 +1045,7 @@ def test_the_sample_has_every_kind():
 
 def one_by_chance(*, query, epsilon, delta, support, objective):
     """In place of the ranking of all mechanisms, which takes long: which one it is, no guarantee depends on."""
-    ways = [(family, bounding) for family in NOISES.values() for bounding in _boundings(support)]
+    ways = [(family, bounding) for family in NOISES.values() for bounding in Bounding]
     random.Random(f"{query} {epsilon} {delta}").shuffle(ways)
     for family, bounding in ways:
         with contextlib.suppress(Unsatisfiable, ArgumentError):
