@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.laws.boundings import Bounding, shape
-from rangebound.laws.shape import Shape
+from rangebound.laws.boundings import Bounding, Shape, shape
 
 INF = math.inf
 LAPLACE = rb.Laplace(scale=1.0)

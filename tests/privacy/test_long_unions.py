@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.laws.shape import Shape
+from rangebound.laws.boundings import Shape
 from rangebound.privacy.counterexample import breaks, tasks
 from rangebound.privacy.pairs.divergences import family
 from rangebound.privacy.pairs.truncated_laplace import TruncatedLaplace

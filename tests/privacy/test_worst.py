@@ -11,7 +11,7 @@ from scipy.special import log_ndtr, logsumexp
 
 import rangebound as rb
 from rangebound.errors import ClaimFalse
-from rangebound.laws.shape import Shape
+from rangebound.laws.boundings import Shape
 from rangebound.privacy.counterexample import find_counterexample, loss_is_pinned
 from rangebound.privacy.search.branch_and_bound import Task, bound, enclose
 from rangebound.privacy.search.objectives import Delta, Loss, Renyi

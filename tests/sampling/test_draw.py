@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.laws.shape import Shape
+from rangebound.laws.boundings import Shape
 from rangebound.sampling import sampler_for
 from rangebound.sampling.grid_laws import weighed_gaussian
 from rangebound.sampling.inversion import Drawn, rounded

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
-from rangebound.laws.shape import Shape
+from rangebound.laws.boundings import Shape
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers
 
@@ -44,7 +44,7 @@ class AtomicLaw(ABC):
 
     def pdf(self, x: npt.ArrayLike) -> Floats:
         """Density at `x`: zero, since an atom has none."""
-        return np.zeros(np.broadcast_shapes(_places("x", x).shape, self.answers_shape))
+        return np.zeros(np.broadcast_shapes(places("x", x).shape, self.answers_shape))
 
     def log_pdf(self, x: npt.ArrayLike) -> Floats:
         """log of the density at `x`: -inf, since an atom has none."""
@@ -61,7 +61,7 @@ class AtomicLaw(ABC):
 
 def interval_ends(lower: npt.ArrayLike, upper: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Both ends of intervals as arrays; ends in the wrong order are refused."""
-    low, high = arguments.together(_places("lower", lower), _places("upper", upper))
+    low, high = arguments.together(places("lower", lower), places("upper", upper))
     if (low > high).any():
         raise ArgumentError(f"lower={arguments.shown(lower)}, upper={arguments.shown(upper)}: must be in order")
     return low, high
@@ -75,7 +75,10 @@ def probabilities(values: npt.ArrayLike) -> Floats:
     return chance
 
 
-def _places(name: str, value: npt.ArrayLike) -> Floats:
+def places(name: str, value: npt.ArrayLike) -> Floats:
+    """Positions on the line: infinities are valid here, NaN is not."""
+    if isinstance(value, float):
+        return np.asarray(arguments.real(name, value))
     return arguments.reals(name, value, infinite=True)
 
 

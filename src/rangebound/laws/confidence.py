@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.distribution import Law
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import Shape
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 

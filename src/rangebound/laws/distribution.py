@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.errors import ArgumentError
+from rangebound.laws.atomic_law import interval_ends, places, probabilities
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
 from rangebound.laws.moments import moments
-from rangebound.laws.shape import Shape
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import log_sum
@@ -75,7 +74,12 @@ class Law:
 
     def log_pdf(self, x: npt.ArrayLike) -> Floats:
         """log of the density at `x`; -inf outside the spans, also at an atom."""
-        return self._at(x, self._log_pdf)
+        at, _ = arguments.together(places("x", x), self.location)
+        lowers, uppers = self._ends
+        inside = ((at[..., None] >= lowers) & (at[..., None] <= uppers)).any(axis=-1)
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = self.noise.log_pdf(at - self.location) - self.log_norm
+        return np.where(inside & np.isfinite(at), values, -np.inf)
 
     def pdf(self, x: npt.ArrayLike) -> Floats:
         """Density at `x`; an atom has none."""
@@ -83,18 +87,15 @@ class Law:
 
     def cdf(self, x: npt.ArrayLike) -> Floats:
         """Probability of a number at most `x`."""
-        return self.mass(-np.inf, _places("x", x))
+        return self.mass(-np.inf, places("x", x))
 
     def sf(self, x: npt.ArrayLike) -> Floats:
         """Probability of a number at least `x`."""
-        return self.mass(_places("x", x), np.inf)
+        return self.mass(places("x", x), np.inf)
 
     def mass(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Floats:
         """Probability of the closed interval [lower, upper], atoms at its ends included."""
-        low, high = arguments.together(_places("lower", lower), _places("upper", upper))
-        if (low > high).any():
-            raise ArgumentError(f"lower={arguments.shown(lower)}, upper={arguments.shown(upper)}: must be in order")
-        low, high, at = arguments.together(low, high, self.location)
+        low, high, at = arguments.together(*interval_ends(lower, upper), self.location)
         parts = []
         if self.shape.spans:
             lowers, uppers = self._ends
@@ -117,10 +118,7 @@ class Law:
 
         Edge cases: a probability outside [0, 1] is refused; inside a gap the end of the span before it is returned.
         """
-        chance = arguments.reals("probability", probability)
-        if ((chance < 0.0) | (chance > 1.0)).any():
-            raise ArgumentError(f"probability={arguments.shown(probability)}: must lie in [0, 1]")
-        chance, at, norm = arguments.together(chance, self.location, self.log_norm)
+        chance, at, norm = arguments.together(probabilities(probability), self.location, self.log_norm)
         result = np.where(chance <= 0.5, self._from_left(chance, at, norm), np.nan)
         mirror = Law(self.noise, self.shape.mirrored(), -self.location)
         # 1 - chance is exact for chance in [0.5, 1]
@@ -165,24 +163,6 @@ class Law:
     def variance(self) -> Floats:
         """Variance of the published number."""
         return moments(self.noise, self.shape, self.location)[1]
-
-    def _log_pdf(self, x: Floats) -> Floats:
-        x, _ = arguments.together(x, self.location)
-        lowers, uppers = self._ends
-        inside = ((x[..., None] >= lowers) & (x[..., None] <= uppers)).any(axis=-1)
-        with np.errstate(invalid="ignore", over="ignore"):
-            values = self.noise.log_pdf(x - self.location) - self.log_norm
-        return np.where(inside & np.isfinite(x), values, -np.inf)
-
-    def _at(self, x: npt.ArrayLike, function: Callable[[Floats], Floats]) -> Floats:
-        return function(_places("x", x))
-
-
-def _places(name: str, value: npt.ArrayLike) -> Floats:
-    """Positions on the line: infinities are valid here, NaN is not."""
-    if isinstance(value, float):
-        return np.asarray(arguments.real(name, value))
-    return arguments.reals(name, value, infinite=True)
 
 
 def _columns(pairs: tuple[tuple[float, float], ...]) -> tuple[Floats, Floats]:

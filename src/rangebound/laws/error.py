@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from rangebound.errors import ArgumentError
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
 from rangebound.laws.moments import moments
-from rangebound.laws.shape import Shape
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 

@@ -16,6 +16,7 @@ from typing import ClassVar, Self
 import numpy as np
 from flint import arb_series
 
+from rangebound.values import arguments
 from rangebound.values.ball import INFINITY, PRECISIONS, Ball, End, ball, is_taylor, precision, value_of
 from rangebound.values.numeric import Array
 
@@ -66,6 +67,9 @@ class Noise(Complete, abc.ABC):
     pure: ClassVar[bool]
     scale: float  # the unit of length: noise of twice the scale is twice the noise
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", arguments.positive("scale", self.scale))
+
     @property
     @abc.abstractmethod
     def extent(self) -> float:
@@ -82,14 +86,14 @@ class Noise(Complete, abc.ABC):
         """Where the log-density is not smooth inside its extent, and the ends of the extent."""
 
     @classmethod
-    @abc.abstractmethod
     def calibrated(cls, scale: float, epsilon: float, delta: float) -> Self:
         """The member of the family with this scale that is tried when it is calibrated for (epsilon, delta)."""
+        return cls(scale=scale)  # type: ignore[call-arg]  # what every family has
 
     @classmethod
-    @abc.abstractmethod
     def refusal(cls, epsilon: float, delta: float) -> str | None:
         """Why no member of the family is calibrated for (epsilon, delta), whatever its scale; None where one may be."""
+        return None
 
     @abc.abstractmethod
     def log_pdf(self, x: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from flint import arb
@@ -36,9 +36,6 @@ class Gaussian(Noise):
 
     scale: float
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", arguments.positive("scale", self.scale))
-
     @property
     def extent(self) -> float:
         return math.inf
@@ -50,14 +47,6 @@ class Gaussian(Noise):
     @property
     def kinks(self) -> tuple[float, ...]:
         return ()
-
-    @classmethod
-    def calibrated(cls, scale: float, epsilon: float, delta: float) -> Self:
-        return cls(scale=scale)
-
-    @classmethod
-    def refusal(cls, epsilon: float, delta: float) -> str | None:
-        return None
 
     def in_balls(self) -> GaussianInBalls:
         return GaussianInBalls(self)
@@ -72,7 +61,6 @@ class Gaussian(Noise):
         return -0.5 * z * z - (math.log(self.scale) + _LOG_ROOT_2_PI)
 
     def log_pdf_slope(self, x: Array) -> Array:
-        """Derivative of `log_pdf`: -x/s^2."""
         return -(x / self.scale) / self.scale
 
     def log_mass(self, lower: Array, upper: Array, location: Array) -> Array:
@@ -176,7 +164,6 @@ class GaussianInBalls(BallNoise):
         return self._known[key]
 
     def score(self, y: Ball) -> Ball:
-        """-(log g)'(y), a plain ball: y/s^2."""
         return y / (self.scale * self.scale)
 
     def score_moments(self, lower: End, upper: End) -> tuple[Ball, Ball, Ball]:

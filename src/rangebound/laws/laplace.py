@@ -47,9 +47,6 @@ class Laplace(Noise):
 
     scale: float
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", arguments.positive("scale", self.scale))
-
     @property
     def extent(self) -> float:
         return math.inf
@@ -62,19 +59,10 @@ class Laplace(Noise):
     def kinks(self) -> tuple[float, ...]:
         return (0.0,)
 
-    @classmethod
-    def calibrated(cls, scale: float, epsilon: float, delta: float) -> Self:
-        return cls(scale=scale)
-
-    @classmethod
-    def refusal(cls, epsilon: float, delta: float) -> str | None:
-        return None
-
     def in_balls(self) -> LaplaceInBalls:
         return LaplaceInBalls(self)
 
     def decay(self, start: Array) -> Array:
-        """The scale, from everywhere."""
         return namespace(start).zeros_like(start) + self.scale
 
     def log_pdf(self, x: Array) -> Array:
@@ -240,14 +228,13 @@ class TruncatedLaplacian(Noise):
     limit: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", arguments.positive("scale", self.scale))
+        super().__post_init__()
         object.__setattr__(self, "limit", arguments.positive("limit", self.limit))
         if not math.isfinite(self.limit / self.scale) or self.limit / self.scale < 1e-12:
             raise ArgumentError(f"limit={self.limit}: must be between 1e-12 and 1e308 scales (scale={self.scale})")
 
     @property
     def extent(self) -> float:
-        """The limit."""
         return self.limit
 
     @property
@@ -274,12 +261,10 @@ class TruncatedLaplacian(Noise):
         return TruncatedLaplacianInBalls(self)
 
     def decay(self, start: Array) -> Array:
-        """The scale, from everywhere."""
         return self.untruncated.decay(start)
 
     @property
     def untruncated(self) -> Laplace:
-        """The Laplace noise of which this one is a part."""
         return Laplace(scale=self.scale)
 
     @property
@@ -378,7 +363,6 @@ class TruncatedLaplacianInBalls(BallNoise):
         return kinked(y, value, self.pdf(at)) if is_taylor(y) else value
 
     def score(self, y: Ball) -> Ball:
-        """-(log g)'(y) inside the limit, a plain ball: sign(y)/b."""
         return self._untruncated.score(y)
 
     def score_moments(self, lower: End, upper: End) -> tuple[Ball, Ball, Ball]:

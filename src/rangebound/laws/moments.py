@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import Shape
 from rangebound.values.array_types import Floats
 from rangebound.values.ball import PRECISIONS, Ball, ball, precision
 from rangebound.values.numeric import log_sum

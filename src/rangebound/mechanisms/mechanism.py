@@ -14,14 +14,13 @@ import numpy.typing as npt
 from rangebound import sampling
 from rangebound.errors import ClaimFalse, Undecided
 from rangebound.laws import boundings as bounding
-from rangebound.laws.boundings import TRUNCATE, UNBOUNDED, Bounding
+from rangebound.laws.boundings import TRUNCATE, UNBOUNDED, Bounding, Shape
 from rangebound.laws.confidence import confidence_interval
 from rangebound.laws.distribution import Law
 from rangebound.laws.error import Error, average_error, worst_error
 from rangebound.laws.families import FAMILIES
 from rangebound.laws.family import Noise
 from rangebound.laws.moments import moments
-from rangebound.laws.shape import Shape
 from rangebound.mechanisms.private_mechanism import PrivateMechanism, largest, mean
 from rangebound.mechanisms.quick_profile import free_gaussian, truncated_laplace
 from rangebound.mechanisms.refutation import refutation

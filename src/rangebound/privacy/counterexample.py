@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import ctx
 
+from rangebound.laws.boundings import UNBOUNDED_SHAPE, Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
 from rangebound.privacy.claim import Claim, Notion
-from rangebound.privacy.pairs.divergences import Mapped, family, mapped, stick
+from rangebound.privacy.pairs.divergences import Mapped, family, mapped, pair_loss, pair_stick, stick
 from rangebound.privacy.search.branch_and_bound import DECIDING, Found, Task, climb, enclose, probe
 from rangebound.privacy.search.objectives import Delta, Loss
 from rangebound.privacy.setting import SearchLine, Setting, mirrored, neighbours, pair_at
@@ -41,12 +41,12 @@ def enclosed(
 ) -> Found:
     """By windows in floats where they can, else branch and bound at growing precision until it closes or decides."""
     quick = None
-    if setting.noise.exponential:
-        by_window = laplace_windows.enclosed if setting.shape.normalised else laplace_rounded.enclosed
-        with precision(PRECISIONS[0]):
+    with precision(PRECISIONS[0]):  # of the ceilings far out, where much cancels
+        if setting.noise.exponential:
+            by_window = laplace_windows.enclosed if setting.shape.normalised else laplace_rounded.enclosed
             quick = by_window(tasks(setting, make), target)
-    elif setting.noise.gaussian and (by_windows(setting) or not setting.shape.normalised):
-        quick = gaussian_worst.enclosed(tasks(setting, make), target)
+        elif setting.noise.gaussian and (by_windows(setting) or not setting.shape.normalised):
+            quick = gaussian_worst.enclosed(tasks(setting, make), target)
     if quick is not None and _decided(quick, target):
         return quick
     found = None
@@ -259,20 +259,14 @@ def finite_pair(setting: Setting, pair: tuple[float, float], claim: Claim) -> tu
     return found
 
 
-def pair_loss(setting: Setting, pair: tuple[float, float]) -> Ball:
-    """The pure epsilon that one pair needs in the direction in which it is given."""
-    (a, b), shape = pair, setting.shape
-    if a > b:
-        a, b, shape = -a, -b, shape.mirrored()
-    return refine(lambda: family(setting.noise, shape).loss(ball(a), ball(b) - ball(a)))
-
-
 def pair_delta(setting: Setting, pair: tuple[float, float], epsilon: float) -> Ball:
     """The delta that one pair needs at `epsilon` in the direction in which it is given."""
-    (a, b), shape = pair, setting.shape
-    if a > b:
-        a, b, shape = -a, -b, shape.mirrored()
-    return refine(lambda: Delta(setting.noise, shape, epsilon).value(ball(a), ball(b) - ball(a)))
+    return refine(lambda: pair_stick(setting.noise, setting.shape, *pair, epsilon))
+
+
+def loss_of_pair(setting: Setting, pair: tuple[float, float]) -> Ball:
+    """The pure epsilon that one pair needs in the direction in which it is given."""
+    return refine(lambda: pair_loss(setting.noise, setting.shape, *pair))
 
 
 def breaks(setting: Setting, pair: tuple[float, float], claim: Claim) -> bool:
@@ -282,11 +276,13 @@ def breaks(setting: Setting, pair: tuple[float, float], claim: Claim) -> bool:
     if not known or math.isinf(a) or math.isinf(b):
         return False
     if claim.notion is Notion.METRIC:
-        return bool(pair_loss(setting, pair) * ball(setting.sensitivity) > ball(claim.epsilon) * abs(ball(a) - ball(b)))
+        return bool(
+            loss_of_pair(setting, pair) * ball(setting.sensitivity) > ball(claim.epsilon) * abs(ball(a) - ball(b))
+        )
     if abs(Fraction(a) - Fraction(b)) > Fraction(setting.sensitivity):
         return False
     if claim.pure:
-        return bool(pair_loss(setting, pair) > claim.epsilon)
+        return bool(loss_of_pair(setting, pair) > claim.epsilon)
     return bool(pair_delta(setting, pair, claim.epsilon) > claim.delta)
 
 
@@ -296,7 +292,7 @@ def pair_numbers(setting: Setting, pair: tuple[float, float], claim: Claim) -> t
     if a > b:
         a, b = -a, -b
         side = Setting(setting.noise, setting.shape.mirrored(), mirrored(setting.answers), setting.sensitivity)
-    loss = max(down(pair_loss(setting, pair)), 0.0)
+    loss = max(down(loss_of_pair(setting, pair)), 0.0)
     needed = loss
     if not claim.pure:
         found = pair_epsilon(

@@ -226,7 +226,6 @@ def _next_private(loss: Callable[[float], float], epsilon: float, scale: float, 
 
 
 def _bottom(loss: Callable[[float], float], lowest: float, highest: float) -> float:
-    """Where `loss` is least between two scales."""
     from scipy.optimize import minimize_scalar
 
     return float(minimize_scalar(loss, bounds=(lowest, highest), method="bounded").x)

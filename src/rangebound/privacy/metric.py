@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import Shape
-from rangebound.privacy.counterexample import pair_loss
+from rangebound.privacy.counterexample import loss_of_pair
 from rangebound.privacy.pairs.divergences import (
     Mapped,
     Truncated,
@@ -54,7 +54,7 @@ def steepest_pair(setting: Setting) -> tuple[tuple[float, float], float]:
     start = min(max(0.0, setting.answers.hull.lower), setting.answers.hull.upper)
     best = (start, start), 0.0
     for pair in _close_pairs(setting):
-        needed = pair_loss(setting, pair) * ball(setting.sensitivity) / abs(ball(pair[0]) - ball(pair[1]))
+        needed = loss_of_pair(setting, pair) * ball(setting.sensitivity) / abs(ball(pair[0]) - ball(pair[1]))
         found = down(needed)
         if found > best[1]:
             best = pair, found

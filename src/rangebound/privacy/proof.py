@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from rangebound.errors import CertificateInvalid
-from rangebound.laws.shape import UNBOUNDED_SHAPE
+from rangebound.laws.boundings import UNBOUNDED_SHAPE
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.counterexample import excess, loss_is_pinned, loss_values, tasks
 from rangebound.privacy.metric import side_score

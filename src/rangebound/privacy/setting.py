@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import Shape
 from rangebound.values.ball import Ball, ball
 from rangebound.values.numeric import rounded_down, rounded_up
 from rangebound.values.support import Interval, Union
@@ -57,7 +57,6 @@ class Setting:
         return found
 
     def pairs(self) -> list[tuple[Setting, SearchLine]]:
-        """Every direction with every line of pairs."""
         return [(side, line) for side in self.sides() for line in side.lines()]
 
 
@@ -98,7 +97,6 @@ class SearchLine:
 
     @property
     def d(self) -> Ball:
-        """The distance of every pair on the line, exactly."""
         return ball(self.far) - ball(self.near)
 
     def clipped(self, low: float, high: float) -> list[SearchLine]:

@@ -220,7 +220,6 @@ def allowed(length: Floats) -> Stretch:
 
 
 def _forbidden(length: Floats) -> Stretch:
-    """A stretch of `length` scales, none of it allowed."""
     return Stretch(np.exp(-length), -np.expm1(-length), *np.zeros((3, *length.shape)))
 
 

@@ -13,8 +13,8 @@ from functools import partial
 
 import numpy as np
 
+from rangebound.laws.boundings import UNBOUNDED_SHAPE, Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
 from rangebound.privacy import laplace_union
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.counterexample import (
@@ -25,14 +25,14 @@ from rangebound.privacy.counterexample import (
     find_counterexample,
     finite_pair,
     loss_is_pinned,
+    loss_of_pair,
     loss_on,
     loss_values,
     lossy_pairs,
     pair_epsilon,
-    pair_loss,
     tasks,
 )
-from rangebound.privacy.pairs.divergences import Mapped, family, stick
+from rangebound.privacy.pairs.divergences import Mapped, pair_stick
 from rangebound.privacy.pairs.truncated_laplace import top_loss
 from rangebound.privacy.search.branch_and_bound import FLOOR, probe
 from rangebound.privacy.search.objectives import Delta, Loss, Renyi
@@ -91,7 +91,7 @@ def _on_spans(setting: Setting) -> Worst | None:
     lowers, uppers = np.asarray(spans).T
     upper, (a, b) = laplace_union.dp_pair(lowers, uppers, setting.noise.scale, setting.sensitivity)
     low, high = neighbours(setting, a, b)
-    lower, pair = max((down(pair_loss(setting, each)), each) for each in ((low, high), (high, low)))
+    lower, pair = max((down(loss_of_pair(setting, each)), each) for each in ((low, high), (high, low)))
     return Worst(min(max(lower, 0.0), upper), upper, pair)
 
 
@@ -230,23 +230,12 @@ _NEAR = 1e-9  # relative: how far below the supremum a pair at finite answers ma
 
 
 def pair_profile(noise: Noise, shape: Shape, pair: tuple[float, float]) -> Callable[[float], Ball]:
-    """The delta of two answers, in the order in which they are given, at every epsilon; a ball.
-
-    At a negative epsilon it is 1 - e^epsilon (1 - delta of the pair in the other order at -epsilon).
-    """
+    """The delta of two answers, in the order in which they are given, at every epsilon of any sign; a ball."""
     return partial(_at, noise, shape, pair)
 
 
 def _at(noise: Noise, shape: Shape, pair: tuple[float, float], epsilon: float) -> Ball:
-    if epsilon < 0.0:  # the formulas are for thresholds between the two answers: ask the pair in the other order
-        return 1 - ball(epsilon).exp() * (1 - _at(noise, shape, pair[::-1], -epsilon))
-    a, b = pair
-    if shape.normalised and noise.laplace:  # this law does not change beyond its support
-        low, high = shape.ends
-        a, b = min(max(a, low), high), min(max(b, low), high)
-    if a > b:
-        a, b, shape = -a, -b, shape.mirrored()
-    return refine(lambda: stick(family(noise, shape), ball(a), ball(b) - ball(a), ball(epsilon)), bits=100)
+    return refine(lambda: pair_stick(noise, shape, *pair, epsilon), bits=100)
 
 
 def worst_pair_at(setting: Setting, epsilon: float) -> tuple[float, float]:

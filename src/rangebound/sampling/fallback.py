@@ -17,8 +17,8 @@ from fractions import Fraction
 
 from flint import arb, fmpz
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import Shape
 from rangebound.sampling.entropy import WordSource
 from rangebound.sampling.lattice import Lattice
 from rangebound.values.ball import Ball, ball, precision

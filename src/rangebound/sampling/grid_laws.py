@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import Shape
 from rangebound.sampling.draw_plan import MARGIN, ROUNDING, DrawPlan, largest
 from rangebound.sampling.entropy import Words
 from rangebound.sampling.inversion import inverted, uniform

@@ -34,8 +34,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import Shape
 from rangebound.sampling.draw_plan import (
     MARGIN,
     NEAR,

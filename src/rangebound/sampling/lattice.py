@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from rangebound.errors import ArgumentError
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import Shape
 from rangebound.values import arguments
 
 _FINENESS = 20  # a default step is at most 2^-20 of the scale

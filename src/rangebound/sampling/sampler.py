@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 
 from rangebound.errors import ArgumentError
+from rangebound.laws.boundings import UNBOUNDED_SHAPE, Shape
 from rangebound.laws.family import Curve, Noise
-from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
 from rangebound.sampling import grid_laws, inversion
 from rangebound.sampling.draw_plan import NEAR, DrawFamily, DrawPlan, farthest, largest, plan
 from rangebound.sampling.entropy import SECURE, Words, WordSource

@@ -10,7 +10,7 @@ from flint import arb
 
 import rangebound as rb
 from rangebound.errors import RangeboundError
-from rangebound.laws.shape import Shape
+from rangebound.laws.boundings import Shape
 from rangebound.privacy.pairs.divergences import (
     Mapped,
     Truncated,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.laws.shape import Shape
+from rangebound.laws.boundings import Shape
 from rangebound.privacy.pairs.truncated_grid import TruncatedLaplaceGrid
 from rangebound.privacy.search.branch_and_bound import Found, Task, bound, climb, enclose
 from rangebound.privacy.search.objectives import Delta, Loss, Renyi

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
+from rangebound.laws.boundings import UNBOUNDED_SHAPE, Shape
 from rangebound.privacy.pairs.divergences import family, renyi_formula, stick
 from rangebound.privacy.search.objectives import Delta, Renyi
 from rangebound.privacy.worst import worst_renyi

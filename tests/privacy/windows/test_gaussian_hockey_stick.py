@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import scipy.special
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.gaussian import Gaussian
-from rangebound.laws.shape import Shape
 from rangebound.privacy.search.objectives import Delta, Loss
 from rangebound.privacy.windows import gaussian_hockey_stick as tested
 from rangebound.privacy.windows import gaussian_laws

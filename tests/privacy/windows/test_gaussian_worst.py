@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import rangebound as rb
+from rangebound.laws.boundings import Shape
 from rangebound.laws.gaussian import Gaussian
-from rangebound.laws.shape import Shape
 from rangebound.privacy.counterexample import tasks
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.objectives import Delta, Renyi

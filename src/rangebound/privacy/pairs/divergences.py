@@ -25,9 +25,9 @@ import numpy as np
 from flint import ctx
 
 from rangebound.errors import ArgumentError
+from rangebound.laws.boundings import Shape
 from rangebound.laws.distribution import Law
 from rangebound.laws.family import Curve, Noise
-from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.mapped import Mapped
 from rangebound.privacy.pairs.truncated import Truncated, TruncatedGaussian
 from rangebound.privacy.pairs.truncated_grid import TruncatedGaussianGrid, TruncatedGrid, TruncatedLaplaceGrid
@@ -43,6 +43,32 @@ Pair = Mapped | Truncated | TruncatedGrid
 def stick(kind: Pair, p: Ball, d: Ball, epsilon: Ball) -> Ball:
     """Hockey stick of a pair: the best of its threshold events, the empty event and the certain one."""
     return largest(ball(0.0), 1 - epsilon.exp(), *kind.sticks(p, d, epsilon).values())
+
+
+def pair_of(noise: Noise, shape: Shape, first: float, second: float) -> tuple[Pair, Ball, Ball]:
+    """The family, position and distance of two answers, mirrored so that the first lies left of the second.
+
+    A truncated Laplace law does not change beyond the ends of its support.
+    """
+    if shape.normalised and noise.laplace:
+        low, high = shape.ends
+        first, second = min(max(first, low), high), min(max(second, low), high)
+    if first > second:
+        first, second, shape = -first, -second, shape.mirrored()
+    return family(noise, shape), ball(first), ball(second) - ball(first)
+
+
+def pair_loss(noise: Noise, shape: Shape, first: float, second: float) -> Ball:
+    """The largest privacy loss of the first answer against the second, at the precision in force."""
+    kind, p, d = pair_of(noise, shape, first, second)
+    return kind.loss(p, d)
+
+
+def pair_stick(noise: Noise, shape: Shape, first: float, second: float, epsilon: float) -> Ball:
+    """Hockey stick of two answers in this order, at an epsilon of any sign and the precision in force."""
+    if epsilon < 0.0:  # the formulas are for thresholds between the two answers: ask the pair in the other order
+        return 1 - ball(epsilon).exp() * (1 - pair_stick(noise, shape, second, first, -epsilon))
+    return stick(*pair_of(noise, shape, first, second), ball(epsilon))
 
 
 def family(noise: Noise, shape: Shape) -> Pair:
@@ -113,13 +139,9 @@ def hockey_stick(p: Law, q: Law, epsilon: float) -> Any:
         if a.size <= _FEW:
             return _one_by_one(lambda x, y: hockey_stick(x, y, level), noise, shape, a, b)
         return stick_formula(noise, shape, a, b, level)
-    if _place(p) == _place(q):
+    if pair_of(noise, shape, float(p.location), float(q.location))[2].is_zero():
         return max(0.0, up(1 - ball(level).exp())) if level < 0.0 else 0.0
-    if level < 0.0:  # the formulas are for thresholds between the two answers: ask the pair in the other order
-        return min(
-            up(refine(lambda: 1 - ball(level).exp() * (1 - stick(*_exact(noise, shape, q, p), ball(-level))))), 1.0
-        )
-    return min(up(refine(lambda: stick(*_exact(noise, shape, p, q), ball(level)))), 1.0)
+    return min(up(refine(lambda: pair_stick(noise, shape, float(p.location), float(q.location), level))), 1.0)
 
 
 def renyi(p: Law, q: Law, alpha: float) -> Any:
@@ -146,11 +168,16 @@ def renyi(p: Law, q: Law, alpha: float) -> Any:
         if a.size <= _FEW:
             return _one_by_one(lambda x, y: renyi(x, y, order), noise, shape, a, b)
         return renyi_formula(noise, shape, a, b, order)
-    if _place(p) == _place(q):
+    if pair_of(noise, shape, float(p.location), float(q.location))[2].is_zero():
         return 0.0
     if math.isinf(order):
-        return max(up(refine(lambda: _loss_of(*_exact(noise, shape, p, q)))), 0.0)
-    return max(up(refine(lambda: _renyi_of(*_exact(noise, shape, p, q), ball(order)))), 0.0)
+        return max(up(refine(lambda: pair_loss(noise, shape, float(p.location), float(q.location)))), 0.0)
+
+    def exactly() -> Ball:
+        kind, at, d = pair_of(noise, shape, float(p.location), float(q.location))
+        return kind.renyi(at, d, ball(order))
+
+    return max(up(refine(exactly)), 0.0)
 
 
 def fisher(law: Law) -> Any:
@@ -167,7 +194,6 @@ def fisher(law: Law) -> Any:
 
 
 def _one_by_one(function: Callable[[Law, Law], float], noise: Noise, shape: Shape, p: Floats, q: Floats) -> Floats:
-    """The exact number of each pair of a small batch."""
     pairs = zip(p.reshape(-1), q.reshape(-1), strict=True)
     values = [function(Law(noise, shape, np.asarray(a)), Law(noise, shape, np.asarray(b))) for a, b in pairs]
     return np.asarray(values, dtype=np.float64).reshape(p.shape)
@@ -320,31 +346,6 @@ def _log_atoms(noise: Noise, shape: Shape, at: Array) -> Array:
 def _columns(pairs: tuple[tuple[float, float], ...], like: Array) -> tuple[Array, Array]:
     array = as_in(like, pairs)
     return array[:, 0], array[:, 1]
-
-
-def _exact(noise: Noise, shape: Shape, p: Law, q: Law) -> tuple[Pair, Ball, Ball]:
-    """The family, position and distance of a pair, mirrored so that p lies left of q."""
-    a, b = _place(p), _place(q)
-    if a > b:
-        a, b, shape = -a, -b, shape.mirrored()
-    return family(noise, shape), ball(a), ball(b) - ball(a)
-
-
-def _loss_of(kind: Pair, p: Ball, d: Ball) -> Ball:
-    return kind.loss(p, d)
-
-
-def _renyi_of(kind: Pair, p: Ball, d: Ball, order: Ball) -> Ball:
-    return kind.renyi(p, d, order)
-
-
-def _place(law: Law) -> float:
-    """The location of a single law; a truncated Laplace law does not change beyond the ends of its support."""
-    at = float(law.location)
-    if law.shape.normalised and law.noise.laplace:
-        low, high = law.shape.ends
-        return min(max(at, low), high)
-    return at
 
 
 def _shared(p: Law, q: Law) -> tuple[Noise, Shape]:

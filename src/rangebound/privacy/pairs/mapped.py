@@ -8,8 +8,8 @@ from collections.abc import Collection
 
 from flint import ctx
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.truncated import finite_end, shifted
 from rangebound.values.ball import (
     INFINITY,
@@ -78,7 +78,6 @@ class Mapped:
         return self.noise.cdf(lowest - p).log() - self.noise.cdf(lowest - p - d).log()
 
     def renyi(self, p: Ball, d: Ball, order: Ball) -> Ball:
-        """Renyi divergence of P from Q of an order above 1."""
         total: Ball = ball(0.0)
         cells = self.cells
         if self.gaussian and self.span is None:
@@ -122,7 +121,6 @@ class Mapped:
         return total
 
     def fisher(self, p: Ball) -> Ball:
-        """Fisher information about the location: scores inside the span, (dP)^2/P at each atom."""
         total = ball(0.0)
         if self.span is not None:
             if self.limited:

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from flint import arb, arb_series, ctx
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import BallNoise, Noise
-from rangebound.laws.shape import Shape
 from rangebound.values.ball import (
     INFINITY,
     ZERO,
@@ -44,12 +44,10 @@ def shifted(x: End, p: Ball) -> End:
 
 
 def up_to(d: Ball) -> Ball:
-    """A ball around [0, d]."""
     return ball(0.0).union(d)
 
 
 def near_pair(p: Ball, d: Ball) -> bool:
-    """Whether p is the series about a cell that is wider than the distance of the pair."""
     return is_taylor(p) and bool(2 * p[0].rad() > d)
 
 
@@ -275,7 +273,6 @@ class Truncated:
         return known
 
     def edges(self) -> tuple[Ball | None, Ball | None]:
-        """The outer ends of the support."""
         return self.spans[0][0], self.spans[-1][1]
 
     def right_of(self, p: Ball) -> Ball:
@@ -315,7 +312,6 @@ class TruncatedGaussian(Truncated):
         self._places = shape.spans
 
     def integrals(self, p: Ball) -> Integrals:
-        """What is seen of the support from p; of many spans those that are too far to count, together."""
         if len(self.spans) <= _FEW:
             return Integrals(self.noise, p)
         at = float(value_of(p).mid())
@@ -363,7 +359,6 @@ class TruncatedGaussian(Truncated):
         return best, None
 
     def mean(self, p: Ball) -> Ball:
-        """Expectation at p."""
         total, first, _ = self.scores(p)
         return p + self.noise.scale * self.noise.scale * first / total
 

@@ -12,8 +12,8 @@ from operator import mul
 
 from flint import arb
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import BallNoise, Noise
-from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.truncated import near_pair, up_to
 from rangebound.privacy.pairs.truncated_laplace import Parts, sharp_stick
 from rangebound.values.ball import (
@@ -64,17 +64,14 @@ class TruncatedGrid:
         return {k: below_p[k] / zp - below_q[k] * epsilon.exp() / zq for k in only}
 
     def change(self, p: Ball, d: Ball) -> Ball:
-        """log Z(p+d) - log Z(p)."""
         zp, zq = self._weights(p)[1], self._weights(p + d)[1]
         return zq.log() - zp.log() if value_of(zp) > 0 and value_of(zq) > 0 else arb.nan()
 
     def loss(self, p: Ball, d: Ball) -> Ball:
-        """Pure epsilon of the pair in this direction."""
         change = self.change(p, d)
         return self.noise.log_ratio(self.points[0] - p, d) + change if value_of(change).is_finite() else change
 
     def renyi(self, p: Ball, d: Ball, order: Ball) -> Ball:
-        """Renyi divergence of P from Q of an order above 1."""
         weights, zp = self._weights(p)
         ratios = (self.noise.log_ratio(x - p, d) for x in self.points)
         total: Ball = ball(0.0)
@@ -85,7 +82,6 @@ class TruncatedGrid:
         return (total.log() - zp.log()) / (order - 1) + self.change(p, d)
 
     def fisher(self, p: Ball) -> Ball:
-        """Fisher information about the location: the variance of the score."""
         weights, total = self._weights(p)
         scores = [self.noise.score(x - p) for x in self.points]
         mean = sum((w * s for w, s in zip(weights, scores, strict=True)), ball(0.0)) / total
@@ -93,7 +89,6 @@ class TruncatedGrid:
         return second - mean * mean
 
     def edges(self) -> tuple[Ball, Ball]:
-        """The outer points."""
         return self.points[0], self.points[-1]
 
     def right_of(self, p: Ball) -> Ball:
@@ -128,7 +123,6 @@ class GaussianSums:
         return list(itertools.accumulate(self._weights(p), initial=ZERO))
 
     def total(self, p: Ball) -> Ball:
-        """The sum over all points."""
         return self.below(p)[-1]
 
     def slopes(self, p: Ball) -> list[Ball]:
@@ -215,12 +209,10 @@ class TruncatedGaussianGrid(TruncatedGrid):
         return total, self.points[final] - self.points[first]
 
     def mean(self, p: Ball) -> Ball:
-        """Expectation at p."""
         weights, total = self._weights(p)
         return sum((x * w for x, w in zip(self.points, weights, strict=True)), ball(0.0)) / total
 
     def spread(self, p: Ball, edge: Ball) -> Ball:
-        """E (x - edge)^2 at p."""
         weights, total = self._weights(p)
         return sum(((x - edge) ** 2 * w for x, w in zip(self.points, weights, strict=True)), ball(0.0)) / total
 
@@ -326,7 +318,6 @@ class LaplaceSums:
         return [(x - p) / self.noise.scale for x in self.points[first:last]]
 
     def _steep(self, order: Ball) -> list[Ball]:
-        """Sums from the right of e^{-(2 order-1) x/b}."""
         key = str(order)
         if key not in self._known:
             rate = (2 * order - 1) / self.noise.scale
@@ -354,7 +345,6 @@ class TruncatedLaplaceGrid(TruncatedGrid):
         self._sums = LaplaceSums(self.points, shape.points, self.noise, beyond)
 
     def parts(self, p: Ball, d: Ball) -> Parts:
-        """The points as the pair (p, p + d) sees them."""
         return self._sums.parts(p, d)
 
     def right_of(self, p: Ball) -> Ball:

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 from flint import arb
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.truncated import Span, Truncated, shifted
 from rangebound.values.ball import (
     INFINITY,
@@ -59,11 +59,9 @@ class Parts(NamedTuple):
     limited: bool = False  # whether the noise has a limit
 
     def normaliser(self, d: Ball) -> Ball:
-        """Z(P)."""
         return self.left + self.right * (-d).exp() + self.inside + self.only_p
 
     def change(self, d: Ball) -> Ball:
-        """log Z(Q) - log Z(P)."""
         normaliser = self.normaliser(d)
         if not value_of(normaliser) > 0:
             return arb.nan()
@@ -196,12 +194,10 @@ class SideMasses:
 
 
 def later(first: End, second: Ball) -> Ball:
-    """The larger of two places; None is far to the left."""
     return second if first is None else largest(first, second)
 
 
 def earlier(first: End, second: Ball) -> Ball:
-    """The smaller of two places; None is far to the right."""
     return second if first is None else smallest(first, second)
 
 

@@ -300,7 +300,6 @@ def _corner(first: Line, second: Line) -> tuple[Ball, Ball]:
 
 
 def _need(first: Line, second: Line) -> float:
-    """The mu that the corner of two lines needs, rounded up."""
 
     def evaluate() -> Ball:
         alpha, beta = _corner(first, second)

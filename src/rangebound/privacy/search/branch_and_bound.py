@@ -72,7 +72,6 @@ class Task(NamedTuple):
     line: SearchLine
 
     def kinks(self) -> list[float]:
-        """The kinks of the objective on the line, in order."""
         return _sorted_kinks(self)
 
 
@@ -248,7 +247,6 @@ class Found:
 
     @property
     def closed(self) -> bool:
-        """Whether the enclosure is as narrow as asked."""
         return self.upper <= max(self.lower * (1.0 + LOOSE), FLOOR)
 
 

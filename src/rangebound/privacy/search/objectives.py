@@ -10,8 +10,8 @@ from collections.abc import Collection
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from rangebound.laws.boundings import UNBOUNDED_SHAPE, Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import UNBOUNDED_SHAPE, Shape
 from rangebound.privacy.pairs.divergences import (
     Mapped,
     Pair,

@@ -75,7 +75,6 @@ class Discs:
             return Discs(mid, spread * (1.0 + 4.0 * ROUGH) + ROUGH * np.abs(mid) + _TINY)
 
     def log(self) -> Discs:
-        """The branch of log z that is real on the real axis; nothing is known where z may be 0 or less."""
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(self.mid > 0.0, self.rad / self.mid * (1.0 + UNIT), np.nan)
             mid = np.log(self.mid)
@@ -83,7 +82,6 @@ class Discs:
         return Discs(mid, spread * (1.0 + ROUGH) + ROUGH * np.abs(mid) + _TINY)
 
     def at(self, index: Any) -> Discs:
-        """Those at an index, as of an array."""
         return Discs(self.mid[index], self.rad[index])
 
     def summed(self) -> Discs:

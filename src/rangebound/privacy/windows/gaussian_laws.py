@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rangebound.laws.shape import Shape
+from rangebound.laws.boundings import Shape
 from rangebound.privacy.pairs.truncated_grid import spacing
 from rangebound.privacy.windows.chebyshev import UNIT
 from rangebound.values.array_types import Bools, Floats, Indices
@@ -37,7 +37,6 @@ class WindowPlace(NamedTuple):
     inside: Bools
 
     def some(self, rows: Indices | slice) -> WindowPlace:
-        """Some of the rows."""
         return WindowPlace._make(each[rows] for each in self)
 
 

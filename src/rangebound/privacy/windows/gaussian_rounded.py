@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from rangebound.laws.shape import Shape
+from rangebound.laws.boundings import Shape
 from rangebound.privacy.pairs.truncated_grid import spacing
 from rangebound.privacy.windows.chebyshev import UNIT, truncation
 from rangebound.privacy.windows.gaussian_laws import Laws, WindowPlace
@@ -41,7 +41,6 @@ _SEEN = 90.0  # in logarithms: what is so much smaller than the sum is left out
 def rounded_renyi(
     scale: float, shape: Shape, order: float, windows: GaussianWindows, target: float | None = None
 ) -> Highest | None:
-    """The largest Renyi divergence of an order on windows."""
     if windows.d.min() != windows.d.max():
         return None
     d = float(windows.d[0])

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rangebound.laws.shape import Shape
+from rangebound.laws.boundings import Shape
 from rangebound.privacy.windows.chebyshev import UNIT, lebesgue, nodes, tops
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.values.array_types import Bools, Floats, Indices
@@ -38,11 +38,9 @@ class GaussianWindows(NamedTuple):
     rho: Floats  # of the ellipse over the window; 0 until one is found
 
     def some(self, chosen: Bools | Indices) -> GaussianWindows:
-        """Those that are chosen."""
         return GaussianWindows._make(each[chosen] for each in self)
 
     def halves(self) -> GaussianWindows:
-        """Each cut in two."""
         return self.cut(np.full(self.start.size, 2))
 
     def cut(self, parts: Indices) -> GaussianWindows:
@@ -56,7 +54,6 @@ class GaussianWindows(NamedTuple):
         return found._replace(start=start, end=end)
 
     def with_more(self, other: GaussianWindows) -> GaussianWindows:
-        """These and others."""
         return GaussianWindows._make(np.concatenate(both) for both in zip(self, other, strict=True))
 
     @property
@@ -98,7 +95,6 @@ class Highest(NamedTuple):
 
 
 def windows_of(rows: Sequence[tuple[float, float, float, int, int, float]]) -> GaussianWindows:
-    """Windows from their rows."""
     columns = list(zip(*rows, strict=True)) or [()] * 6
     kinds = (np.float64, np.float64, np.float64, np.intp, np.intp, np.float64)
     return GaussianWindows._make(np.asarray(each, dtype=kind) for each, kind in zip(columns, kinds, strict=True))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rangebound.laws.shape import Shape
+from rangebound.laws.boundings import Shape
 from rangebound.privacy.search.branch_and_bound import Found, Task
 from rangebound.privacy.search.objectives import Delta, Renyi
 from rangebound.privacy.setting import SearchLine
@@ -93,7 +93,6 @@ class _Search:
 
     @property
     def above(self) -> bool:
-        """Whether a value above the target was found."""
         return self._target is not None and self._found.lower > self._target
 
     def add(self, windows: GaussianWindows) -> bool:

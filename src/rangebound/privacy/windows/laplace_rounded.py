@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
-from rangebound.laws.shape import Shape
 from rangebound.privacy.pairs.truncated_grid import spacing
 from rangebound.privacy.search.branch_and_bound import Found, Task
 from rangebound.privacy.search.objectives import Renyi

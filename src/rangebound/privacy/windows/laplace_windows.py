@@ -147,7 +147,6 @@ class Problem(NamedTuple):
         return lowest, np.where(events.never, 0.0, highest)
 
     def bounds(self, windows: LaplaceWindows, floor: float) -> _Bounds:
-        """By Chebyshev polynomials."""
         if self.epsilon is None:
             return _bounded(self.ends, windows, windows.first, self.values, self.radii, floor)
         events = events_of(self.ends, self.epsilon, windows)
@@ -262,7 +261,6 @@ def _glance(problem: Problem, windows: LaplaceWindows, values: bool) -> _Bounds:
 
 
 def _in_blocks(function: Callable[[LaplaceWindows], _Bounds], windows: LaplaceWindows) -> _Bounds:
-    """The bounds of all windows, some at a time."""
     starts = range(0, windows.task.size, _BLOCK)
     parts = [function(windows.at(slice(start, start + _BLOCK))) for start in starts]
     found = _Bounds(*(np.concatenate(each) for each in zip(*parts, strict=True)))

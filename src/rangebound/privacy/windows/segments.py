@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rangebound.laws.shape import Shape
+from rangebound.laws.boundings import Shape
 from rangebound.privacy.setting import SearchLine
 from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly, side_by_side, where
 from rangebound.values.array_types import Bools, Floats, Indices
@@ -87,19 +87,16 @@ class LaplaceWindows(NamedTuple):
     apart: Discs  # q from the end on its left less p from its own, in scales
 
     def at(self, index: Any) -> LaplaceWindows:
-        """Some of them."""
         numbers = (self.task[index], self.first[index], self.second[index], self.low[index], self.high[index])
         return LaplaceWindows(*numbers, self.d.at(index), self.apart.at(index))
 
     def halves(self) -> LaplaceWindows:
-        """Each cut in the middle."""
         middle = 0.5 * self.low + 0.5 * self.high
         both = [self._replace(high=middle), self._replace(low=middle)]
         return joined(both)
 
 
 def joined(parts: Sequence[LaplaceWindows]) -> LaplaceWindows:
-    """All windows of several sets."""
     *numbers, ds, aparts = zip(*parts, strict=True)
     return LaplaceWindows._make([*map(np.concatenate, numbers), side_by_side(ds), side_by_side(aparts)])
 

@@ -158,7 +158,6 @@ def _hand_down(found: Hints, of: str, to: str) -> None:
 
 
 def _compared(node: Expression) -> Iterator[tuple[str, Listed]]:
-    """The constants that columns are compared with."""
     if not isinstance(node, Call):
         return
     if node.function in _COMPARED:

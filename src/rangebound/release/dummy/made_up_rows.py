@@ -113,7 +113,7 @@ def _read_by(path: Path, table: MadeUpTable) -> dict[str, Any]:
     """How a plan reads the file of a table, of which a key may have line breaks."""
     texts = (each for row in table.rows for each in row.values() if isinstance(each, str))
     broken = path.suffix.lower() == ".csv" and any("\n" in each for each in texts)
-    return {"path": path.name, **({"multiline": True} if broken else {})}
+    return {"path": path.name} | ({"multiline": True} if broken else {})
 
 
 def made_up(plan: Plan, rows: int = 1000) -> MadeUp:
@@ -146,8 +146,13 @@ def made_up(plan: Plan, rows: int = 1000) -> MadeUp:
     if unit is not None and unit in own:
         own = {unit: _owners(rows, own[unit].kind), **{name: each for name, each in own.items() if name != unit}}
     made = [{name: each.make(at) for name, each in own.items()} for at in range(rows)]
-    for at, row in enumerate(made):
-        _combine(plan, row, at)
+    for index, each in enumerate(plan.combinations or ()):  # most rows have keys that occur together
+        for at, row in enumerate(made):
+            keys = each.keys[int(len(each.keys) * _uniform("combination", index, at))]
+            if all(column in row for column in each.columns) and _uniform("apart", index, at) >= _UNLISTED:
+                for column, key in zip(each.columns, keys, strict=True):
+                    if row[column] is not None:
+                        row[column] = canonical(key) if isinstance(row[column], str) else key
     table = MadeUpTable(types={name: each.kind for name, each in own.items()}, rows=made, zone=plan.zone)
     types, seen, joined = dict(table.types), made, []
     for index, join in enumerate(plan.join or ()):
@@ -172,7 +177,6 @@ def _uniform(*parts: object) -> float:
 
 
 def _maker(name: str, hints: ColumnHints) -> Maker:
-    """How the values of a column are made, some of them missing."""
     found = _values(name, hints)
     return replace(found, make=lambda at: None if _uniform("missing", name, at) < _MISSING else found.make(at))
 
@@ -233,7 +237,6 @@ def _day(place: float) -> datetime.date:
 
 
 def _moments(name: str, hints: ColumnHints) -> Maker:
-    """Times of day."""
     first, last = span(replace(hints, compared=[]), _YEAR)
 
     def make(at: int) -> Made:
@@ -255,7 +258,6 @@ def _numbers(name: str, hints: ColumnHints) -> Maker:
 
 
 def _owners(rows: int, kind: type) -> Maker:
-    """The units of rows: each has one row, and some have many; rows of nobody are rare."""
     units = max(1, rows // _ROWS_A_UNIT)
 
     def make(at: int) -> Made:
@@ -265,16 +267,6 @@ def _owners(rows: int, kind: type) -> Maker:
         return own + 1 if kind is int else f"unit {own + 1}"
 
     return Maker(kind=int if kind is int else str, make=make)
-
-
-def _combine(plan: Plan, row: Row, at: int) -> None:
-    """Let most rows have keys that the plan lists as occurring together."""
-    for index, each in enumerate(plan.combinations or ()):
-        keys = each.keys[int(len(each.keys) * _uniform("combination", index, at))]
-        if all(column in row for column in each.columns) and _uniform("apart", index, at) >= _UNLISTED:
-            for column, key in zip(each.columns, keys, strict=True):
-                if row[column] is not None:
-                    row[column] = canonical(key) if isinstance(row[column], str) else key
 
 
 def _joined(

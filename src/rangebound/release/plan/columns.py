@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from rangebound.release.plan.condition import HIDDEN, OrText, hidden_text
 from rangebound.release.plan.expressions.nodes import LONGEST, Expression, Named, ValueType, columns_of
@@ -21,12 +21,12 @@ from rangebound.release.plan.expressions.nodes import Range as PublicRange
 from rangebound.release.plan.expressions.reading import read
 from rangebound.release.plan.expressions.typed import Known, Typed, typed
 from rangebound.release.plan.faults import Place, fault, field_of
-from rangebound.release.plan.fields import Ends, Name, Part, Range, bounds, date, number
+from rangebound.release.plan.fields import LATE, Ends, Name, Part, Range, bounds, date, number
 from rangebound.values import arguments
 
 _MOST, _MOST_OF_UNIT = 1000, 100
 _MOST_STEPS = 16  # a statement is as deep as there are steps, and writing one that is too deep fails
-_RANGE: TypeAdapter[Ends] = TypeAdapter(Range)
+_RANGE: TypeAdapter[Ends] = TypeAdapter(Range, config=LATE)
 
 
 class Declared(Part):
@@ -65,6 +65,8 @@ class ColumnDeclaration(Declared):
     >>> ColumnDeclaration(value="minutes/60", range=(0.0, 24.0)).value
     'minutes / 60'
     """
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     value: (
         Annotated[str, BeforeValidator(lambda value: str(read(value)) if isinstance(value, _TREE) else value)] | None

@@ -15,7 +15,6 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
-    SerializerFunctionWrapHandler,
     WrapSerializer,
     model_validator,
 )
@@ -133,7 +132,6 @@ Value = Plain | Annotated[tuple[Plain, ...], Field(min_length=1, max_length=_MOS
 
 
 def _comparison(value: object) -> object:
-    """A comparison by its sign, as a plan writes it."""
     try:
         return Comparison(value)
     except ValueError:
@@ -143,16 +141,9 @@ def _comparison(value: object) -> object:
 def _not_hidden(name: object) -> object:
     """Refuse a column that would be taken for the text of an expression; only `where` and `of` make such columns."""
     if isinstance(name, str) and hidden_text(name) is not None and not isinstance(name, HiddenName):
-        raise ValueError(
-            f"must not begin with {HIDDEN!r}, since expressions in where are named so; rename the column, or write the "
-            'whole condition as an expression, such as where = "a + b > 3"'
-        )
-    return name
-
-
-def _short(name: str) -> str:
-    """Refuse a name that is too long, unless it is the text of an expression."""
-    if len(name) > _LONGEST_COLUMN and hidden_text(name) is None:
+        way = 'rename the column, or write the whole condition as an expression, such as where = "a + b > 3"'
+        raise ValueError(f"must not begin with {HIDDEN!r}, since expressions in where are named so; {way}")
+    if isinstance(name, str) and len(name) > _LONGEST_COLUMN and hidden_text(name) is None:
         raise ValueError(f"must have at most {_LONGEST_COLUMN} characters")
     return name
 
@@ -162,7 +153,6 @@ Column = Annotated[
     str,
     Field(min_length=1, max_length=LONGEST_NAME),
     AfterValidator(printable),
-    AfterValidator(_short),
     BeforeValidator(_not_hidden),
 ]
 _SUCH = '{column = "age", is = ">=", value = 18}'
@@ -241,14 +231,8 @@ class OrText:
         return {"anyOf": [{"type": "string", "minLength": 1, "maxLength": LONGEST}, handler(schema)]}
 
 
-def _plain_data(value: tuple[Condition, ...], dump: SerializerFunctionWrapHandler) -> object:
-    """Conditions as a plan writes them: a list, or one expression where an expression has made any of them."""
-    text = _one_text(value)
-    return dump(value) if text is None else text
-
-
 def _one_text(some: tuple[Condition, ...]) -> str | None:
-    """The expression that conditions are written as; None where they are a list."""
+    """One expression, where an expression has made any of some conditions; None where they are written as a list."""
     if all(hidden_text(each.column) is None for each in some):
         return None
     return " and ".join(f"({_expression(each)})" for each in some)
@@ -262,7 +246,6 @@ def _not_too_long(value: tuple[Condition, ...]) -> tuple[Condition, ...]:
 
 
 def _expression(condition: Condition) -> str:
-    """A condition as an expression; one that an expression has made is that expression."""
     hidden = hidden_text(condition.column)
     if hidden is not None:
         return hidden
@@ -282,7 +265,7 @@ Conditions = Annotated[
     tuple[Condition, ...],
     BeforeValidator(_listed),
     AfterValidator(_not_too_long),
-    WrapSerializer(_plain_data),
+    WrapSerializer(lambda value, dump: _one_text(value) or dump(value)),
     OrText,
 ]
 """Conditions that hold together: a list of them, or an expression that is true or false."""

@@ -90,12 +90,15 @@ def draft(
         check_unit_column(schema, unit, "unit")
     named = source.path or source.table or ""
     stem, suffix = PurePath(named).stem or "people", PurePath(named).suffix.lower()
-    bare = source.untyped
+    bare, given = source.untyped, source.model_dump(exclude_none=True)
+    stated = [f"{key} = {quoted(each) if isinstance(each, str) else str(each).lower()}" for key, each in given.items()]
+    coded = [_ENCODING] if suffix in TEXT_FILES and source.path and source.encoding is None else []
+    unstated = [*coded, *(_FORMAT if bare else [])]  # the first line does not say it, and other rows may be otherwise
     text = _HEAD.format(
         name=quoted(PurePath(named).name),
         made="the names and types of its columns" if description is None else "the description of its columns",
         columns=", ".join(f"{quoted(name)} ({type_name(schema, name)})" for name in schema),
-        source="\n".join([*_stated(source), *_unstated(source)]),
+        source="\n".join([*stated, *unstated]),
         bare=f" A {suffix} file has no types: keep the queries about numbers, and group by texts." if bare else "",
         unit=quoted(unit or TO_FILL_IN),
         most=known.rows or 1,
@@ -153,19 +156,7 @@ _FORMAT = (
 )
 
 
-def _unstated(source: Source) -> list[str]:
-    """What the first line does not say of the format, behind number signs: its rows may be written otherwise."""
-    text = PurePath(source.path or "").suffix.lower() in TEXT_FILES
-    return [*([_ENCODING] if text and source.encoding is None else []), *(_FORMAT if source.untyped else [])]
-
-
-def _stated(source: Source) -> list[str]:
-    given = source.model_dump(exclude_none=True)
-    return [f"{key} = {quoted(each) if isinstance(each, str) else str(each).lower()}" for key, each in given.items()]
-
-
 def _groups(columns: list[str]) -> str:
-    """A table for public keys, and a count for each of some columns, behind number signs."""
     found = "\n[keys]                # the public keys of grouping columns; those of others need a delta\n"
     found += "".join(f'# {bare_or_quoted(each)} = ["...", "..."]     # for by = [{quoted(each)}]\n' for each in columns)
     for each in columns:

@@ -78,7 +78,6 @@ def _fields_of(first: ErrorDetails) -> Place:
 
 
 def _plan_error(error: ValidationError, name: str, where: Mapping[Place, int], data: Mapping[str, object]) -> PlanError:
-    """The first fault of a part as one of our errors."""
     faults = error.errors(include_url=False)
     first = next((each for each in faults if each["type"] == UNKNOWN), faults[0])  # a typo explains a gap
     place = _fields_of(first)
@@ -145,7 +144,6 @@ _RULES = {
 
 
 def _rule(first: ErrorDetails) -> str:
-    """The broken rule in words of our own, or the checker's where we have none."""
     kind = first["type"]
     if kind not in _RULES:
         return first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")

@@ -187,18 +187,18 @@ def field_table() -> str:
     >>> [line for line in field_table().splitlines() if line.startswith("| `epsilon`")]
     ['| `epsilon` | number above 0, at most 100 | required | what the whole release may spend; at most 100 |']
     """
-    schema = Plan.model_json_schema(by_alias=True)
     parts = _parts()
-    text = [_HEAD, f"## Top level\n\n{_ROW}", *_rows(Plan, schema)]
+    text = [_HEAD, f"## Top level\n\n{_ROW}", *_rows(Plan)]
     for title, part in parts:
-        text += [f"\n## `{title}`\n\n{_ROW}", *_rows(part, schema)]
+        text += [f"\n## `{title}`\n\n{_ROW}", *_rows(part)]
     shared = list(Kind.model_fields)
-    text += [f"\n## `[[query]]`: fields of every kind\n\n{_ROW}", *_rows(Kind, schema)]
+    text += [f"\n## `[[query]]`: fields of every kind\n\n{_ROW}", *_rows(Kind)]
     for name, kind in written_kinds().items():
         own = [each for each in kind.model_fields if each not in shared]
-        text.append(f"\n## Kind `{name}`\n\n{_first_line(kind)}\n")
+        said = (kind.__doc__ or "").strip().partition("\n\n")[0]
+        text.append(f"\n## Kind `{name}`\n\n{' '.join(said.split())}\n")
         if own:
-            text += [_ROW, *_rows(kind, schema, own)]
+            text += [_ROW, *_rows(kind, own)]
     return "\n".join(text).replace("\n\n\n", "\n\n") + "\n"
 
 
@@ -230,14 +230,13 @@ def _parts() -> list[tuple[str, type[Part]]]:
 
 
 def _part_types(annotation: object) -> Iterator[type[Part]]:
-    """The parts that an annotation is made of."""
     if isinstance(annotation, type) and issubclass(annotation, Part):
         yield annotation
     for each in getattr(annotation, "__args__", ()):
         yield from _part_types(each)
 
 
-def _rows(part: type[Part], schema: Mapping[str, Any], names: list[str] | None = None) -> Iterator[str]:
+def _rows(part: type[Part], names: list[str] | None = None) -> Iterator[str]:
     own = part.model_json_schema(by_alias=True)
     for name, field in part.model_fields.items():
         if names is not None and name not in names:
@@ -254,10 +253,6 @@ def _effect(part: type[Part], name: str) -> str:
     owner = next(each for each in part.__mro__ if name in getattr(each, "__annotations__", {}) and each is not Part)
     own, shared = f"{owner.__name__}.{name}", f"Kind.{name}"
     return shared if own not in EFFECTS and shared in EFFECTS and issubclass(part, Kind) else own
-
-
-def _first_line(part: type[Part]) -> str:
-    return " ".join((part.__doc__ or "").strip().split("\n\n")[0].split())
 
 
 def _default(field: FieldInfo) -> str:
@@ -292,12 +287,7 @@ _LIMITS = {
 }
 
 
-def _size(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
-
-
 def _type(whole: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    """A type in words, from a JSON schema."""
     if "$ref" in facts:
         name = facts["$ref"].rpartition("/")[2]
         found = whole.get("$defs", {}).get(name, {})
@@ -310,8 +300,7 @@ def _type(whole: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
         kinds = dict.fromkeys(each for each in (_type(whole, one) for one in facts["anyOf"]) if each)
         return " or ".join(kinds)
     if facts.get("type") == "array":
-        inner = facts.get("prefixItems")
-        if inner:
+        if inner := facts.get("prefixItems"):
             return f"list of {len(inner)}: {_type(whole, inner[0])}"
         items = facts.get("items")
         return f"list of {_type(whole, items)}" if isinstance(items, dict) and items else "list"
@@ -320,5 +309,6 @@ def _type(whole: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     if facts.get("format") == "date":
         return "date"
     simple = _SIMPLE.get(str(facts.get("type")), "text" if facts.get("type") is None else "")
-    limits = [words.format(_size(facts[key])) for key, words in _LIMITS.items() if key in facts]
+    given = ((words, facts[key]) for key, words in _LIMITS.items() if key in facts)
+    limits = [words.format(f"{size:,}" if isinstance(size, int) else f"{size:g}") for words, size in given]
     return " ".join([simple, ", ".join(limits)]).strip()

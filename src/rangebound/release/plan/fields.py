@@ -71,6 +71,10 @@ class Part(BaseModel):
         return handler(data)
 
 
+LATE = ConfigDict(defer_build=True)
+"""For a checker of a single value, which is prepared when it is first asked, as parts are."""
+
+
 def without_numpy(value: object) -> object:
     """A value with the scalars and arrays of NumPy in it as those of Python.
 
@@ -207,7 +211,6 @@ Edges = Annotated[tuple[Bound, ...], BeforeValidator(as_tuple), AfterValidator(_
 
 
 def _as_spans(value: object) -> object:
-    """One span stands for a list of one."""
     if isinstance(value, (list, tuple)) and value and not isinstance(value[0], (list, tuple)):
         return (as_tuple(value),)
     return tuple(map(as_tuple, value)) if isinstance(value, (list, tuple)) else value

@@ -123,12 +123,10 @@ def workloads(plan: Plan) -> tuple[Workload, ...]:
 
 
 def _cells(plan: Plan, by: tuple[str, ...]) -> int:
-    """The cells of a marginal, with those of other keys."""
     return math.prod(len(keys) + _others(plan, column) for column, keys in zip(by, plan.columns(by), strict=True))
 
 
 def _others(plan: Plan, column: str) -> bool:
-    """Whether rows within the contribution bounds may have no listed key in a column."""
     rule = plan.rule(column)
     return not plan.only_listed and not (rule is not None and rule.complete)
 

@@ -88,7 +88,6 @@ def _distinct(rows: Iterable[tuple[object, ...]], most: int) -> list[tuple[objec
 
 
 def _written(path: Path, columns: Sequence[str], delimiter: str) -> Iterator[tuple[object, ...]]:
-    """The fields of a text file; an empty one is missing."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, delimiter=delimiter, strict=True)
         header = next(lines, [])
@@ -98,7 +97,6 @@ def _written(path: Path, columns: Sequence[str], delimiter: str) -> Iterator[tup
 
 
 def _parquet(path: Path, columns: Sequence[str]) -> Iterator[tuple[object, ...]]:
-    """The values of a Parquet file."""
     need("pyarrow", what=f"file={path.name!r}")
     import pyarrow
     from pyarrow import parquet

@@ -25,6 +25,7 @@ from pydantic import (
 
 from rangebound.release.plan.faults import fault, unknown_field
 from rangebound.release.plan.fields import (
+    LATE,
     MOST_BINS,
     MOST_KEYS,
     Edges,
@@ -41,7 +42,7 @@ from rangebound.values import arguments
 Plain = bool | int | datetime.date | str
 """A key as a plan holds it."""
 Listed = Annotated[tuple[Key, ...], Field(min_length=1, max_length=MOST_KEYS), BeforeValidator(as_tuple)]
-_LISTED: TypeAdapter[tuple[Plain, ...]] = TypeAdapter(Listed)
+_LISTED: TypeAdapter[tuple[Plain, ...]] = TypeAdapter(Listed, config=LATE)
 
 
 def _two_days(value: object) -> object:
@@ -277,7 +278,6 @@ def key_rule(value: object) -> KeyRule:
 
 
 def _stood_for(way: str, given: object, column: object) -> tuple[object, ...]:
-    """The keys that `days`, `numbers` or a `file` stand for."""
     if way == "file":
         if not isinstance(column, str):
             raise ValueError('file: goes with the name of a column, such as column = "code"')
@@ -299,8 +299,9 @@ def as_written(rule: KeyRule) -> object:
 
 
 _TEXT = {"type": "string", "minLength": 1, "maxLength": 200}
-_LIST_SCHEMA = _LISTED.json_schema()
 _DAY_SCHEMA = {"type": "string", "format": "date"}
+_KEY_SCHEMA = {"anyOf": [{"type": "boolean"}, {"type": "integer"}, _DAY_SCHEMA, {"type": "string"}]}
+_LIST_SCHEMA = {"type": "array", "items": _KEY_SCHEMA, "minItems": 1, "maxItems": MOST_KEYS}
 
 
 def _two(kind: dict[str, Any]) -> dict[str, Any]:

@@ -185,7 +185,6 @@ class Plan(Part):
                 raise ValueError(f"combinations.{index}: no query is grouped by {', '.join(map(repr, those.columns))}")
 
     def _misfit_of_keys(self, question: Kind) -> str:
-        """Why a question cannot be asked for groups by its public keys; empty if it can."""
         combined = self.combined(question.by)
         if question.together and combined:
             names = ", ".join(map(repr, combined[0].columns))
@@ -226,7 +225,6 @@ class Plan(Part):
         object.__setattr__(self, "query", tuple(filled))  # still being made, so not yet frozen
 
     def _lacking(self, question: Kind) -> str:
-        """Which field of a question lacks a public range, and where to state that of its column."""
         also = [(f"{name}.range", one.column) for name, one in question.reads_also.items() if one.range == UNKNOWN]
         field, column = also[0] if also else ("range", str(getattr(question, "column", "")))
         if column in (self.per_unit or {}):
@@ -323,7 +321,6 @@ class Plan(Part):
         return unit.bounded(question.rows, question.groups, question.period, one_period=alone)
 
     def _misfit_of_bounds(self, index: int) -> str:
-        """Why a question cannot have its contribution bounds; empty if it can."""
         question = self.query[index]
         own = next((name for name in ("rows", "groups", "period") if getattr(question, name) is not None), None)
         if own is not None and self.counted_unit.column is None:

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from rangebound.release.plan.fields import Name, Part, as_tuple
 from rangebound.release.plan.unit import MOST_ROWS, Unit
@@ -50,7 +50,6 @@ def codec(encoding: str) -> str:
 
 
 def _demanded(fits: Callable[[str], object], words: str) -> AfterValidator:
-    """Refuse a text that does not fit."""
 
     def checked(value: str) -> str:
         if not fits(value):
@@ -213,14 +212,10 @@ def _paired(value: object) -> object:
     return value
 
 
-_EITHER = WithJsonSchema(
-    {
-        "anyOf": [
-            TypeAdapter(Annotated[list[Name], Field(min_length=1, max_length=_MOST_COLUMNS)]).json_schema(),
-            TypeAdapter(Annotated[dict[Name, Name], Field(min_length=1, max_length=_MOST_COLUMNS)]).json_schema(),
-        ]
-    }
-)
+_NAME = {"type": "string", "minLength": 1, "maxLength": 200}
+_LIST = {"type": "array", "items": _NAME, "minItems": 1, "maxItems": _MOST_COLUMNS}
+_MAPPING = {"type": "object", "additionalProperties": _NAME, "minProperties": 1, "maxProperties": _MOST_COLUMNS}
+_EITHER = WithJsonSchema({"anyOf": [_LIST, _MAPPING | {"propertyNames": {"minLength": 1, "maxLength": 200}}]})
 Pairs = Annotated[dict[Name, Name], Field(min_length=1, max_length=_MOST_COLUMNS), BeforeValidator(_paired), _EITHER]
 """Names of our columns, each with the name of theirs; a list stands for columns of the same name in both."""
 

@@ -96,7 +96,6 @@ def read_description(text: str) -> TableDescription:
 
 
 def _bare(data: Any) -> Any:
-    """The same with names of terms without their prefix."""
     if isinstance(data, dict):
         return {name if name.startswith("@") else name.rpartition(":")[2]: _bare(each) for name, each in data.items()}
     return [_bare(each) for each in data] if isinstance(data, list) else data
@@ -154,7 +153,6 @@ def _count(data: Mapping[str, Any], name: str, place: str = "") -> int | None:
 
 
 def _range(column: Mapping[str, Any], family: Family) -> Ends | None:
-    """The public range of a column of numbers or dates, if both ends are known and not the same."""
     if family in (Family.TEXT, Family.BOOLEAN, Family.OTHER):
         return None
     kind = column.get("datatype")

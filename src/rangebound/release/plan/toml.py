@@ -185,7 +185,6 @@ def _numbered(data: Any, counts: dict[Place, int], *, many: bool) -> Place:
 
 
 def _paths(data: Any, deepest: int) -> list[Place]:
-    """The paths of the keys in a value, outer ones first."""
     items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     if not deepest:
         return []

@@ -109,14 +109,14 @@ def _offered(method: str, path: str, gives: Mapping[int, str], **facts: Any) -> 
 
 @_offered("GET", "/v1/accounts", {200: "the accounts"})
 async def _accounts(office: Office, token: Token, given: Given) -> object:
-    """The accounts of the token, and what is left of them, as of the last multiple of the delay"""
+    """The accounts of the token, and what is left of them, as of the last multiple of the delay."""
     own = [name for name in token.accounts if name in office.settings.accounts]
     return {"accounts": [await office.account(name) for name in own]}
 
 
 @_offered("GET", f"{_A}/sources", {200: "the sources"})
 async def _sources(office: Office, token: Token, given: Given) -> object:
-    """The sources of an account: columns and types, and whom releases protect"""
+    """The sources of an account: columns and types, and whom releases protect."""
     names = office.settings.accounts[given["account"]].sources
     return {"sources": [await office.source(given["account"], name) for name in names]}
 
@@ -129,14 +129,14 @@ async def _sources(office: Office, token: Token, given: Given) -> object:
     needs=("plan",),
 )
 async def _dry_run(office: Office, token: Token, given: Given) -> object:
-    """Check a plan and see what it would give; nothing is charged, and no row is read"""
+    """Check a plan and see what it would give; nothing is charged, and no row is read."""
     task = {"account": given["account"], "plan": canonical_plan(given["plan"]), "source": _text(given, "source", 64)}
     return await office.dry_run(token, task)
 
 
 @_offered("GET", f"{_A}/releases", {200: "the releases"})
 async def _releases(office: Office, token: Token, given: Given) -> object:
-    """The releases of an account, the last one first"""
+    """The releases of an account, the last one first."""
     now, delay = time.time(), office.settings.release.delay
     return {"releases": [shown(each, seen(each, now, delay)) for each in office.jobs.of(given["account"])]}
 
@@ -151,7 +151,7 @@ async def _releases(office: Office, token: Token, given: Given) -> object:
     needs=("id", "plan"),
 )
 async def _submit(office: Office, token: Token, given: Given) -> object:
-    """Ask for a release; the same id with the same plan is the same release, and charged once"""
+    """Ask for a release; the same id with the same plan is the same release, and charged once."""
     id = _text(given, "id", 64) or ""
     if not ID.fullmatch(id):
         raise Refusal(400, f"id: {ID_RULE}")
@@ -162,7 +162,7 @@ async def _submit(office: Office, token: Token, given: Given) -> object:
 
 @_offered("GET", _R, {200: "the release"}, schema=RELEASE)
 async def _release(office: Office, token: Token, given: Given) -> object:
-    """A release as it stands; its end is seen at multiples of the delay after it began"""
+    """A release as it stands; its end is seen at multiples of the delay after it began."""
     return shown(*await office.find(given["account"], given["id"]))
 
 
@@ -186,7 +186,7 @@ for _name, _media, _summary in (
 
 @_offered("GET", f"{_R}/request", {200: "the plan and what it would give"})
 async def _asked(office: Office, token: Token, given: Given) -> object:
-    """What a request for approval asks for: its plan and dry run"""
+    """What a request for approval asks for: its plan and dry run."""
     return await office.asked(given["account"], given["id"])
 
 
@@ -196,13 +196,13 @@ _DECIDED = {200: "the release", 409: "it cannot be decided so"}
 
 @_offered("POST", f"{_R}/approve", _DECIDED, **_DECISION)
 async def _approve(office: Office, token: Token, given: Given) -> object:
-    """Approve a request of somebody else: it is charged and run"""
+    """Approve a request of somebody else: it is charged and run."""
     return await _decide(office, token, given, approve=True)
 
 
 @_offered("POST", f"{_R}/reject", _DECIDED, **_DECISION)
 async def _reject(office: Office, token: Token, given: Given) -> object:
-    """Reject a request, for good; nothing is charged"""
+    """Reject a request, for good; nothing is charged."""
     return await _decide(office, token, given, approve=False)
 
 

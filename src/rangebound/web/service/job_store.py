@@ -82,9 +82,9 @@ def seen(job: Job, now: float, delay: float) -> SeenState:
 
     Guarantee: before that moment the request looks just as if it still ran, so the number k is all that the time of
     an answer says.
-    Edge cases: "waiting for approval" is shown at a multiple of the delay too: a request is filed when a worker is
-    free, so the moment tells when an earlier release ended. A clock that was set back shows an answer later, never
-    earlier.
+    Edge cases: that a request waits for approval is shown at a multiple of the delay too: it is filed once a worker is
+    free, and that moment would tell when an earlier release ended. A clock that was set back shows an answer later,
+    never earlier.
 
     >>> job = Job(account="a", id="1", who="w", source="s", plan="", begun=100.0, done=101.5, state=JobState.PUBLISHED)
     >>> seen(job, 109.9, 10.0).state, seen(job, 110.0, 10.0).state

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from rangebound.errors import PlanError
 from rangebound.release.plan.asking.row_expression import RowExpressions, bare, is_condition
 from rangebound.release.plan.asking.statement import fragment, only
 from rangebound.release.plan.expressions.nodes import Expression, call
@@ -28,6 +29,7 @@ class Question:
     notes: tuple[str, ...] = field(default=(), compare=False)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Aggregates:
     """Reads the aggregates of one text; `made` has the columns that their arguments make.
 
@@ -36,18 +38,16 @@ class Aggregates:
     have a value in every row that WHERE leaves.
     """
 
-    def __init__(
-        self,
-        rows: RowExpressions,
-        made: dict[str, Expression],
-        *,
-        unit: str | None,
-        most: int | None,
-        ranges: Mapping[str, Sequence[object]],
-        present: frozenset[str],
-    ) -> None:
-        self.rows, self.made, self.unit, self.most, self.refused = rows, made, unit, most, rows.refused
-        self.ranges, self.present = ranges, present
+    rows: RowExpressions
+    made: dict[str, Expression]
+    unit: str | None
+    most: int | None
+    ranges: Mapping[str, Sequence[object]]
+    present: frozenset[str]
+
+    def refused(self, node: exp.Expr, rule: str) -> PlanError:
+        """The error about a node."""
+        return self.rows.refused(node, rule)
 
     def question(self, node: exp.Expr) -> Question | None:
         """The question of an aggregate, or None where a node is not one."""
@@ -65,7 +65,6 @@ class Aggregates:
         return found and Question(fields=found.fields, where=where + found.where, part=found.part, notes=found.notes)
 
     def _argument(self, node: exp.Expr, *others: str) -> exp.Expr:
-        """The one argument of an aggregate."""
         only(self.rows.text, node, "this", "big_int", *others)
         if isinstance(node.this, exp.Distinct):
             raise self.refused(node, "DISTINCT stands in COUNT(DISTINCT x) alone")

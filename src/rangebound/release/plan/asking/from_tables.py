@@ -169,7 +169,6 @@ class FromTables:
         self.unit = None  # a row is a unit
 
     def _per_unit(self, select: exp.Select) -> dict[str, object]:
-        """The per-unit columns of a CTE, by name; the column of the unit is left out."""
         text, unit = self.text, self.unit
         only(text, select, "expressions", "from_", "joins", "group", "where")
         shape = _SHAPE.format(unit=unit or "person")
@@ -286,7 +285,6 @@ class FromTables:
             raise refused(self.text, table, f"is not the table of the base plan; write FROM {guess}")
 
     def _join(self, node: exp.Join, tables: dict[str, Mapping[str, str] | None]) -> dict[str, Any]:
-        """The join of the base plan that a JOIN names."""
         only(self.text, node, "this", "on", "side", "kind")
         table = node.this
         if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
@@ -334,7 +332,6 @@ class FromTables:
 
 
 def _called(table: exp.Expr) -> str:
-    """What a table is called: its alias alone, where it has one."""
     return table.alias or table.name
 
 

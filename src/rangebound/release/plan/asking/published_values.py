@@ -236,7 +236,6 @@ class PublishedValues:
         return self._operation(node, asking)
 
     def _known(self, node: exp.Expr, aliases: frozenset[str], *, asked: bool) -> Computed | None:
-        """A key, or a column of SELECT by its name."""
         items = [each for each in self.items if asked and each.value is not None]
         called = node.name if isinstance(node, exp.Column) and not node.table else None
         for each in (*(one for one in items if one.name == called), *(one for one in items if bare(one.node) == node)):

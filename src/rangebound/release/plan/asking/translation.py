@@ -141,8 +141,8 @@ class _Translation:
         stated = {**mapping(self.data.get("columns")), **mapping(self.data.get("per_unit"))}
         ranges = {name: mapping(each).get("range") for name, each in stated.items()}
         aggregates = Aggregates(
-            self.rows,
-            self.made,
+            rows=self.rows,
+            made=self.made,
             unit=self.tables.unit,
             most=most if isinstance(most, int) and most > 1 else None,
             ranges={name: each for name, each in ranges.items() if isinstance(each, list)},
@@ -232,7 +232,6 @@ class _Translation:
         return node, same[0] if same else ""
 
     def _item(self, node: exp.Expr, place: float) -> SelectItem:
-        """The column of SELECT at a place that is written as a number."""
         if not place.is_integer() or not 1 <= place <= len(self.items):
             raise refused(self.text, node, f"must be the place of a column in SELECT, 1 to {len(self.items)}")
         return self.items[int(place) - 1]

@@ -57,7 +57,6 @@ def _rounding(rounded: Callable[[float], float]) -> RangeOf:
 
 
 def _nearest(value: float) -> float:
-    """The nearest whole number, a half away from zero."""
     low = math.floor(abs(value))
     return math.copysign(low + (abs(value) - low >= 0.5), value)
 
@@ -84,7 +83,6 @@ def _largest(ranges: Ranges) -> Range:
 
 
 def _union(ranges: Ranges) -> Range:
-    """One of several values."""
     return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 

@@ -114,7 +114,6 @@ class _Reader:
         return self._node(tree.body, 1)
 
     def _hint(self, message: str) -> str:
-        """Why the text is not an expression at all, in words that help."""
         code = re.sub(r"\"[^\"]*\"|'[^']*'", '""', self.text)  # without what stands in quotation marks
         for wrong, way in _HINTS.items():
             if re.search(wrong, code):

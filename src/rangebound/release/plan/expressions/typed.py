@@ -188,7 +188,6 @@ class _Typing:
         return self._fitting(node)[0].gives
 
     def _unclear(self, node: Expression) -> ValueError:
-        """The type of a column does not follow from its use."""
         name = next(self._open(node))
         ways = ", ".join(f"{each}({Named(name)})" for each in ("number", "text", "date"))
         return ValueError(
@@ -204,7 +203,6 @@ class _Typing:
                 yield from self._open(each)
 
     def _check(self, node: Call, parts: Sequence[Typed]) -> None:
-        """What the types do not say."""
         if FUNCTIONS[node.function].constants and not all(isinstance(each.node, Constant) for each in parts[1:]):
             raise ValueError(f"{node}: all but the first must be constants")
         if node.function == "bin":

@@ -47,7 +47,6 @@ def _sensitivity(question: Dropped | Clipped, unit: Unit, groups: float) -> Sens
 
 
 def _over(question: Dropped | Clipped) -> tuple[str, ...]:
-    """The grouping of the questions that it is about."""
     return question.over
 
 
@@ -134,7 +133,6 @@ class Clipped(FractionKind):
 
     @property
     def _clipped(self) -> Values:
-        """The values of the questions."""
         return values_of(self.valued, self.within, self.filler)
 
     def measures(self, unit: Unit, groups: float) -> Measures:

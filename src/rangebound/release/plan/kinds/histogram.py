@@ -11,6 +11,7 @@ from pydantic import Field, PlainValidator, TypeAdapter, ValidationError, WithJs
 
 from rangebound.release.plan.fields import (
     HALF_LINE,
+    LATE,
     LINE,
     MOST_BINS,
     UNKNOWN,
@@ -29,12 +30,13 @@ from rangebound.release.plan.statistic import Coordinates, Sensitivity, of_parts
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
-_COUNT: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=2, le=MOST_BINS, strict=True)])
-_EDGES: TypeAdapter[tuple[Bound, ...]] = TypeAdapter(Edges)
+_COUNT: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=2, le=MOST_BINS, strict=True)], config=LATE)
+_EDGES: TypeAdapter[tuple[Bound, ...]] = TypeAdapter(Edges, config=LATE)
+_EDGE = {"anyOf": [{"type": "number"}, {"type": "string", "format": "date"}]}
+_LIST = {"type": "array", "items": _EDGE, "minItems": 3, "maxItems": MOST_BINS + 1}
 
 
 def _bins(value: object) -> int | tuple[Bound, ...]:
-    """The number of bins, or their edges: two bins at least."""
     if not isinstance(value, (list, tuple)):
         return _COUNT.validate_python(value)
     found = _EDGES.validate_python(value, strict=True)
@@ -46,9 +48,7 @@ def _bins(value: object) -> int | tuple[Bound, ...]:
 Bins = Annotated[
     int | tuple[Bound, ...],
     PlainValidator(_bins),
-    WithJsonSchema(
-        {"anyOf": [_COUNT.json_schema(), _EDGES.json_schema() | {"minItems": 3, "maxItems": MOST_BINS + 1}]}
-    ),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 2, "maximum": MOST_BINS}, _LIST]}),
 ]
 
 

@@ -277,18 +277,17 @@ class Sum(ScalarKind):
         x as a part of the range, that is b times lower (W - P) + upper P: a number from min(lower, 0) to max(upper, 0),
         also in fixed point, where P is rounded down. So all of it is b times what it is without weights.
         """
-        return scaled(self._unweighted(unit, groups), self.largest_weight)
-
-    def _unweighted(self, unit: Unit, groups: float) -> Sensitivity:
-        """The sensitivity where every row counts once."""
         lower, upper = Fraction(self.bounds.lower), Fraction(self.bounds.upper)
         far, across = max(abs(lower), abs(upper)), max(upper, Fraction(0)) - min(lower, Fraction(0))
         rows, (own, most) = unit.most_rows, touched(unit, groups)
         if not unit.replaced:
-            return Sensitivity(cell=rows * far, groups=own, square=(rows * far) ** 2 * own, row=far)
+            found = Sensitivity(cell=rows * far, groups=own, square=(rows * far) ** 2 * own, row=far)
+            return scaled(found, self.largest_weight)
         both = (int(max(0, 2 * own - groups)), own)
         square = rows**2 * max(k * across**2 + 2 * (own - k) * far**2 for k in both)
         pure = self.mechanism is None or self.mechanism.endswith(" Laplace") or self.mechanism == OPTIMAL
         if pure and far * 2 * own < across * most:
-            return Sensitivity(cell=rows * far, groups=2 * own, square=square, twice=True, row=far)
-        return Sensitivity(cell=rows * across, groups=most, square=square, row=far)
+            found = Sensitivity(cell=rows * far, groups=2 * own, square=square, twice=True, row=far)
+        else:
+            found = Sensitivity(cell=rows * across, groups=most, square=square, row=far)
+        return scaled(found, self.largest_weight)

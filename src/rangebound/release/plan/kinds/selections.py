@@ -151,7 +151,6 @@ class Mode(SelectionKind):
 
     @property
     def _histogram(self) -> Histogram:
-        """A histogram with the same bins."""
         assert self.range is not None
         return Histogram(name=self.name, column=self.column, range=self.range, bins=self.bins or _BINS)
 
