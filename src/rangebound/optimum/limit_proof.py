@@ -42,7 +42,7 @@ class LimitedError(enum.Enum):
 
 
 class Over(enum.Enum):
-    """What it is limited over: the worst true answer, or the average over a uniform one."""
+    """What an error is taken over: the worst true answer, or the average over a uniform one."""
 
     WORST = "worst"
     AVERAGE = "average"
