@@ -22,7 +22,7 @@ ROOMS = {
     "release/noise": 7_155,
     "release/output": 4_235,
     "release/plan": 10_410,
-    "release/sql": 2_700,
+    "release/sql": 2_680,
     "sampling": 1_530,
     "values": 1_670,
     "web": 3_730,
