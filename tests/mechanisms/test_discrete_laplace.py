@@ -428,3 +428,12 @@ def test_noise_that_is_zero_in_doubles_has_no_error(scale):
     assert m.error(3) == m.worst_error() == m.average_error()
     assert (m.error(3).mae, m.error(3).mse) == (0.0, 0.0)
     assert m.law(3).mass(3, 3) == 1.0
+
+
+@pytest.mark.parametrize("upper", [1, 2, 9, math.inf])
+def test_the_information_is_that_of_the_next_whole_number_however_narrow_the_support(upper):
+    """Answers may lie outside of a support that is narrower than the sensitivity, which its query's is cut to."""
+    m = DiscreteLaplace(scale=2.0, sensitivity=3, support=rb.Interval(0, upper))
+    masses = np.tanh(0.25) * np.exp(-np.abs(np.arange(-150, 151)) / 2.0)
+    chi2 = float(((masses[1:] - masses[:-1]) ** 2 / masses[1:]).sum())
+    assert m.fisher(0) == pytest.approx(chi2, rel=1e-9)

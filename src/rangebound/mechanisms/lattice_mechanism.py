@@ -207,7 +207,8 @@ class LatticeMechanism(PrivateMechanism):
         return 0.0 if self.worst_pair() is None else rounded_down(self.exact_epsilon)
 
     def _fisher(self, answer: npt.ArrayLike) -> float | Floats:
-        shape, level = self._true(answer).shape, self.query.sensitivity / self._stairs.levels
+        # one level of the noise, exactly: the query's own sensitivity is cut to the width of a narrow support
+        shape, level = self._true(answer).shape, float(self._stairs.rate * Fraction(self.scale))
         found = up(refine(lambda: self._stairs.information / arb(level) ** 2))
         return np.full(shape, found) if shape else found
 
