@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 import rangebound as rb
 from rangebound.errors import RangeboundError
 from rangebound.mechanisms.finite import TOTAL
+from rangebound.mechanisms.private_mechanism import PrivateMechanism
 from rangebound.mechanisms.remapping import Remapped, _bin_masses, _places, remap
 
 TEN = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
@@ -242,3 +243,11 @@ def test_a_base_with_too_many_laws_is_refused_before_memory_runs_out():
     counts = rb.DiscreteLaplace.calibrated(epsilon=1.0, support=rb.Interval(0, 10_000))
     with pytest.raises(rb.ArgumentError, match="x 10001 pairs of a true answer and a bin"):
         rb.remap(counts, at="average")
+
+
+def test_every_kind_says_itself_whether_one_answer_can_cause_what_a_neighbour_cannot():
+    """A new kind that said nothing would be taken for one without an edge, and its profile followed without an end."""
+    assert "_edge" in PrivateMechanism.__abstractmethods__
+    noise = rb.TruncatedLaplacian(scale=1.0, limit=9.0)
+    base = rb.Mechanism(noise=noise, query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0), bounding=rb.RECTIFY)
+    assert rb.remap(base, at="average")._edge == base._edge is not None

@@ -142,6 +142,10 @@ class LatticeMechanism(PrivateMechanism):
     def _known_pairs(self) -> tuple[PairProfile, PairProfile] | None:
         return (nothing, nothing) if self.worst_pair() is None else None
 
+    @property
+    def _edge(self) -> float | None:
+        return None  # the noise reaches every point of the lattice
+
     def _holds(self, claim: Claim) -> bool:
         """Whether a claim is proved by the closed form of the worst pair: in fractions if it is pure, else in balls."""
         if claim.notion is Notion.METRIC:

@@ -393,9 +393,12 @@ class PrivateMechanism(MechanismRisk):
         return False
 
     @property
+    @abstractmethod
     def _edge(self) -> float | None:
-        """Where one answer can cause what a neighbour cannot, an upper bound on all losses that are finite."""
-        return None
+        """Where one answer can cause what a neighbour cannot, an upper bound on all losses that are finite; else None.
+
+        No kind has None unless it says so: accountants look for an end of the profile that an edge never lets it reach.
+        """
 
 
 nothing = mirrored(lambda _: ZERO)

@@ -128,6 +128,10 @@ class Remapped(PrivateMechanism):
     def _attack_mu(self) -> float:
         return self.base._attack_mu()
 
+    @property
+    def _edge(self) -> float | None:
+        return self.base._edge
+
     def _worst_answers(self, claim: Claim) -> tuple[float, float]:
         return self.base._worst_answers(claim)
 
