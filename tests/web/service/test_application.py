@@ -196,6 +196,7 @@ BODIES = {
     "an id of numbers": b'{"id": 5, "plan": "a"}',
     "compressed": zlib.compress(b" " * 1_000_000),
     "dates that are none": b'{"id": "x", "plan": {"budget": {"date": "2025-99-99"}, "query": []}}',
+    "a date that is none in a question": b'{"id": "x", "source": "visits", "plan": {"a": [{"date": "2025-99-99"}]}}',
 }
 
 
