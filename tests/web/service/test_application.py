@@ -243,6 +243,7 @@ PATHS = [
     "/v1/accounts/people/releases/" + "a" * 5000,
     "/v1/accounts/%70eople/releases/%78/%74able.json",
     "/static/server.toml",
+    "/v1/accounts/",
 ]
 
 
