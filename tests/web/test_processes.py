@@ -88,6 +88,24 @@ def test_after_its_end_or_its_time_a_process_is_started_again(folder):
     assert len({each["pid"] for each in with_pool(folder, act)}) == 3
 
 
+def test_a_process_that_cannot_be_started_at_first_is_started_for_a_task(folder):
+    place = folder / "logs"
+
+    async def run():
+        pool = Pool(("echo_tasks",), 1, log=place / "log")
+        await pool.start()
+        await asyncio.sleep(0.1)
+        try:
+            with pytest.raises(FileNotFoundError):
+                await asyncio.wait_for(pool.do({}, 60.0), 60.0)
+            place.mkdir()
+            return await asyncio.wait_for(pool.do({}, 60.0), 60.0)
+        finally:
+            await pool.close()
+
+    assert asyncio.run(run())["asked"] == {}
+
+
 def test_a_process_for_which_nobody_waits_any_more_is_not_left_over(folder):
     async def act(pool):
         with pytest.raises(WorkerDied):

@@ -51,7 +51,7 @@ class Pool:
 
         async def one() -> None:
             worker = None
-            with suppress(WorkerDied, LedgerAway):
+            with suppress(Exception):  # the first task starts it again, and is told what is wrong
                 worker = await self._started()
             self._idle.put_nowait(worker)
 
