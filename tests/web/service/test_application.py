@@ -356,7 +356,9 @@ def test_every_operation_is_in_the_document_and_on_the_page_and_has_an_answer(se
     assert described(document(OPERATIONS[1:])) != routes  # the control
     status, headers, text = server.ask("GET", "/")
     assert status == 200
-    assert "default-src 'none'" in headers["content-security-policy"]
+    policy = headers["content-security-policy"].split("; ")
+    assert {f"{each} 'none'" for each in ("default-src", "base-uri", "form-action", "frame-ancestors")} <= {*policy}
+    assert "script-src" not in " ".join(policy)
     assert text.decode() == page()
     for each in OPERATIONS:
         assert f"<code>{each.path}</code>" in text.decode()
