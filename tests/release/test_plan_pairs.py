@@ -23,9 +23,9 @@ from scipy.special import ndtr
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, PlanError, Unsatisfiable
+from rangebound.laws.boundings import QUANTIZE, RECTIFY, TRUNCATE, UNBOUNDED
 from rangebound.laws.families import FAMILIES as NOISES
 from rangebound.mechanisms.calibration import calibrate
-from rangebound.optimum.choice import _boundings
 from rangebound.release.budget_split import PlanParts, allocations
 from rangebound.release.engine.dialect import choice, integer, text
 from rangebound.release.engine.duckdb import DuckDB
@@ -50,6 +50,7 @@ from rangebound.release.sql.expression import column, local
 from rangebound.release.sql.local_time import local_time
 from rangebound.release.sql.made_column import made_columns
 from rangebound.release.sql.measured import key_text
+from rangebound.values.support import Grid, is_line
 from tests.release.pair_loss import (
     CLOSE,
     PairLaw,
@@ -878,7 +879,7 @@ def selection_losses(plan, way, selection, share, units):
 
 
 def check(seed, worlds, most, *, change=lambda way: way, every=True, stated=False, budgets=1):
-    """One random plan on so many pairs, by `every` way to split its budget or the last one, which is mostly taken.
+    """One random plan on this many pairs, by `every` way to split its budget or the last one, which is mostly taken.
 
     With several `budgets`, also the same questions with others, which ask the engine for the same numbers; all plans.
     """
@@ -1043,9 +1044,18 @@ def test_the_sample_has_every_kind():
     assert {each.kind for plan in plans for each in plan.query if each.made} == {"share dropped", "share clipped"}
 
 
+def boundings_on(support):
+    """Those that a mechanism on a support may have."""
+    if isinstance(support, Grid):
+        return (TRUNCATE, QUANTIZE)
+    if is_line(support):
+        return (UNBOUNDED,)
+    return (TRUNCATE, RECTIFY) if len(support.spans) == 1 else (TRUNCATE,)
+
+
 def one_by_chance(*, query, epsilon, delta, support, objective):
     """In place of the ranking of all mechanisms, which takes long: which one it is, no guarantee depends on."""
-    ways = [(family, bounding) for family in NOISES.values() for bounding in _boundings(support)]
+    ways = [(family, bounding) for family in NOISES.values() for bounding in boundings_on(support)]
     random.Random(f"{query} {epsilon} {delta}").shuffle(ways)
     for family, bounding in ways:
         with contextlib.suppress(Unsatisfiable, ArgumentError):
@@ -1140,14 +1150,14 @@ BROKEN = {
     "a key depends on other rows": (KEYED[0], "sql.contribution_bound.key_text", key_by_other_rows, FAR),
     "rows of a unit are not bounded": (
         0,
-        "sql.statements.at_most",
+        "sql.aggregate.at_most",
         lambda amount, n, rows, dialect: amount.copy(),
         FAR,
     ),
     "groups are chosen by other units": (
         0,
         "sql.contribution_bound.Scan.truncated",
-        lambda self, measures: self.indexed(measures),
+        lambda self, measures: self._placed(measures) if self.choosing else self.indexed(measures),
         FAR,
     ),
     "clipped values are those of one group": (

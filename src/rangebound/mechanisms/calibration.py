@@ -147,19 +147,16 @@ def _by_advantage(
     def over(scale: float) -> float:
         return mechanism(scale).advantage() - advantage
 
-    high = natural = query.sensitivity / (2.0 * advantage)
-    while over(high) > 0.0:
-        high *= 2.0
-    low = 0.5 * high
-    while over(low) <= 0.0:
-        high, low = low, 0.5 * low
-        if low < natural / _FAR_BELOW:
+    natural = query.sensitivity / (2.0 * advantage)
+
+    def check(scale: float) -> None:
+        if scale < natural / _FAR_BELOW:
             raise Unsatisfiable(
                 f"advantage={advantage}: this target holds at every scale, so there is no smallest one; build the "
                 "Mechanism with a scale of your own"
             )
-    root = falling_root(lambda log: over(math.exp(log)), math.log(low), math.log(high), absolute=1e-10)
-    scale = first_above(math.exp(root), lambda each: over(each) <= 0.0)
+
+    scale = first_above(_crossed(over, natural, check, 1e-10), lambda each: over(each) <= 0.0)
     return mechanism(scale).with_claim(Claim(epsilon=0.0, delta=advantage))
 
 
@@ -211,19 +208,23 @@ def _smallest(request: _Request, over: Callable[[float], float]) -> float:
     """The smallest scale whose excess over the target is zero or less, rounded up, to 1e-12 relative."""
     natural = request.query.sensitivity / request.claim.epsilon
     nice = up(ball(request.query.sensitivity) / ball(request.claim.epsilon))
-    high = natural
-    while over(high) > 0.0:
-        high *= 2.0
-        _inside_range(high, request)
-    low = 0.5 * high
-    while over(low) <= 0.0:
-        high, low = low, 0.5 * low
-        _inside_range(low, request)
-    root = falling_root(lambda log: over(math.exp(log)), math.log(low), math.log(high), absolute=1e-12)
-    scale = math.exp(root)
+    scale = _crossed(over, natural, lambda scale: _inside_range(scale, request), 1e-12)
     if abs(nice / scale - 1.0) < 1e-9 and over(nice) <= 0.0:
         return nice
     return first_above(scale, lambda s: over(s) <= 0.0)
+
+
+def _crossed(over: Callable[[float], float], start: float, check: Callable[[float], None], absolute: float) -> float:
+    """About the scale at which a falling excess is zero; `check` raises where a scale is too far out."""
+    high = start
+    while over(high) > 0.0:
+        high *= 2.0
+        check(high)
+    low = 0.5 * high
+    while over(low) <= 0.0:
+        high, low = low, 0.5 * low
+        check(low)
+    return math.exp(falling_root(lambda log: over(math.exp(log)), math.log(low), math.log(high), absolute=absolute))
 
 
 def _by_counterexamples(request: _Request, cap: float) -> float:

@@ -16,13 +16,14 @@ from typing import Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.errors import ArgumentError, ClaimFalse, Undecided, Unsatisfiable
+from rangebound.errors import ArgumentError, ClaimFalse, Undecided
 from rangebound.laws.atomic_law import LatticeLaw
 from rangebound.laws.error import Error
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.finite import TOTAL, Table
 from rangebound.mechanisms.finite.weights import from_text, rounded, to_text, whole_weights
 from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.mechanisms.minimax_game import Game
 from rangebound.mechanisms.private_mechanism import PrivateMechanism, largest, mean
 from rangebound.mechanisms.staircase import Staircase
 from rangebound.privacy.claim import Claim, Notion
@@ -47,9 +48,6 @@ _MOST_MASSES = 2_500_000  # pairs of a law and a bin of outputs: some hundred me
 _USUAL, _MOST_BINS = 24, 400  # bins to a sensitivity, and in all over the range
 _SCAN = 2001  # true answers that are looked at where a law changes with every one
 _FAR = 12.0  # sensitivities beyond the range that noise is looked at, at most
-_GAP = 2e-4  # relative: how far above its lower bound a minimax remap may be
-_ROUNDS = 40
-_FIRST_ROWS, _MORE_ROWS = 48, 24
 
 
 @arguments.guided
@@ -88,15 +86,16 @@ class Remapped(PrivateMechanism):
         object.__setattr__(self, "weights", whole_weights("weights", self.weights, shape))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Remapped) and self._parts() == other._parts()
+        return isinstance(other, Remapped) and self._parts == other._parts
 
     def __hash__(self) -> int:
-        return hash(self._parts())
+        return hash(self._parts)
 
     def __repr__(self) -> str:
         values = f"{len(self.values)} from {self.values[0]} to {self.values[-1]}"
         return f"Remapped(base={self.base}, bins={len(self.edges) + 1}, values={values})"
 
+    @property
     def _parts(self) -> tuple[object, ...]:
         return self.base, self.edges, self.values, self.weights.tobytes()
 
@@ -311,10 +310,7 @@ def _unclamped(mechanism: Base) -> Base:
     if rest > 1e-9 * hull.width / cell:  # the same from both ends: half of the game is enough
         reach += 0.5 * (1.0 - rest) * cell
     wide = Interval(min(hull.lower - reach, mechanism.support.lower), max(hull.upper + reach, mechanism.support.upper))
-    same = Staircase(
-        scale=mechanism.scale, query=mechanism.query, step=mechanism.step, plateau=mechanism.plateau, support=wide
-    )
-    return same.with_claim(mechanism.claim)
+    return replace(mechanism, support=wide).with_claim(mechanism.claim)
 
 
 def _bins(base: Base, step: float | None) -> tuple[Floats, Floats]:
@@ -346,14 +342,9 @@ def _bins(base: Base, step: float | None) -> tuple[Floats, Floats]:
     outside = gap * np.arange(1.0, count + 1.0)
     middles = np.concatenate([points[0] - outside[::-1], points, points[-1] + outside])
     edges = (middles[:-1] + middles[1:]) / 2.0
-    return _off_lattice(edges, base, (hull.lower + hull.upper) / 2.0), values
-
-
-def _off_lattice(edges: Floats, base: Base, middle: float) -> Floats:
-    """Edges moved a little outwards where they might be points of the base's lattice, the same on both sides."""
-    if not isinstance(base, Staircase):
-        return edges
-    return edges + np.sign(edges - middle) * 0.25 * base.step
+    if isinstance(base, Staircase):  # moved a little outwards where they might be points of its lattice
+        edges = edges + np.sign(edges - (hull.lower + hull.upper) / 2.0) * 0.25 * base.step
+    return edges, values
 
 
 def _bin_masses(base: Base, answers: Floats, edges: Floats) -> Floats:
@@ -470,13 +461,13 @@ def _bayes(base: Base, edges: Floats, places: Floats, weights: Floats, *, square
 
 
 def _minimax(base: Base, edges: Floats, values: Floats, *, squared: bool, tell: Tell) -> Floats:
-    """The table whose largest error over all true answers is the smallest, to `_GAP`."""
+    """The table whose largest error over all true answers is nearly the smallest."""
     places, ends = _places(base)
     groups = _groups(base, edges)
     folded = np.zeros((len(places), int(groups.max()) + 1))
     np.add.at(folded.T, groups, _bin_masses(base, places, edges).T)
     off = np.abs(np.concatenate(ends)[:, None] - values)
-    game = _Game(np.tile(folded, (len(ends), 1)), off**2 if squared else off)
+    game = Game(np.tile(folded, (len(ends), 1)), off**2 if squared else off)
     found: Floats = game.solved(tell)[groups]
     return found
 
@@ -498,118 +489,3 @@ def _groups(base: Base, edges: Floats) -> npt.NDArray[np.intp]:
         found[i], found[bins - 1 - i] = found[i + period], found[bins - 1 - i - period]
     which: npt.NDArray[np.intp] = np.unique(found, return_inverse=True)[1].reshape(-1)
     return which
-
-
-class _Game:
-    """Rows are true answers, columns pairs (bin, value): which table makes the largest risk smallest?
-
-    Where bins and answers are their own mirror image, so is some best table: half of it is enough, and half the rows.
-    """
-
-    def __init__(self, masses: Floats, costs: Floats) -> None:
-        count, bins = masses.shape
-        self.bins, self.mirrored = (
-            bins,
-            bool(np.allclose(masses, masses[::-1, ::-1], atol=1e-12) and np.allclose(costs, costs[::-1, ::-1])),
-        )
-        kept = np.arange((bins + 1) // 2 if self.mirrored else bins)
-        rows = (count + 1) // 2 if self.mirrored else count
-        share = np.where(bins - 1 - kept != kept, 1.0, 0.5) if self.mirrored else np.ones(bins)
-        self.costs = costs[:rows]
-        self.near = masses[:rows, kept] * share
-        self.far = masses[:rows, bins - 1 - kept] * share if self.mirrored else np.zeros_like(self.near)
-
-    def prices(self, chances: Floats) -> Floats:
-        """What each value of each bin costs where true answers have these probabilities."""
-        found = (self.near * chances[:, None]).T @ self.costs
-        found += (self.far * chances[:, None]).T @ self.costs[:, ::-1]
-        return found
-
-    def risks(self, table: Floats) -> Floats:
-        """The error at every true answer."""
-        found: Floats = ((self.near @ table) * self.costs).sum(axis=1)
-        found += ((self.far @ table) * self.costs[:, ::-1]).sum(axis=1)
-        return found
-
-    def columns(self, rows: Integers, bins: Integers, values: Integers) -> Floats:
-        """The part of single pairs in the error at some answers."""
-        near, far = self.near[np.ix_(rows, bins)], self.far[np.ix_(rows, bins)]
-        found: Floats = near * self.costs[np.ix_(rows, values)] + far * self.costs[:, ::-1][np.ix_(rows, values)]
-        return found
-
-    def solved(self, tell: Tell) -> Floats:
-        """Add columns that are worth something and rows that are violated, until the bounds meet."""
-        count = len(self.costs)
-        rows = np.unique(np.linspace(0, count - 1, min(_FIRST_ROWS, count)).astype(np.int64))
-        active = self._around(self.prices(np.full(count, 1.0 / count)).argmin(axis=1), 3)
-        lower, upper, best = -math.inf, math.inf, np.empty(0)
-        for _ in range(_ROUNDS):
-            bins, values = np.nonzero(active)
-            chances, shares, value = _linear_program(self.columns(rows, bins, values), bins, len(active))
-            table = np.zeros_like(active, dtype=np.float64)
-            table[bins, values] = shares
-            table /= table.sum(axis=1, keepdims=True)
-            risks = self.risks(table)
-            if risks.max() < upper:
-                upper, best = float(risks.max()), table
-            prior = np.zeros(count)
-            prior[rows] = chances
-            prices = self.prices(prior)
-            lower = max(lower, float(prices.min(axis=1).sum()))
-            if upper - lower <= _GAP * upper:
-                break
-            tell(f"at most {100.0 * (upper - lower) / upper:.2g} % above the best one")
-            excess = prices[bins, values] - prices.min(axis=1)[bins]
-            used = (shares > 1e-9) | (excess <= np.median(excess))
-            active = self._around(prices.argmin(axis=1), 2)
-            active[bins[used], values[used]] = True
-            rows = np.unique(np.concatenate([rows, _apart(risks, value * (1.0 + _GAP / 4.0))]))
-        return self._whole(best)
-
-    def _around(self, centres: npt.NDArray[np.intp], wide: int) -> npt.NDArray[np.bool_]:
-        """Pairs of each bin with the values around one."""
-        near: npt.NDArray[np.bool_] = np.abs(np.arange(self.costs.shape[1]) - centres[:, None]) <= wide
-        return near
-
-    def _whole(self, table: Floats) -> Floats:
-        if not self.mirrored:
-            return table
-        full = np.zeros((self.bins, table.shape[1]))
-        half = len(table)
-        full[:half] += table
-        full[self.bins - half :] += table[::-1, ::-1]
-        if self.bins % 2:
-            full[half - 1] /= 2.0
-        return full
-
-
-def _apart(risks: Floats, limit: float) -> Integers:
-    """Rows with the largest risks above a limit, none next to another."""
-    found: list[int] = []
-    for i in np.argsort(-risks):
-        if risks[i] <= limit or len(found) >= _MORE_ROWS:
-            break
-        if all(abs(int(i) - each) > 2 for each in found):
-            found.append(int(i))
-    return np.asarray(found, dtype=np.int64)
-
-
-def _linear_program(columns: Floats, bins: Integers, count: int) -> tuple[Floats, Floats, float]:
-    """Chances of the rows, shares of the columns and the value of the game on some rows and columns, by HiGHS."""
-    from scipy.optimize import linprog  # here, because it is not needed to import the package
-
-    rows, number = columns.shape
-    sums = np.zeros((count, number + 1))
-    sums[bins, np.arange(number)] = 1.0
-    solution = linprog(
-        np.append(np.zeros(number), 1.0),
-        A_ub=np.hstack([columns, -np.ones((rows, 1))]),
-        b_ub=np.zeros(rows),
-        A_eq=sums,
-        b_eq=np.ones(count),
-        method="highs",
-    )
-    if solution.status != 0 or solution.x is None or solution.fun is None:
-        raise Unsatisfiable(f"mechanism: the linear program of its remap was not solved; {solution.message}")
-    chances = np.maximum(-solution.ineqlin.marginals, 0.0)
-    return chances / chances.sum(), np.maximum(solution.x[:-1], 0.0), float(solution.fun)

@@ -37,13 +37,6 @@ class Objective(enum.Enum):
     BIAS = "bias"
 
 
-class At(enum.Enum):
-    """Where the error is taken: at the worst true answer, or on average over a uniform one."""
-
-    WORST = "worst"
-    AVERAGE = "average"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Choice:
     """One mechanism of a ranking, with its errors and whether it puts a spike on the ends of the range."""
@@ -80,7 +73,7 @@ class Ranking:
     query: Query
     claim: Claim
     objective: Objective
-    at: At | float
+    at: Over | float
     choices: tuple[Choice, ...]
     refused: tuple[tuple[str, str], ...]
 
@@ -131,10 +124,10 @@ class Ranking:
     @functools.cached_property
     def _proved(self) -> tuple[Limit | None, str]:
         reason = _why_no_limit(self.query, self.claim, self.objective, self.at)
-        if reason or not isinstance(self.at, At):
+        if reason or not isinstance(self.at, Over):
             return None, reason
         try:
-            found = _limit(self.query, self.epsilon, LimitedError(self.objective.value), Over(self.at.value))
+            found = _limit(self.query, self.epsilon, LimitedError(self.objective.value), self.at)
         except (Unsatisfiable, ArgumentError) as error:
             return None, str(error)
         return (found, "") if found.value > 0.0 else (None, "the proved limit is 0")
@@ -181,7 +174,7 @@ class Ranking:
 
     @property
     def _place(self) -> str:
-        return {At.WORST: "worst case", At.AVERAGE: "average"}.get(self.at, f"at {self.at}")  # type: ignore[arg-type]
+        return {Over.WORST: "worst case", Over.AVERAGE: "average"}.get(self.at, f"at {self.at}")  # type: ignore[arg-type]
 
     def _title(self) -> str:
         epsilon, delta = arguments.upwards(self.epsilon), arguments.upwards(self.delta)
@@ -206,7 +199,7 @@ def _percent(above: float) -> str:
     return f"+{tenths / 10:.1f} %" if tenths < 100 else f"+{math.ceil(Fraction(above) * 100)} %"
 
 
-def _why_no_limit(query: Query, claim: Claim, objective: Objective, at: At | float) -> str:
+def _why_no_limit(query: Query, claim: Claim, objective: Objective, at: Over | float) -> str:
     """Why no limit is proved for what was asked; empty where one may be."""
     if not query.range.bounded:
         return "it is proved over bounded ranges"
@@ -214,7 +207,7 @@ def _why_no_limit(query: Query, claim: Claim, objective: Objective, at: At | flo
         return "it is proved for pure privacy, and delta is not 0"
     if objective is Objective.BIAS:
         return "noise without bounds has no bias, so that there is none on the bias"
-    if not isinstance(at, At):
+    if not isinstance(at, Over):
         return f"a mechanism that always publishes {at} has no error there, so that there is none at one true answer"
     return ""
 
@@ -236,7 +229,7 @@ def choose(
     epsilon: float,
     delta: float = 0.0,
     objective: str | Objective = Objective.MAE,
-    at: str | float | At = At.WORST,
+    at: str | float | Over = Over.WORST,
     support: Support | None = None,
     spikes: bool = True,
 ) -> Ranking:
@@ -343,20 +336,20 @@ def _lattice_name(kind: type[DiscreteLaplace] | type[Staircase], *, clamped: boo
     return f"{(RECTIFY if clamped else UNBOUNDED).value} {kind.__name__}"
 
 
-def _error(mechanism: Answering, place: At | float) -> Error[float]:
-    if isinstance(place, At):
-        return mechanism.worst_error() if place is At.WORST else mechanism.average_error()
+def _error(mechanism: Answering, place: Over | float) -> Error[float]:
+    if isinstance(place, Over):
+        return mechanism.worst_error() if place is Over.WORST else mechanism.average_error()
     if isinstance(mechanism, DiscreteLaplace):  # the whole number that the answer goes to
         place = math.floor(min(max(place, mechanism.support.lower), mechanism.support.upper) + 0.5)
     return mechanism.error(place)
 
 
-def _place(at: str | float | At) -> At | float:
-    if isinstance(at, At):
+def _place(at: str | float | Over) -> Over | float:
+    if isinstance(at, Over):
         return at
     if isinstance(at, str):
         try:
-            return At(at)
+            return Over(at)
         except ValueError:
             raise ArgumentError(f'at={at!r}: must be "worst", "average" or a true answer') from None
     return arguments.finite("at", at)

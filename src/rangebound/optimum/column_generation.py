@@ -12,7 +12,6 @@ has any prior.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,14 +53,6 @@ def open_gap(tell: Callable[[str], None]) -> Callable[[float], None]:
     return lambda gap: tell(f"at most {100.0 * gap:.2g} % above the best one")
 
 
-def one_blas_thread() -> AbstractContextManager[object]:
-    """One thread for linear algebra: on two busy cores, more of them took 14 times the processor time."""
-    from threadpoolctl import threadpool_limits  # an import of rangebound stays light
-
-    limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
-    return limits
-
-
 def solve(
     problem: DesignProblem,
     *,
@@ -81,8 +72,10 @@ def solve(
     cost error when they are made to. `tell` hears the gap after every round; `start` has columns to begin with, and
     `dual` a prior over answers and prices of inputs whose limit is known to be near. All of it uses one BLAS thread.
     """
+    from threadpoolctl import threadpool_limits  # an import of rangebound stays light
+
     until = _Until(gap=gap, enough=enough, limit_enough=limit_enough, rounds=rounds)
-    with one_blas_thread():
+    with threadpool_limits(1, user_api="blas"):  # on two busy cores, more of them took 14 times the processor time
         return _solve(problem, start, dual, until, final, tell)
 
 
@@ -290,7 +283,7 @@ def _limit(problem: DesignProblem, prior: Floats, prices: Floats, half: bool) ->
 
 
 def _every_second(count: int, interleaved: bool = False) -> Integers:
-    """Every second one of so many (of each of two lattices in turn), both ends among them, the same from both sides."""
+    """Every second one of `count` (of each of two lattices in turn), both ends among them, the same from both sides."""
     if interleaved:
         place = np.arange(count)
         return np.flatnonzero(np.where(place % 2, count - 1 - place, place) % 4 == 0)

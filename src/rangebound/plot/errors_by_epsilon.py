@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.optimum.choice import At, Objective, choose
+from rangebound.optimum.choice import Objective, choose
+from rangebound.optimum.limit_proof import Over
 from rangebound.plot import style
 from rangebound.values import arguments
 from rangebound.values.query import Query
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _WORDS = {Objective.MAE: "mean absolute error", Objective.MSE: "mean squared error", Objective.BIAS: "size of the bias"}
-_PLACES = {At.WORST: "at the worst true answer", At.AVERAGE: "averaged over the true answers"}
+_PLACES = {Over.WORST: "at the worst true answer", Over.AVERAGE: "averaged over the true answers"}
 
 
 @arguments.guided
@@ -29,7 +30,7 @@ def errors(
     epsilons: npt.ArrayLike | None = None,
     delta: float = 0.0,
     objective: str | Objective = Objective.MAE,
-    at: str | float | At = At.WORST,
+    at: str | float | Over = Over.WORST,
     support: Support | None = None,
     ax: Axes | None = None,
 ) -> Axes:
@@ -53,7 +54,7 @@ def errors(
         for choice in ranking:
             found.setdefault(choice.name, [math.nan] * len(places))[i] = choice.score
     looked_at = rankings[0].at
-    place = _PLACES[looked_at] if isinstance(looked_at, At) else f"at the true answer {looked_at:g}"
+    place = _PLACES[looked_at] if isinstance(looked_at, Over) else f"at the true answer {looked_at:g}"
     title = f"{_WORDS[rankings[0].objective].capitalize()} {place}, delta {delta:g}"
     ax = style.axes(ax, title=title, x="epsilon", y=_WORDS[rankings[0].objective])
     ax.set_xscale("log")

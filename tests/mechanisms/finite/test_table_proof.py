@@ -129,7 +129,7 @@ def test_a_claim_that_takes_too_long_to_check_is_refused(monkeypatch):
 def test_a_claim_closer_than_160_binary_places_is_undecided(monkeypatch):
     epsilon = FLIP.epsilon()
     monkeypatch.setattr(table_proof, "exponential", lambda _: whole.Exponential(3 << 160, 3.0))
-    found = table_proof.refutation(FLIP, rb.Claim(epsilon=epsilon))
+    found = FLIP._refutation(rb.Claim(epsilon=epsilon))
     assert isinstance(found, rb.Undecided)
     assert found.upper == epsilon
 

@@ -31,7 +31,7 @@ def tree(*branches):
 
 
 def tables(*values, ways=2):
-    """All margins of up to so many attributes, the total first; each is the sum of those with one attribute more."""
+    """All margins of up to this many attributes, the total first; each is the sum of those with one attribute more."""
     at = {}
     for count in range(ways + 1):
         for some in itertools.combinations(range(len(values)), count):
@@ -116,6 +116,11 @@ def test_numbers_are_whole_in_bounds_and_add_up(shape, seed):
     check(found.numbers, identities)
 
 
+def facts_of(size, identities):
+    lower, upper = np.zeros(size, dtype=np.int64), np.full(size, LARGEST)
+    return projection._Facts(matrix=Identities.of(identities).matrix(size), lower=lower, upper=upper)
+
+
 @pytest.mark.parametrize("shape", ["tree", "two-way", "three-way", "series"])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_real_numbers_are_those_of_another_method(shape, seed):
@@ -124,7 +129,7 @@ def test_the_real_numbers_are_those_of_another_method(shape, seed):
     chance = np.random.default_rng(seed)
     values, rows = chance.normal(2, 9, size), leaves_of(size, identities)
     expected = rows @ nnls(rows, values)[0]
-    facts = projection._facts(size, Identities.of(identities), 0.0, np.inf)
+    facts = facts_of(size, identities)
     start, moves = projection._nearest(facts, values)
     assert start + moves == pytest.approx(expected, abs=1e-4)
     found = project(values, Identities.of(identities)).numbers
@@ -265,7 +270,7 @@ def test_a_solver_that_fails_or_errs_never_shows_in_the_numbers(broken, near, sh
 
 def test_control_an_identity_that_does_not_hold_is_seen():
     size, identities = SHAPES["two-way"]
-    facts = projection._facts(size, Identities.of(identities), 0.0, np.inf)
+    facts = facts_of(size, identities)
     numbers = project(np.full(size, 2.0**46), Identities.of(identities)).numbers
     assert facts.true_of(numbers)
     for at in range(size):

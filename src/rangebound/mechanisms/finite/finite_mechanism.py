@@ -21,6 +21,7 @@ from rangebound.laws.atomic_law import FiniteLaw
 from rangebound.laws.error import Error
 from rangebound.mechanisms.finite import input_cells, pair_numbers, table_files, table_proof
 from rangebound.mechanisms.finite.weights import (
+    BINARY_PLACES,
     MOST,
     TOTAL,
     epsilon_private,
@@ -33,7 +34,7 @@ from rangebound.mechanisms.finite.weights import (
 )
 from rangebound.mechanisms.private_mechanism import PrivateMechanism, largest, mean
 from rangebound.privacy.claim import Claim, Notion
-from rangebound.privacy.proof import Proof
+from rangebound.privacy.proof import Proof, Theorem
 from rangebound.privacy.risk import PairProfile
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers, Many, One
@@ -379,13 +380,14 @@ class Table(PrivateMechanism):
         return f"table, {len(self.inputs)} inputs, {len(self.outputs)} outputs"
 
     def _prove(self, claim: Claim) -> Proof | None:
-        return table_proof.prove(self, claim)
+        return Proof(Theorem.ALL_WEIGHTS, BINARY_PLACES) if table_proof.holds(self.weights, self.reach, claim) else None
 
     def _check_proof(self, claim: Claim, proof: Proof) -> None:
-        table_proof.check(self, claim, proof)
+        table_proof.check(self.weights, self.reach, claim, proof)
 
     def _refutation(self, claim: Claim) -> ClaimFalse | Undecided:
-        return table_proof.refutation(self, claim)
+        needs = self.epsilon(claim.delta)
+        return table_proof.refutation(self.weights, self.reach, self.inputs, claim, needs)
 
     def _fisher(self, answer: npt.ArrayLike) -> float:
         raise ArgumentError(

@@ -89,6 +89,10 @@ class _Facts:
     lower: Integers
     upper: Integers
 
+    def bounded(self, numbers: Floats | Integers) -> Integers:
+        """Whole numbers, moved into their bounds."""
+        return np.clip(numbers.astype(np.int64), self.lower, self.upper)
+
     @property
     def totals(self) -> Bools:
         """The numbers that are the sum of others."""
@@ -146,9 +150,13 @@ def project(
     True
     """
     wanted = np.atleast_1d(np.asarray(values, dtype=np.float64))
-    facts = _facts(len(wanted), sums, lower, upper)
+    low, high = (np.broadcast_to(np.asarray(each, dtype=np.float64), wanted.shape) for each in (lower, upper))
+    if np.isnan(low).any() or np.isnan(high).any():
+        raise ValueError("lower, upper: must not contain NaN")
     if np.isnan(wanted).any():
         raise ValueError("values: must not contain NaN")
+    whole = [np.clip(each, -LARGEST, LARGEST).astype(np.int64) for each in (np.ceil(low), np.floor(high))]
+    facts = _Facts(matrix=sums.matrix(len(wanted)), lower=whole[0], upper=whole[1])
     numbers = _projected(facts, wanted)
     if numbers is not None:
         return Projection(numbers=numbers, near=True)
@@ -167,36 +175,22 @@ def agree(cells: Floats, parts: Sequence[Sequence[int]], sums: Floats) -> Projec
     return project(np.concatenate([cells, sums]), identities, lower, upper)
 
 
-def _facts(size: int, sums: Identities, lower: ArrayLike, upper: ArrayLike) -> _Facts:
-    low, high = (np.broadcast_to(np.asarray(each, dtype=np.float64), (size,)) for each in (lower, upper))
-    if np.isnan(low).any() or np.isnan(high).any():
-        raise ValueError("lower, upper: must not contain NaN")
-    whole = [np.clip(each, -LARGEST, LARGEST).astype(np.int64) for each in (np.ceil(low), np.floor(high))]
-    return _Facts(matrix=sums.matrix(size), lower=whole[0], upper=whole[1])
-
-
 def _projected(facts: _Facts, values: Floats) -> Integers | None:
     if (facts.lower > facts.upper).any():
         return None
-    whole = _in_bounds(facts, np.rint(np.clip(values, -LARGEST, LARGEST)))
+    whole = facts.bounded(np.rint(np.clip(values, -LARGEST, LARGEST)))
     nearest = not facts.matrix.shape[0] or bool(((facts.lower <= values) & (values <= facts.upper)).all())
     if nearest and facts.true_of(whole):
         return whole
     start, moves = _nearest(facts, values)
     found = _rounded(facts, start, moves)
     unit = 2.0 ** np.ceil(np.log2(max(np.abs(values).max(initial=1.0), 1.0) / _MODERATE))
-    return _coarse(facts, values, int(min(unit, LARGEST))) if found is None and unit > 1.0 else found
-
-
-def _coarse(facts: _Facts, values: Floats, unit: int) -> Integers | None:
-    """Multiples of a unit, in their bounds: identities that hold in a larger unit hold in this one."""
-    coarse = _Facts(matrix=facts.matrix, lower=-(-facts.lower // unit), upper=facts.upper // unit)
-    found = _projected(coarse, np.clip(values, -LARGEST, LARGEST) / unit)
-    return None if found is None else found * unit
-
-
-def _in_bounds(facts: _Facts, numbers: Floats) -> Integers:
-    return np.clip(numbers.astype(np.int64), facts.lower, facts.upper)
+    if found is not None or unit <= 1.0:
+        return found
+    step = int(min(unit, LARGEST))  # identities that hold in a larger unit hold in this one
+    coarse = _Facts(matrix=facts.matrix, lower=-(-facts.lower // step), upper=facts.upper // step)
+    found = _projected(coarse, np.clip(values, -LARGEST, LARGEST) / step)
+    return None if found is None else found * step
 
 
 def _nearest(facts: _Facts, values: Floats) -> tuple[Integers, Floats]:
@@ -205,7 +199,7 @@ def _nearest(facts: _Facts, values: Floats) -> tuple[Integers, Floats]:
     Edge cases: if the solver finds nothing, the answers as they are, moved into their bounds.
     """
     values = np.clip(values, -LARGEST, LARGEST)
-    start = _in_bounds(facts, np.rint(values))
+    start = facts.bounded(np.rint(values))
     moves = np.clip(values - start, facts.lower - start, facts.upper - start)
     for _ in range(_REFINED):
         found = _quadratic(facts, start, values - start)
@@ -214,7 +208,7 @@ def _nearest(facts: _Facts, values: Floats) -> tuple[Integers, Floats]:
         moves = found
         if np.abs(moves).max(initial=0.0) < _NEAR:
             break
-        reached = np.clip(start + np.rint(moves).astype(np.int64), facts.lower, facts.upper)
+        reached = facts.bounded(start + np.rint(moves).astype(np.int64))
         start, moves = reached, np.clip(start - reached + moves, facts.lower - reached, facts.upper - reached)
     return start, moves
 

@@ -236,7 +236,6 @@ class Plan(Part):
         return f"{field}: is missing for {column!r}; state it, or {way}"
 
     def _fit_step(self, columns: Mapping[str, object]) -> None:
-        """Refuse what a plan with one row per unit cannot have."""
         if self.unit.column is None:
             raise ValueError("per_unit: the unit is the row already; name the owner's column in [unit]")
         for name in ("rows", "groups", "period"):

@@ -202,7 +202,6 @@ _MOST_COLUMNS = 100
 
 
 def _paired(value: object) -> object:
-    """A list of names as a mapping of each to itself; a mapping as it is."""
     if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
         if len(set(value)) < len(value):
             raise ValueError("must not name a column twice")

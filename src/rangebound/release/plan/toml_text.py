@@ -45,7 +45,6 @@ def _blocks(data: Mapping[str, object]) -> Iterator[str]:
 
 
 def _tables(value: object) -> Sequence[Mapping[str, object]]:
-    """The tables of an array of tables; nothing for any other value."""
     if not isinstance(value, (list, tuple)):
         return ()
     found = [each for each in value if isinstance(each, Mapping)]

@@ -25,6 +25,7 @@ from rangebound.release.sql.relation import (
     Salt,
     aliased,
     at_most,
+    is_listed,
     join,
     named,
     of,
@@ -120,14 +121,12 @@ class Scan:
             return []
         columns = zip(plan.listed_columns, plan.columns(plan.listed_columns), strict=True)
         return [
-            *(self._has((name,), [(key,) for key in keys]) for name, keys in columns),
-            *(self._has(each.columns, each.texts) for each in plan.combinations or ()),
+            *(is_listed([self._key(name)], [(key,) for key in keys], self.dialect) for name, keys in columns),
+            *(
+                is_listed([self._key(name) for name in each.columns], each.texts, self.dialect)
+                for each in plan.combinations or ()
+            ),
         ]
-
-    def _has(self, names: Sequence[str], keys: Sequence[Sequence[str]]) -> Tree:
-        """Whether the keys of a row in some columns are listed together."""
-        listed = table_of([f"k{at}" for at in range(len(names))], keys, self.dialect)
-        return exp.In(this=_row([self._key(name) for name in names]), query=listed.subquery(copy=False))
 
     def _value(self, name: str) -> Tree:
         return key_value(name, self.plan.rule(name), self.schema)
@@ -204,8 +203,9 @@ class Scan:
         assert self.unit is not None
         assert self.block.keys is not None
         family = self.schema[self.unit]
+        prime = relation.SMALL_PRIME if len(self.block.keys) <= relation.SMALL_PRIME else relation.PRIME
         number = relation.unit_number(local("u"), family, self.salt, self.dialect)
-        return relation.place(number, local("i"), self.salt, relation.modulus(len(self.block.keys)))
+        return relation.place(number, local("i"), self.salt, prime)
 
     def _named(self) -> Tree:
         """The owner of a row as a text that is not long."""
@@ -259,7 +259,7 @@ class Scan:
         """
         inside: Tree = exp.GTE(this=local("j"), expression=integer(0))
         if listed:
-            inside = _among(local("j"), listed, self.dialect)
+            inside = is_listed([local("j")], [(each,) for each in listed], self.dialect)
         if self.unit is None:
             picked = where(select_from(self.rows(measures), "rows", exp.Star()), inside)
             count = exp.Mul(this=wide(exp.Count(this=exp.Star()), self.dialect), expression=integer(ONE))
@@ -303,16 +303,6 @@ class Scan:
         first = where(select_from(ranked, "ranked", exp.Star()), exp.LTE(this=local("a"), expression=integer(most)))
         found = select_from(first, "first", *map(local, (*self.keys, "d"))).distinct(copy=False)
         return self.grouped(found, self.keys, {"n": exp.Count(this=exp.Star())})
-
-
-def _row(values: list[Tree]) -> Tree:
-    """One value, or several as a row."""
-    return values[0] if len(values) == 1 else exp.Tuple(expressions=values)
-
-
-def _among(this: Tree, texts: Key, dialect: Dialect) -> Tree:
-    """Whether a text is one of some texts, which are a table of constants."""
-    return exp.In(this=this, query=table_of(["k"], [(each,) for each in texts], dialect).subquery(copy=False))
 
 
 Conditions = tuple[Condition, ...]

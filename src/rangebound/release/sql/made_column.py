@@ -275,10 +275,6 @@ def _remainder(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
 _NEGATIVE = _written("(-:a)")
 
 
-def _ceil(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-    return _NEGATIVE(steps, each, [steps.floor(_NEGATIVE(steps, each, parts))])
-
-
 def _round(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     """A half away from zero: the part behind the whole number is exact where it is near a half."""
     x = steps.shared(steps.guarded(parts[0]))
@@ -292,11 +288,6 @@ def _round(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
 
 def _extreme(sign: type[Tree]) -> _Compile:
     return lambda steps, each, parts: reduce(lambda a, b: steps.smaller(a, b, sign), parts)
-
-
-def _clip(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-    x, lower, upper = parts
-    return steps.smaller(steps.smaller(x, lower, exp.GTE), upper, exp.LTE)
 
 
 def _bin(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
@@ -405,10 +396,6 @@ def _weekday(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     return _Value(term("(:rest + :one)", rest=rest.tree, one=double(1.0)), rest.level)
 
 
-def _hour(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-    return _Value(exp.cast(read_hour(_name(each), steps.schema), "DOUBLE"), parts[0].level)
-
-
 COMPILED: Mapping[str, _Compile] = {
     "+": _arithmetic(exp.Add),
     "-": _arithmetic(exp.Sub),
@@ -432,14 +419,14 @@ COMPILED: Mapping[str, _Compile] = {
     "date": _date,
     **{part: _extracted(part.upper()) for part in ("year", "quarter", "month", "week", "day")},
     "weekday": _weekday,
-    "hour": _hour,
+    "hour": lambda steps, each, parts: _Value(exp.cast(read_hour(_name(each), steps.schema), "DOUBLE"), parts[0].level),
     "floor": lambda steps, each, parts: steps.floor(parts[0]),
-    "ceil": _ceil,
+    "ceil": lambda steps, each, parts: _NEGATIVE(steps, each, [steps.floor(_NEGATIVE(steps, each, parts))]),
     "round": _round,
     "abs": _written("ABS(:a)"),
     "min": _extreme(exp.LTE),
     "max": _extreme(exp.GTE),
-    "clip": _clip,
+    "clip": lambda steps, each, parts: steps.smaller(steps.smaller(parts[0], parts[1], exp.GTE), parts[2], exp.LTE),
     "bin": _bin,
     "starts": _texts(exp.StartsWith),
     "ends": _texts(exp.EndsWith),

@@ -29,7 +29,7 @@ from rangebound.release.sql.expression import (
     finite,
     is_there,
 )
-from rangebound.release.sql.relation import MANY, table_of
+from rangebound.release.sql.relation import MANY, is_listed
 
 
 def value(values: Values, schema: Schema) -> Tree:
@@ -124,8 +124,12 @@ def whole_border(border: float, rounded: Callable[[Fraction], int], most: int) -
     return integer(_nearest(border, rounded, most))
 
 
-def among(this: Tree, borders: Sequence[Tree], results: Sequence[Tree]) -> Tree:
+def among(
+    this: Tree, borders: Sequence[Tree], results: Sequence[Tree], signs: Sequence[type[exp.Binary]] = (exp.LT,)
+) -> Tree:
     """The result of the place of a value among rising borders, found by halving: i has i borders not above the value.
+
+    With several `signs`, which the borders take in turn, a value is before a border for which its sign is true.
 
     Edge cases: a value that is NULL is at one of the places, so what is missing is to be decided before.
     """
@@ -134,7 +138,7 @@ def among(this: Tree, borders: Sequence[Tree], results: Sequence[Tree]) -> Tree:
         if low == high:
             return results[low].copy()
         middle = (low + high) // 2
-        test = exp.LT(this=this.copy(), expression=borders[middle].copy())
+        test = signs[middle % len(signs)](this=this.copy(), expression=borders[middle].copy())
         return choice((test, between(low, middle)), otherwise=between(middle + 1, high))
 
     return between(0, len(borders))
@@ -152,20 +156,12 @@ def edge_place(this: Tree, edges: Sequence[float]) -> Tree:
 
 
 def place_among(value: Tree, edges: Sequence[Tree]) -> Tree:
-    """How many of the rising edges are below a value, plus how many are not above it, by halving.
+    """How many of the rising edges are below a value, plus how many are not above it.
 
     Place 2 i + 1 is edge i itself, and 2 i lies between the edges i - 1 and i.
     """
-
-    def between(low: int, high: int) -> Tree:
-        if low == high:
-            return integer(low)
-        middle = (low + high) // 2  # the border between the places `middle` and `middle` + 1
-        sign = exp.LTE if middle % 2 else exp.LT
-        test = sign(this=value.copy(), expression=edges[middle // 2].copy())
-        return choice((test, between(low, middle)), otherwise=between(middle + 1, high))
-
-    return between(0, 2 * len(edges))
+    twice = [edge for edge in edges for _ in range(2)]
+    return among(value, twice, list(map(integer, range(len(twice) + 1))), signs=(exp.LT, exp.LTE))
 
 
 def outside(values: Values, x: Tree, whole: Tree | None) -> Tree:
@@ -236,8 +232,7 @@ def _label(name: str, rule: KeyRule, schema: Schema, this: Tree, dialect: Dialec
 def _one_of(this: Tree, texts: Sequence[str], dialect: Dialect) -> Tree:
     """Whether a text is one of some: of a table, where they are many and the engine can ask that in a choice."""
     if dialect.tables_in_choices and len(texts) > MANY:
-        listed = table_of(["k"], [(each,) for each in texts], dialect)
-        return exp.In(this=this.copy(), query=listed.subquery(copy=False))
+        return is_listed([this.copy()], [(each,) for each in texts], dialect)
     return exp.In(this=this.copy(), expressions=list(map(text, texts)))
 
 

@@ -44,11 +44,6 @@ class Salt:
         return cls(numbers=(a | 1, b, c | 1, d), letters=f"{bits(128):032x}")
 
 
-def modulus(groups: int) -> int:
-    """The prime that the places of `groups` public groups are taken by."""
-    return SMALL_PRIME if groups <= SMALL_PRIME else PRIME
-
-
 def unit_number(unit: Tree, family: Family, salt: Salt, dialect: Dialect) -> Tree:
     """A unit as a whole number between 0 and 2^32, the same in every engine."""
     if family is Family.INTEGER:  # the remainder has the sign of the unit, and its width: the sum needs more bits
@@ -196,6 +191,13 @@ def table_of(
         values = exp.Values(expressions=tuples, alias=alias)
         return exp.select(exp.Star(), copy=False).from_(values, copy=False)
     return dialect.unfolded(columns, joined, _SEPARATOR, len(rows) if place else None)
+
+
+def is_listed(values: Sequence[Tree], keys: Sequence[Sequence[str]], dialect: Dialect) -> Tree:
+    """Whether texts are together among some keys, which are a table of constants."""
+    listed = table_of([f"k{at}" for at in range(len(values))], keys, dialect)
+    this = values[0] if len(values) == 1 else exp.Tuple(expressions=list(values))
+    return exp.In(this=this, query=listed.subquery(copy=False))
 
 
 def wide(tree: Tree, dialect: Dialect) -> Tree:

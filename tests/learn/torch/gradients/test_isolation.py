@@ -18,7 +18,7 @@ from rangebound.learn.torch import Elementwise, Euclidean
 from rangebound.learn.torch.gradients import per_example
 from rangebound.learn.torch.gradients.one_pass import example_outputs
 from rangebound.learn.torch.gradients.per_example import clipped_sum
-from tests.learn.torch.gradients.test_rules import (
+from tests.learn.torch.gradients.test_layer_rules import (
     CASES,
     COUNT,
     MEMORY,

@@ -237,7 +237,6 @@ class _Translation:
         return self.items[int(place) - 1]
 
     def _key_name(self, node: exp.Expr, alias: str) -> str:
-        """The name of a grouping column, which is made where it is an expression."""
         node = bare(node)
         if isinstance(node, exp.Column):
             return self.rows.resolve(node)

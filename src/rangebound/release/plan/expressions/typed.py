@@ -195,7 +195,6 @@ class _Typing:
         )
 
     def _open(self, node: Expression) -> Iterator[str]:
-        """The columns on which the type of an expression depends."""
         if isinstance(node, Named) and node.name not in self.known:
             yield node.name
         for each in _alike(node) if isinstance(node, Call) else ():

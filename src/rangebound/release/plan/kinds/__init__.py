@@ -25,7 +25,6 @@ def written_kinds() -> dict[str, type[Kind]]:
 
 
 def _question(data: object) -> Kind:
-    """A question as one of its kind, looked up on the list when it is read."""
     if isinstance(data, Kind):
         return data
     if not isinstance(data, dict):

@@ -1,4 +1,4 @@
-"""Adaptive clipping: sums and tallies of one example at a time, the split of the noise, and one account for both."""
+"""Adaptive clipping: the sum, the tally, the account and the norm that follows."""
 
 import math
 from dataclasses import dataclass, field
