@@ -160,7 +160,7 @@ def accuracy(turns: int, *, quick: bool) -> Iterator[Row]:
 
 
 def table(folder: Path, rows: int) -> Path:
-    """The file with so many visits; made if it is not there."""
+    """The file with this many visits; made if it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"visits-{rows}.parquet"
     if not path.exists():

@@ -82,7 +82,7 @@ class Row:
 
 
 def number(x: float | str, digits: int = 4) -> str:
-    """So many digits, without an exponent where that is readable."""
+    """This many digits, without an exponent where that is readable."""
     if isinstance(x, str):
         return x
     if x == 0 or math.isnan(x) or math.isinf(x):

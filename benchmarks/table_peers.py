@@ -34,7 +34,7 @@ def zcdp(epsilon: float, delta: float) -> float:
 
 
 def polars_counts(path: str, questions: Any, unit: Any, loss: Any, parts: int, draws: int, signed: bool) -> Any:
-    """Counts by public keys, the loss evenly over so many parts: what is drawn for each question, and the scale."""
+    """Counts by public keys, the loss evenly over this many parts: what is drawn for each question, and the scale."""
     import os
 
     os.environ["POLARS_MAX_THREADS"] = "1"
@@ -148,7 +148,7 @@ def error(measure: Callable[[Errors], None]) -> float | str:
 
 
 def of_one_count(path: str, rows: int, loss: Loss, parts: int, draws: int) -> float | str:
-    """The error of a count of all rows that is one of so many: by the scale that it states, if draws agree with it."""
+    """The error of a count of all rows, one of this many: by the scale that it states, if draws agree with it."""
     scale = math.nan
 
     def measure(found: Errors) -> None:

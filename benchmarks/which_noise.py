@@ -78,7 +78,7 @@ def mechanism(kind: str, width: float, multiplier: float, clip: float = 1.0) -> 
 
 @functools.cache
 def calibrated(kind: str, width: float, coordinates: int, steps: int) -> Noise:
-    """The noise whose account proves the target, for so many steps on all examples."""
+    """The noise whose account proves the target, for this many steps on all examples."""
 
     def epsilon(multiplier: float) -> float:
         step = worst_case.Step(
@@ -166,7 +166,7 @@ def perceptron(x: torch.Tensor, y: torch.Tensor, held: tuple[torch.Tensor, torch
 
 
 def trained(task: Task, noise: Noise, clip: float, rate: float, seed: int, steps: int) -> float:
-    """The accuracy after so many noisy steps on all examples; each moves the weights by rate * sum / (rows * clip)."""
+    """The accuracy after `steps` noisy steps on all examples; each moves the weights by rate * sum / (rows * clip)."""
     draw = torch.Generator().manual_seed(seed)
     weights = task.start(draw)
     source, law = InsecureTorchNoise(generator=draw), noise.mechanism(clip)

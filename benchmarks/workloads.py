@@ -55,7 +55,7 @@ def mu() -> float:
 
 
 def cells(table: Table, by: Sequence[str], rows: int = 0) -> dict[tuple[str, ...], float]:
-    """The true count of every public group, with at most so many rows of a plane in it."""
+    """The true count of every public group, with at most this many rows of a plane in it."""
     names = ", ".join(f'"{each}"' for each in by)
     every = f"SELECT {names}, count(*) n FROM read_parquet('{table.path}') GROUP BY ALL"
     if rows:
@@ -80,7 +80,7 @@ def counts(table: Table, groupings: Sequence[Sequence[str]], unit: Mapping[str, 
 
 
 def all_marginals(names: Sequence[str], orders: Sequence[int]) -> list[tuple[str, ...]]:
-    """All groupings by so many of the columns."""
+    """All groupings by this many of the columns."""
     return [by for order in orders for by in itertools.combinations(names, order)]
 
 
@@ -118,7 +118,7 @@ def series(table: Table, by: Sequence[str], unit: Mapping[str, Any] | None = Non
 
 
 def hierarchy(sizes: tuple[int, int], column: str, leaves: Sequence[float]) -> Workload:
-    """A tree of three levels with so many nodes below each."""
+    """A tree of three levels with this many nodes below each."""
     groups = {f"g{at}": [f"{at}-{leaf}" for leaf in range(sizes[1])] for at in range(sizes[0])}
     keys = [leaf for some in groups.values() for leaf in some]
     level = {"name": "group", "members": groups}
@@ -132,7 +132,7 @@ def hierarchy(sizes: tuple[int, int], column: str, leaves: Sequence[float]) -> W
 
 
 def limit_of_marginals(sizes: Mapping[str, int], groupings: Sequence[Sequence[str]]) -> float:
-    """The least root mean square error of unbiased Gaussian answers, which ResidualPlanner attains, one row a unit.
+    """The least root mean square error of unbiased Gaussian answers, which ResidualPlanner attains, one row per unit.
 
     The total variance of a strategy is at least the square of the nuclear norm of the workload over the number of cells
     of the whole table and over mu^2 (Li and Miklau). Each set of columns has an eigenspace of dimension prod (n - 1),

@@ -56,7 +56,7 @@ def _within(seconds: float) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def within() -> Callable[[float], contextlib.AbstractContextManager[None]]:
-    """A block that fails when it takes more than so many seconds of processor time: `with within(5): ...`.
+    """A block that fails when it takes more than this many seconds of processor time: `with within(5): ...`.
 
     A call that waits for ever uses none, so six times as long by the clock is too long as well, on a busy machine too.
     """

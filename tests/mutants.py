@@ -256,7 +256,7 @@ def every_mutant() -> list[Mutant]:
 
 
 def sample(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:
-    """So many mutants: the rooms in turn, the kinds of mistake in turn, by a hash of the seed and each one's key."""
+    """This many mutants: the rooms in turn, the kinds of mistake in turn, by a hash of the seed and each one's key."""
     rooms: dict[str, dict[str, list[Mutant]]] = {}
     for each in sorted(mutants, key=lambda each: hashlib.sha256(f"{seed} {each.key}".encode()).digest()):
         rooms.setdefault(each.room, {}).setdefault(each.kind, []).append(each)

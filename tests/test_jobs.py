@@ -52,7 +52,7 @@ def table(folder, job):
 
 
 def at_most(n, rows):
-    """What a row of a unit with n rows counts for, where so many of them count."""
+    """What a row of a unit with n rows counts for, where this many of them count."""
     return np.minimum(1.0, rows / n)
 
 

@@ -104,7 +104,7 @@ def _key(value: object) -> Hashable:
 
 
 def spread(count: int, wanted: int) -> set[int]:
-    """So many of a row of places, evenly, with the first and the last.
+    """This many of a row of places, evenly, with the first and the last.
 
     >>> sorted(spread(10, 3)), spread(5, 1), sorted(spread(2, 3))
     ([0, 4, 9], {0}, [0, 1])

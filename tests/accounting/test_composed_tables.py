@@ -24,7 +24,7 @@ FLIP = rb.Table(query=BIT, inputs=(0, 1), outputs=(0, 1), weights=[[3 * 2**60, 2
 
 @mp.workdps(50)
 def flips(times, epsilon):
-    """delta of randomized response with 3/4 for the truth, used so many times: a binomial sum."""
+    """delta of randomized response with 3/4 for the truth, used this many times: a binomial sum."""
     total = mpf(0)
     for k in range(times + 1):
         p = mp.binomial(times, k) * mpf(3) ** k / mpf(4) ** times
@@ -126,7 +126,7 @@ COUNTS = rb.DiscreteLaplace.calibrated(sensitivity=3, epsilon=0.6, support=rb.In
 
 
 def brute(laws, times, epsilon):
-    """delta at epsilon of so many uses of a pair, all outcomes summed by their loss."""
+    """delta at epsilon of this many uses of a pair, all outcomes summed by their loss."""
     p, q = laws
     seen = (p > 0.0) & (q > 0.0)
     losses, masses = np.log(p[seen] / q[seen]), p[seen]

@@ -15,7 +15,7 @@ TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e
 
 
 def lattice(count, steps, epsilon=1.0):
-    """Absolute errors on so many inputs, so many of them to a sensitivity."""
+    """Absolute errors on this many inputs, this many of them to a sensitivity."""
     x = np.arange(count) / steps
     first = np.maximum(np.arange(count) - steps, 0)
     return DesignProblem(first_neighbour=first, epsilon=epsilon, losses=np.abs(x[None, :, None] - x))

@@ -100,7 +100,7 @@ def test_a_false_claim_is_not_proved_by_one_cell_of_many_points_about_the_peak_o
 
 
 def test_windows_are_no_theorem_where_they_would_take_more_steps_than_allowed():
-    """Whether it is the support or the range of the answers that has so many spans."""
+    """Whether it is the support or the range of the answers that has this many spans."""
     few, many = rb.Interval(0, 1000), rb.Union(*((2 * k, 2 * k + 1) for k in range(200)))
     claim = rb.Claim(epsilon=0.5, delta=1e-3)
     for support, answers, expected in ((few, few, True), (many, few, False), (few, many, False)):

@@ -82,7 +82,7 @@ def noiseless(plan, rows, epsilon=500.0):
 
 
 def drawn(question, columns, times, *, epsilon, mu=0.0, read_as=1.0):
-    """Numbers of one group, drawn so many times by themselves; `read_as` reads them as if the share were larger."""
+    """Numbers of one group, drawn this many times by themselves; `read_as` reads them as if the share were larger."""
     unit = Unit()
     rows = pa.table({name: pa.array(each) for name, each in columns.items()})
     plan = make_plan({"budget": {"epsilon": 1.0}, "query": [question]})

@@ -2,7 +2,7 @@
 
 For every plan the pair of neighbours with the largest loss of some is taken, and for every release the logarithm of the
 likelihood ratio of all that was drawn, which no other function of the published table beats. `rangebound.audit` turns
-so many of these into a lower bound of epsilon at the plan's delta. It must not exceed the plan's epsilon, but come near
+many of these into a lower bound of epsilon at the plan's delta. It must not exceed the plan's epsilon, but come near
 it; with half the noise (or a quarter, where there are few releases) it must exceed it.
 """
 
@@ -131,7 +131,7 @@ def score(publisher, pair):
 
 
 def draws_of(publisher, truths, count):
-    """All that is drawn for all groups, in so many releases; one a row."""
+    """All that is drawn for all groups, in this many releases; one a row."""
     if isinstance(publisher, WorkloadPublisher):
         source = Sampled()
         with mock.patch.object(LatticeNoise, "draw", lambda *given: source(*given)):
@@ -142,7 +142,7 @@ def draws_of(publisher, truths, count):
 
 
 def attacked(name, draws, *, noise=1.0):
-    """The lower bound of epsilon, from so many releases with so much of their noise."""
+    """The lower bound of epsilon, from this many releases with so much of their noise."""
     plan = plan_of(name)
     ready = prepare(plan)
     assert bool(ready.allocation.mu) == (plan.budget.delta > 0), name

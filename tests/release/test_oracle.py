@@ -515,7 +515,7 @@ TYPED = pytest.mark.parametrize("kind", ["int64", *SLOW])
 
 @pytest.fixture
 def whole_numbers(kind, request, tmp_path):
-    """The whole numbers in every engine, and in every type that has so many."""
+    """The whole numbers in every engine, and in every type that has this many."""
     values = WHOLE[kind]
     if kind == "spark":
         return Spark(request.getfixturevalue("spark").createDataFrame([(each,) for each in values], "x bigint"))

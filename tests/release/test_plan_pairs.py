@@ -880,7 +880,7 @@ def selection_losses(ready, selection, share, units):
 
 
 def check(seed, worlds, most, *, change=lambda way: way, every=True, stated=False, budgets=1):
-    """One random plan on so many pairs, by `every` way to split its budget or the last one, which is mostly taken.
+    """One random plan on this many pairs, by `every` way to split its budget or the last one, which is mostly taken.
 
     With several `budgets`, also the same questions with others, which ask the engine for the same numbers; all plans.
     """

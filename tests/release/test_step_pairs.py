@@ -1,4 +1,4 @@
-"""Neighbouring tables through joins and steps that make one row a unit: no unit moves more, or costs more, than said.
+"""Neighbouring tables through joins and steps that make one row per unit: no unit moves more, or costs more, than said.
 
 A unit has rows in the plan's table and in a second private one; both tables of a pair differ in the rows of one unit.
 The coordinates of every question, as the engine computes them, must be within its L1 and L2 sensitivities, and what is
@@ -97,8 +97,8 @@ PLANS = {
     "private": ({"column": "person", "groups": 1}, [PRIVATE], ABOUT_DRUGS, None),
     "private by date, inner": ({**OWNERS, "rows": 1}, [{**DATED, "how": "inner"}], ABOUT_DRUGS, None),
     "private and public": ({**OWNERS}, [PRIVATE, PUBLIC], [*ABOUT_DRUGS, *ABOUT_PRICES], None),
-    "one row a unit": ({"column": "person"}, [], ABOUT_UNITS, PER_UNIT),
-    "one row a unit after a join": (
+    "one row per unit": ({"column": "person"}, [], ABOUT_UNITS, PER_UNIT),
+    "one row per unit after a join": (
         {"column": "person"},
         [{**DATED, "own_rows": 9}],
         [*ABOUT_UNITS, {"kind": "sum", "column": "doses", "range": [0, 9], "by": []}],
@@ -114,7 +114,7 @@ def plan_of(name, *, replaced):
 
 
 def random_plans(name, budgets, chance, *, replaced):
-    """Some questions of a plan of `PLANS` with other contribution bounds, and with so many budgets and weights."""
+    """Some questions of a plan of `PLANS` with other contribution bounds, and with this many budgets and weights."""
     unit, joins, asked, per_unit = PLANS[name]
     unit = {**unit, **({"neighbours": "replace", "size": SIZE} if replaced else {})}
     if not per_unit and "column" in unit:
@@ -343,7 +343,7 @@ def test_control_a_private_table_that_is_joined_without_the_unit_is_caught(monke
 def test_control_one_row_of_more_than_a_unit_is_caught(monkeypatch):
     monkeypatch.setattr(unit_rows._UnitCompiler, "owner", lambda self: unit_rows.as_key("clinic", self.schema))
     with pytest.raises(AssertionError, match=FAR):
-        check("one row a unit", 40)
+        check("one row per unit", 40)
 
 
 def test_control_owners_that_are_compared_as_numbers_are_caught():

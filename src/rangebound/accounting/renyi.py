@@ -178,7 +178,7 @@ def _lowest(counts: dict[SingleEvent, int], worth: Worth, known: float = math.in
 
 
 def _descend(grid: list[float], curve: Callable[[float], float], worth: Worth, known: float) -> tuple[int, float]:
-    """The place of a low worth on a grid of orders, and the worth: every so many places, then ever nearer.
+    """The place of a low worth on a grid of orders, and the worth: every few places, then ever nearer.
 
     An order is left out where the least that the curve can be is worth no less than the lowest worth so far, or than
     what is known, but for the last digits. That costs nothing but tightness: every order gives a valid number.

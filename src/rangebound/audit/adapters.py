@@ -20,7 +20,7 @@ class FrozenDistribution(Protocol):
     """A frozen distribution of scipy.stats."""
 
     def rvs(self, *, size: int) -> Floats:
-        """So many draws."""
+        """This many draws."""
 
 
 class Randomiser(Protocol):

@@ -42,7 +42,7 @@ def attack(
 ) -> EmpiricalBound:
     """Find a lower bound on the privacy loss, from `draws` outputs of each of two neighbouring answers.
 
-    `mechanism` is a function of an answer and a count that returns so many independent outputs (the functions in
+    `mechanism` is a function of an answer and a count that returns this many independent outputs (the functions in
     `rangebound.audit.adapters` make one from other libraries' mechanisms), or a mechanism of any kind, whose worst pair
     and guarantee are then taken by default (of a remapped mechanism, those of its base). One half of the outputs is
     searched for events: thresholds, the fineness of a number, its last bits, numbers that only one answer produces, and

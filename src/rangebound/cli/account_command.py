@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_text
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 import rangebound as rb
+from rangebound.cli import printing
 from rangebound.cli.mechanism_options import noise_named
 from rangebound.cli.options import Json, option, progress_bar
 from rangebound.errors import ArgumentError, ArgumentTypeError
@@ -47,7 +47,7 @@ def account(
         rows = [_Row("epsilon", "delta", level, _bounds(every_epsilon(event, level, progress))) for level in deltas]
         rows += [_Row("delta", "epsilon", level, _bounds(every_delta(event, level, progress))) for level in epsilons]
     if json:
-        print(json_text.dumps({"steps": _count(event), "results": [each.to_dict() for each in rows]}, indent=1))
+        printing.data({"steps": _count(event), "results": [each.to_dict() for each in rows]})
     else:
         _show(rows, _count(event))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-import json as to_json
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rangebound.cli import printing
 from rangebound.cli.mechanism_options import Delta, Mechanisms, on_mechanisms
 from rangebound.cli.options import Json, group, option, progress_bar
 from rangebound.errors import ArgumentError
@@ -107,7 +107,7 @@ def _named(reason: BaseException) -> str:
 
 def _report(found: list[EmpiricalBound], json: bool) -> None:
     if json:
-        typer.echo(to_json.dumps([each.to_dict() for each in found], indent=1))
+        printing.data([each.to_dict() for each in found])
     else:
         for each in found:
             typer.echo(str(each))

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from rangebound.values.array_types import Floats
 
-_GONE = 800.0  # e^-800 is zero in doubles: tails beyond so many levels add nothing
+_GONE = 800.0  # e^-800 is zero in doubles: tails beyond this many levels add nothing
 _SERIES = 0.01  # below it a sum of j rho^j is taken as a series, above it the closed form loses less than 1e-11
 
 

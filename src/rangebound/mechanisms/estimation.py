@@ -27,7 +27,7 @@ _FEWEST = 20  # published numbers that a prior is fitted to
 _FINE = 4.0  # candidates to a standard deviation of the noise
 _NEAR = 6.0  # standard deviations from a published number within which candidates lie
 _MOST_CANDIDATES = 2000
-_MOST_CELLS = 500  # published numbers are counted in so many cells, where there are more of them
+_MOST_CELLS = 500  # published numbers are counted in this many cells, where there are more of them
 _SMALL = 0.25  # of the spread of the true answers: with less noise than that an estimate cannot gain 3 %
 _ROUNDS = 200  # enough to be within half a unit of the largest log-likelihood, which numbers cannot tell apart
 _CONVERGED = 1e-7  # gain of the mean log-likelihood in one round at which a fit ends
@@ -253,7 +253,7 @@ def _fitted(
 
 
 def _drawn(chances: Floats, size: int, number: int) -> Floats:
-    """How many of so many draws fall into every cell: draws of a fixed text, so that intervals can be made again."""
+    """How many of this many draws fall into every cell: draws of a fixed text, so that intervals can be made again."""
     digits = hashlib.shake_256(b"rangebound: refit %d" % number).digest(8 * size)
     uniform = np.frombuffer(digits, dtype="<u8") / 2.0**64
     ends = np.cumsum(chances)

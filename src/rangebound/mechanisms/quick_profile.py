@@ -16,7 +16,7 @@ _MARGIN = 1e-12  # of the array route: far above the round-off of its dozen oper
 def free_gaussian(sensitivity: float, scale: float, epsilon: float, summands: int = 1) -> Ball:
     """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) with mu = sensitivity over scale [balle2018, Thm 8].
 
-    Of the sum of so many numbers, one of which is the sensitivity and not 0, the noise has the scale of one number
+    Of the sum of this many numbers, one of which is the sensitivity and not 0, the noise has the scale of one number
     times the root of their number.
     """
     with precision(_BITS):

@@ -40,7 +40,7 @@ class StairLattice:
 
     @property
     def fall(self) -> float:
-        """What the staircase falls by after so many steps: e^-epsilon."""
+        """What the staircase falls by after this many steps: e^-epsilon."""
         return math.exp(-self.epsilon)
 
     @property

@@ -283,7 +283,7 @@ def _limit(problem: DesignProblem, prior: Floats, prices: Floats, half: bool) ->
 
 
 def _every_second(count: int, interleaved: bool = False) -> Integers:
-    """Every second one of so many (of each of two lattices in turn), both ends among them, the same from both sides."""
+    """Every second one of `count` (of each of two lattices in turn), both ends among them, the same from both sides."""
     if interleaved:
         place = np.arange(count)
         return np.flatnonzero(np.where(place % 2, count - 1 - place, place) % 4 == 0)

@@ -48,7 +48,7 @@ def check_lattice(query: Query, inputs: list[float]) -> None:
 
 
 def fitting_parts(epsilon: float, most: int) -> int:
-    """How many inputs to a sensitivity, at most so many, have the stairs of the best noise nearly at whole steps.
+    """How many inputs to a sensitivity, at most this many, have the stairs of the best noise nearly at whole steps.
 
     The best staircase noise on the line has its first stair at 1/(1 + e^(epsilon/2)) of a sensitivity. A lattice on
     which that is half way between two steps costs up to 1 % of the error at epsilon 4, even a finer one. The error of
@@ -115,7 +115,7 @@ def table_inputs(answers: Support, step: Fraction, *, fill: bool = False) -> lis
 
 
 def limit_inputs(answers: Support, step: Fraction, most: int) -> list[float]:
-    """Points of the range `step` apart (rounded down a little) in every span, from its lower end; at most so many."""
+    """Points of the range `step` apart (rounded down a little) in every span, from its lower end; at most this many."""
     unit = _unit(answers)
     step = max(math.floor(step / unit), 1) * unit
     found: list[float] = []

@@ -165,7 +165,7 @@ class Limit:
         """What every input costs at each y that is checked, lam loss - u, in one unit, rounded down to whole numbers.
 
         Every number is a whole multiple of a power of two, or of its part for a y between two inputs: products and
-        differences are exact, and rounded once, to a unit so small that the largest price has so many binary places.
+        differences are exact, and rounded once, to a unit so small that the largest price has this many binary places.
         """
         power, parts = (1, 1) if self.objective is LimitedError.MAE else (2, self.subdivisions)
         (inputs, one), (prior, two), (prices, three) = map(_scaled, (self.inputs, self.prior, self.prices))

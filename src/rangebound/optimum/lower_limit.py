@@ -313,7 +313,7 @@ def _rounded(
 
 
 def _inputs(query: Query, epsilon: float, loss: LimitedError, over: Over, most: int) -> tuple[list[float], float, bool]:
-    """Inputs for a limit, their distance, and whether they are two lattices: so many, for an average some times more.
+    """Inputs for a limit, their distance, and whether they are two lattices: this many, for an average some times more.
 
     A lattice of D/k is coarse where epsilon is large, and a part of the range is short where epsilon is small.
     """
@@ -385,7 +385,7 @@ def _to_both_ends(parts: int, wide: Fraction) -> int:
 
 
 def _blocks(query: Query, inputs: list[float], most: int) -> list[list[float]]:
-    """The inputs in blocks of at most so many, in which each is a neighbour of the one before it.
+    """The inputs in blocks of at most this many, in which each is a neighbour of the one before it.
 
     The probabilities of a block of neighbours are restricted by its own pairs, whatever else there is: prices that are
     proved for each of two blocks are proved for both together.

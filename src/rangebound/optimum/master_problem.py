@@ -111,7 +111,7 @@ class MasterProblem:
 
 
 def tents(count: int, apart: int) -> Floats:
-    """Functions of so many answers in a line: 1 at one of some knots, 0 at all others, and linear between.
+    """Functions of this many answers in a line: 1 at one of some knots, 0 at all others, and linear between.
 
     Knots are `apart`, and nearer to each other near both ends, where the best prior has its peaks.
 

@@ -188,7 +188,7 @@ class _Entries:
         self.size, self.number = len(known), number.reshape(count, width)
 
     def along_rows(self, way: Integers) -> tuple[Integers, Integers, Floats]:
-        """Pairs of unknowns: in a row, one is at most so many times the other."""
+        """Pairs of unknowns: in a row, one is at most this many times the other."""
         at, left = np.nonzero(way[: self.rows])
         chosen = self.inside[at, left] | self.inside[at, left + 1]
         at, left = at[chosen], left[chosen]
@@ -196,7 +196,7 @@ class _Entries:
         return self._pairs((at, np.where(up, left, left + 1)), (at, np.where(up, left + 1, left)), 1.0)
 
     def along_columns(self) -> tuple[Integers, Integers, Floats]:
-        """Pairs of unknowns: in a column, one is at most so many times the other."""
+        """Pairs of unknowns: in a column, one is at most this many times the other."""
         at, output = np.nonzero(self.inside | np.roll(self.inside, 1, axis=0) | np.roll(self.inside, -1, axis=0))
         away = (at < self.peak[output]) | (at > self.end[output])
         at, output = at[away], output[away]
@@ -212,7 +212,7 @@ class _Entries:
     def _pairs(
         self, one: tuple[Integers, Integers], two: tuple[Integers, Integers], most: float
     ) -> tuple[Integers, Integers, Floats]:
-        """Entries of which one is at most so many times the other, as unknowns, each pair once."""
+        """Entries of which one is at most this many times the other, as unknowns, each pair once."""
         ratio = most * self.factor[two] / self.factor[one]
         numbers = np.column_stack((self.number[one], self.number[two]))
         pairs, once = np.unique(numbers, axis=0, return_index=True)

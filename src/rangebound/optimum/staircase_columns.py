@@ -69,7 +69,7 @@ def last_neighbour(first: Integers) -> Integers:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Staircases (one a row, by their levels) and the output of each."""
+    """Staircases (one per row, by their levels) and the output of each."""
 
     levels: Integers
     outputs: Integers

@@ -16,7 +16,7 @@ from typing import Any, cast
 from rangebound.errors import CertificateInvalid
 from rangebound.laws.boundings import UNBOUNDED_SHAPE
 from rangebound.privacy.claim import Claim, Notion
-from rangebound.privacy.counterexample import excess, loss_is_pinned, loss_values, tasks
+from rangebound.privacy.counterexample import by_windows, excess, loss_is_pinned, loss_values, tasks
 from rangebound.privacy.metric import side_score
 from rangebound.privacy.pairs.divergences import Mapped, mapped
 from rangebound.privacy.search.branch_and_bound import HIGH, LOW, SearchObjective, Task, bound, enclose
@@ -70,7 +70,9 @@ def prove(setting: Setting, claim: Claim) -> Proof | None:
     theorems = _theorems(setting, claim)
     quick = Proof(Theorem.DELTA_ON_WINDOWS, FLOATS)
     possible, shape = quick.theorem in theorems, setting.shape
-    many = len(shape.spans) > _MANY or (setting.noise.gaussian and len(shape.points) > _LONG)  # cells would take long
+    many = len(shape.spans) > _MANY  # where cells would take long
+    if by_windows(setting):
+        many = many or len(shape.spans) == 1 or len(shape.points) > _LONG
     if possible and many and _holds(setting, claim, quick):
         return quick
     for bits in PRECISIONS:

@@ -34,7 +34,7 @@ from rangebound.privacy.counterexample import (
 )
 from rangebound.privacy.pairs.divergences import Mapped, pair_stick
 from rangebound.privacy.pairs.truncated_laplace import top_loss
-from rangebound.privacy.search.branch_and_bound import FLOOR, probe
+from rangebound.privacy.search.branch_and_bound import probe
 from rangebound.privacy.search.objectives import Delta, Loss, Renyi
 from rangebound.privacy.setting import SearchLine, Setting, neighbours, pair_at, some_pair
 from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up
@@ -43,6 +43,7 @@ from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refi
 _LARGEST_EPSILON, _LARGEST_ORDER = 1e6, 1e8
 _HIGH_ORDER = 1e5  # from which on a divergence may be as good as its limit
 WIDTH = 1e-6  # relative: the widest enclosure that is published as a number
+_NOTHING = 1e-100  # what is proved to be below this may be published as it is, however far it is below
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Worst:
     @property
     def closed(self) -> bool:
         """Whether the enclosure is as narrow as promised; where it is not, `upper` is true but larger than need be."""
-        return self.upper <= max(self.lower * (1.0 + WIDTH), FLOOR)
+        return self.upper <= max(self.lower * (1.0 + WIDTH), _NOTHING)
 
 
 def worst_loss(setting: Setting) -> Worst:

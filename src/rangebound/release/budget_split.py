@@ -34,7 +34,6 @@ from rangebound.release.noise.forms import Form, form_of
 from rangebound.release.noise.marginal_publisher import Marginals, marginal_publishers, unit_strategy
 from rangebound.release.noise.noisy_coordinates import MechanismPublisher
 from rangebound.release.noise.partition_selection import partition_selection, threshold_selection
-from rangebound.release.plan.fields import first_names
 from rangebound.release.plan.groupings import Block, Workload, blocks, hidden_groupings, workload_of, workloads
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan
@@ -125,6 +124,11 @@ def _overdrawn(plan: Plan) -> PlanError:
         f"{way}; rangebound plan solve shows the shares",
         field="budget.epsilon",
     )
+
+
+def first_names(names: Sequence[str]) -> str:
+    """The first three of some names, and how many there are more."""
+    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 @dataclass(frozen=True, kw_only=True)

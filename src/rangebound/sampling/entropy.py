@@ -36,7 +36,7 @@ class WordSource(Protocol):
 
 
 def fresh(size: int) -> bytearray:
-    """So many bytes from the operating system, which must answer."""
+    """This many bytes from the operating system, which must answer."""
     try:
         seed = bytearray(os.urandom(size))
     except (OSError, NotImplementedError) as error:
@@ -117,7 +117,7 @@ SECURE = SecureSource()
 
 
 def secure_bits(count: int) -> int:
-    """So many secure random bits, as an integer."""
+    """This many secure random bits, as an integer."""
     words = -(-count // 64)
     value = 0
     for _ in range(words):

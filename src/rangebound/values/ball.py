@@ -160,7 +160,7 @@ def power(base: Ball, exponent: Ball) -> Ball:
 def refine(function: Callable[[], Ball], bits: int = 54) -> Ball:
     """Evaluate at growing precision until the relative error is below 2^-bits or the precision limit is reached.
 
-    It also ends where more precision does not help, because an input is known to so many digits only.
+    It also ends where more precision does not help, because an input is known to this many digits only.
     """
     value, before = arb.nan(), -math.inf
     for prec in PRECISIONS:

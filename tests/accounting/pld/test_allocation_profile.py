@@ -352,7 +352,7 @@ def binned_normal(ends, mean):
 
 
 def composed_delta(p, q, times, epsilon):
-    """A lower bound on the delta of so many draws at epsilon: their losses are rounded down and added up."""
+    """A lower bound on the delta of this many draws at epsilon: their losses are rounded down and added up."""
     known = (p > _LEAST) & (q > _LEAST)
     losses = np.log(p[known] / q[known])
     width = float(losses.max() - losses.min()) / 8000.0

@@ -110,7 +110,7 @@ def private(
 
 
 def simple(count: int = 12, **options: Any) -> tuple[PrivacyEngine, Any, Any]:
-    """The same for a linear layer and so many made-up examples."""
+    """The same for a linear layer and this many made-up examples."""
     return private(linear(), *data((6,), count), **options)
 
 

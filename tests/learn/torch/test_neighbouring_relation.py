@@ -21,7 +21,7 @@ STATED: dict[str, Any] = {"rate": 1.0, "expected_batch": 64}
 
 
 def published(examples: int, **options: Any) -> tuple[np.ndarray, PrivacyEngine]:
-    """The gradient that a step on so many examples publishes, each of them without a gradient of its own."""
+    """The gradient that a step on this many examples publishes, each of them without a gradient of its own."""
     model = nn.Linear(200, 2, bias=False)
     engine, optimizer, loader = private(
         model, torch.zeros(examples, 200), torch.zeros(examples, dtype=torch.long), batch_size=64,

@@ -17,7 +17,7 @@ from tests.release.pair_loss import profile
 
 
 def spreads(cells, capacity, most=None):
-    """All ways to have so many cells in sums of at most `capacity`: the sizes of the sums, falling."""
+    """All ways to have this many cells in sums of at most `capacity`: the sizes of the sums, falling."""
     if not cells:
         yield ()
     for first in range(min(cells, capacity, most or cells), 0, -1):

@@ -31,7 +31,7 @@ def tree(*branches):
 
 
 def tables(*values, ways=2):
-    """All margins of up to so many attributes, the total first; each is the sum of those with one attribute more."""
+    """All margins of up to this many attributes, the total first; each is the sum of those with one attribute more."""
     at = {}
     for count in range(ways + 1):
         for some in itertools.combinations(range(len(values)), count):

@@ -59,7 +59,7 @@ EMPTY = {
     "series": ({"a": {"days": [datetime.date(2025, 1, 1), datetime.date(2025, 12, 31)]}}, {}),
 }
 PEOPLE = {"column": "person", "rows": 2, "groups": 8}
-"""With so many groups, and such a delta, a Gaussian account has less error."""
+"""With this many groups, and such a delta, a Gaussian account has less error."""
 
 
 def table(rows=600):

@@ -121,7 +121,7 @@ SHAPES = {
         ],
         keys={"drug": ["p", "q"], "name": ["A", "B"]},
     ),
-    "one row a unit in local time": shape(
+    "one row per unit in local time": shape(
         *({"kind": "count", "by": by} for by in (["began"], ["often"], ["began", "often"])),
         {"kind": "median", "column": "most", "step": 1.0},
         delta=0.2,
@@ -351,7 +351,7 @@ def accepted(found, part, wanted=protects):
 
 
 HEAVY = {"replaced", "keys that are drawn", "joins with a private table and a public one"}
-HEAVY |= {"local times and periods", "one row a unit in local time"}
+HEAVY |= {"local times and periods", "one row per unit in local time"}
 SOME = [pytest.param(name, marks=[pytest.mark.slow] * (name in HEAVY)) for name in SHAPES]
 
 

@@ -60,7 +60,7 @@ def test_joins_that_cannot_be_together_or_for_rows_are_refused():
         ([{**VISITS, "own_rows": 3}, {**VISITS, "columns": ["x"], "rows": 2}], {}, 30),
         ([{**VISITS, "own_rows": 3}, {**VISITS, "columns": ["x"], "rows": 2, "own_rows": 4}], {}, 8),
         ([{**VISITS, "own_rows": 3}], {"rows": 1}, 1),
-        ([{**VISITS, "own_rows": 3, "on": ["person", "day"]}], {}, 1),  # so many a day, not so many in all
+        ([{**VISITS, "own_rows": 3, "on": ["person", "day"]}], {}, 1),  # this many a day, not this many in all
     ],
 )
 def test_the_rows_of_a_unit_are_the_product_of_the_bounds_unless_they_are_stated(joins, unit, rows):

@@ -124,7 +124,7 @@ age = {bins = [0, 18, 65], names = ["young", "old"], other = "?"}
 label = {fold = {north = ["p", "q"]}, other = "elsewhere"}
 town = ["u", "w", "x"]
 """,
-    "one row a unit": """
+    "one row per unit": """
 # Makes one row of all rows of each 'person': visits = count(); spent = sum(cost * 2), clipped to [0, 5000]
 # of: one row per 'person', rows without 'person' left out
 unit = {column = "person"}

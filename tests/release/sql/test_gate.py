@@ -97,7 +97,7 @@ def test_what_the_engine_cannot_run_is_refused_before_the_charge(ledger, monkeyp
 
 @contextmanager
 def levels(more):
-    """A block in which so many calls fit into one another."""
+    """A block in which this many calls fit into one another."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack(0)) + more)
     try:
@@ -153,7 +153,7 @@ COUNT = {"name": "n", "kind": "count"}
 
 
 class Interrupted:
-    """A connection that is interrupted after so many statements, before their caller knows that they have ended."""
+    """A connection that is interrupted after this many statements, before their caller knows that they have ended."""
 
     def __init__(self, connection, left):
         self.connection, self.left = connection, left

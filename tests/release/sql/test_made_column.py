@@ -92,7 +92,7 @@ def test_random_expressions_have_the_values_of_another_evaluator(seed):
 
 
 def every_function(expressions):
-    """So many of the fuzzer's expressions, and each function once more."""
+    """This many of the fuzzer's expressions, and each function once more."""
     texts = [f"{name}(date({column}))" for name in PARTS for column in ("d1", "d2")]
     texts += [
         f"{name}(number({column}))" for name in ("floor", "ceil", "round", "abs") for column in ("n1", "n2", "i1")

@@ -1,4 +1,4 @@
-"""One row a unit in the engines: what pandas groups, the same bits in any order of rows, and nothing that fails."""
+"""One row per unit in the engines: what pandas groups, the same bits in any order of rows, and nothing that fails."""
 
 import datetime
 import math

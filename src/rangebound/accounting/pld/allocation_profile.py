@@ -92,7 +92,7 @@ _profile = lru_cache(maxsize=16)(AllocationProfile)
 
 
 def allocated(plain: Profile, mechanism: Mechanism, steps: int) -> Profile:
-    """The profile of an epoch of so many steps of Gaussian noise on the line; `plain` is that of one such step.
+    """The profile of an epoch of this many steps of Gaussian noise on the line; `plain` is that of one such step.
 
     An epoch leaks no more than the step in which the person is, since which one it is only adds uncertainty: the
     smaller bound counts.

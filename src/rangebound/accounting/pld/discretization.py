@@ -64,7 +64,7 @@ class DiscretizedEvent:
 
 @dataclass(frozen=True)
 class Spacing:
-    """How the knots are set: so many to a typical loss, evenly up to `even` of these, then ever farther apart."""
+    """How the knots are set: this many to a typical loss, evenly up to `even` of these, then ever farther apart."""
 
     fine: int
     even: float

@@ -75,7 +75,7 @@ def pairs(mechanism: Private) -> tuple[Profile, Profile]:
 
 
 def summed(mechanism: Mechanism, times: int) -> Profile:
-    """The profile of the sum of so many numbers with free Gaussian noise, one of which is the sensitivity and not 0."""
+    """The profile of the sum of `times` numbers with free Gaussian noise, one of which is the sensitivity and not 0."""
     sensitivity, scale = mechanism.query.sensitivity, mechanism.noise.scale
     return mirrored(lambda epsilon: free_gaussian(sensitivity, scale, epsilon, times))
 

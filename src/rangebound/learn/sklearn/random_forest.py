@@ -104,7 +104,7 @@ def leaf_sums(statistics: Integers, rows: Floats, features: Integers, cuts: Floa
 
 
 def grown(rows: Floats, statistics: Floats, *, norm: float, trees: int, depth: int, mu: float) -> Released:
-    """So many trees of this depth, for rows in units of the bounds and their statistics, of length `norm` at most.
+    """This many trees of this depth, for rows in units of the bounds and their statistics, of length `norm` at most.
 
     Guarantee: mu-GDP for adding or removing a row. Proof: the means and deviations, which the cuts are drawn around,
     are released first. Given the cuts, one row adds its statistics to one leaf of every tree, a vector of length

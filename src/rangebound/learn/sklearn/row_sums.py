@@ -78,7 +78,7 @@ def shortened(rows: Floats, norm: float) -> Floats:
 def clipped(rows: Floats, norm: float, copies: int = 1) -> Integers:
     """Each row, shortened to `norm` where it is longer, as whole numbers of quanta.
 
-    Guarantee: a vector with so many copies of a row in it is no longer than 2^26 quanta, and no row depends on another.
+    Guarantee: a vector with `copies` of a row in it is no longer than 2^26 quanta, and no row depends on another.
     """
     quanta: Floats = np.trunc(shortened(rows, norm / math.sqrt(copies)) * (QUANTA / norm))
     if not (np.abs(quanta) <= 2 * QUANTA).all():  # NaN is not; as whole numbers these would be any at all

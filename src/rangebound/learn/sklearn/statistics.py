@@ -84,7 +84,7 @@ def smallest(count: object) -> int:
 
 
 def share(total: float, parts: int) -> float:
-    """One of so many equal parts, rounded down: together they never exceed the total, nor the decimal that is charged.
+    """One of `parts` equal parts, rounded down: together they never exceed the total, nor the decimal that is charged.
 
     >>> share(0.1, 1) < 0.1
     True

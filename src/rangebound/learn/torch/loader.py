@@ -259,7 +259,7 @@ def _places(examples: int, batches: int) -> npt.NDArray[np.int64]:
 
 
 def _subset(examples: int, size: int) -> npt.NDArray[np.int64]:
-    """So many different examples, each set of them equally likely: those with the smallest words, all different."""
+    """This many different examples, each set of them equally likely: those with the smallest words, all different."""
     words = _words(examples)
     while len(np.unique(words)) < examples:
         words = _words(examples)

@@ -353,14 +353,14 @@ class PrivacyEngine:
 
     @arguments.guided
     def costs(self, *, steps: int, delta: float | None = None, order: int | None = None) -> tuple[AnyCost, ...]:
-        """What so many steps like the current one cost, for `Ledger.release(cost=...)`, which trains in `compute`.
+        """What this many steps like the current one cost, for `Ledger.release(cost=...)`, which trains in `compute`.
 
         On all examples (`rate=1`) they have a mu, which Gaussian accounts and Renyi filters hold. On samples they have
         a divergence at `order`, for a Renyi filter of that order, and an epsilon at `delta`, for plain sums and, by the
         mu of a pure epsilon, for Gaussian accounts. The account charges the first of them that it can hold.
 
         Guarantee: each is a worst-case guarantee of all these steps together, by `relation`.
-        Assumes: `compute` takes at most so many steps, and with random allocation in epochs that are not left early.
+        Assumes: `compute` takes at most this many steps, and with random allocation in epochs that are not left early.
         With `epochs` in `make_private`, more of them are refused.
         Edge cases: refused before `make_private`, for noise other than `SecureNoise`, and where neither a mu, nor
         `delta`, nor `order` says what they cost. A sampled step needs a whole `order` from 2 on.

@@ -131,7 +131,7 @@ def plan_training(
     support: Support | None = None,
     sampling: str | BatchSampling = BatchSampling.POISSON,
 ) -> TrainingPlan:
-    """Epsilon at delta for a grid of noise, expected batch and epochs, of about so many examples; no data needed.
+    """Epsilon at delta for a grid of noise, expected batch and epochs, of about this many examples; no data needed.
 
     By default the clipping is Euclidean, for which neither the norm nor the number of coordinates matters.
     `Elementwise(clip=...)` needs the number of trained parameters as `coordinates`.

@@ -34,7 +34,7 @@ class FiniteRows(NamedTuple):
 
 
 def read_csv(path: str | os.PathLike[str]) -> FiniteRows:
-    """A matrix of probabilities: the outputs in the first line, after an empty or named cell; then a line an input."""
+    """A matrix of probabilities: the outputs in the first line, after an empty or named cell; then a line per input."""
     lines = _lines(path)
     if len(lines) < 2 or len(lines[0]) < 2:
         raise ArgumentError(f"path={path}: must have a line of outputs, then a line for each input")

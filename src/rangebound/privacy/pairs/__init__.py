@@ -1,1 +1,1 @@
-"""What two laws of a mechanism leak: a file a form, in floats and in ball arithmetic."""
+"""What two laws of a mechanism leak: one file per form, in floats and in ball arithmetic."""

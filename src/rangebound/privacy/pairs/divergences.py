@@ -115,7 +115,7 @@ __all__ = [
 
 
 _A_LAW = "a Law, as m.law(answer) returns for a Mechanism; a table and noise on a lattice have `delta` and `rdp`"
-_FEW = 256  # so many pairs are worth their exact numbers
+_FEW = 256  # this many pairs are worth their exact numbers
 
 
 def hockey_stick(p: Law, q: Law, epsilon: float) -> Any:

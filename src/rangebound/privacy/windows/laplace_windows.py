@@ -40,9 +40,9 @@ from rangebound.values.ball import ball, down
 _DEGREE = 10
 _LONGEST = 0.25  # scales: a window is cut into such to begin with
 RADII = (0.5, 0.1, 0.02)  # scales, of the discs in which a function is bounded
-_WIDER = 6.0  # and one that is so many times as wide as half the window, and one in between
+_WIDER = 6.0  # and one that is this many times as wide as half the window, and one in between
 _ROUNDS, _MOST = 48, 150_000  # halvings, and windows in all
-_TOLERANCE, _PATIENT = 2e-11, 20  # relative, for so many halvings
+_TOLERANCE, _PATIENT = 2e-11, 20  # relative, for this many halvings
 _UNDECIDED = 1e-8  # relative: an enclosure so close above a target is left undecided
 _BLOCK, _ROWS = 4_000, 256  # windows that are evaluated at a time, and polynomials (more would start threads)
 

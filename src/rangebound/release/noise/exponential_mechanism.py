@@ -16,7 +16,7 @@ from rangebound.values.ball import precision
 from rangebound.values.support import Interval, Union
 
 WEIGHT_BITS = 256
-"""The largest weight of a draw has so many bits, unless it needs to distinguish more scores."""
+"""The largest weight of a draw has this many bits, unless it needs to distinguish more scores."""
 DEEPEST = 88
 """Weights below e^-88 of the largest count as that: it keeps all of them exact to 2^-129."""
 MARGIN = Fraction(2**20 - 1, 2**20)

@@ -194,7 +194,7 @@ def interval(reading: Reading, asked: Answer, bounded: Bounded, support: Pair) -
     ones the interval is as exact as the simulation. It is the same for every table with the same draw, since the
     simulated noise is fixed.
 
-    Edge cases: at levels beyond what so many draws can tell, such as those of many intervals that hold at once, it is
+    Edge cases: at levels beyond what this many draws can tell, such as those of many intervals that hold at once, it is
     what `bounded` makes of the intervals of all coordinates.
     """
     added = reading.added

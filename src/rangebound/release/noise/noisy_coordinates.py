@@ -43,7 +43,7 @@ class MechanismPublisher(Publisher):
     `step` is the distance of published numbers; without one the mechanism's own is taken. `level` is how often the
     interval of each coordinate holds it, at least. With `clamped` the mechanism leaves its numbers as they are, and
     they are moved into that interval when they are read: what was drawn has no bias. `whole` says that coordinates are
-    multiples of the grain, so that nothing is rounded. So many numbers are made of each draw: `shared`.
+    multiples of the grain, so that nothing is rounded. This many numbers are made of each draw: `shared`.
     """
 
     mechanism: Mechanism

@@ -154,7 +154,7 @@ def joint_coordinates(
     In a Gaussian account it is Gaussian noise on the scale of their joint L2 sensitivity, over all groups.
 
     Each of `parts` numbers is made of `width` coordinates, whose intervals hold together at `confidence`. With
-    `unclamped` the noise is drawn as it is, and moved into the support when it is read. So many numbers are made of
+    `unclamped` the noise is drawn as it is, and moved into the support when it is read. This many numbers are made of
     each draw: `shared`.
 
     Guarantee: all coordinates together are private at the share. The grain is a power of two, and what rounding to it

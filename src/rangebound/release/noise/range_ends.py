@@ -25,7 +25,7 @@ DOUBT = 0.05
 
 
 def aim(places: int, rate: Fraction) -> Fraction:
-    """By how many units an end is aimed inwards of its quantile, where counts have so many places."""
+    """By how many units an end is aimed inwards of its quantile, where counts have this many places."""
     return margin(places + 1, rate, 1.0 - DOUBT)
 
 

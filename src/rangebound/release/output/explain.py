@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rangebound.errors import plain
 from rangebound.ledger.record import Account
+from rangebound.release.budget_split import first_names
 from rangebound.release.noise.partition_selection import ThresholdSelection
 from rangebound.release.output.agreement import obstacles
 from rangebound.release.output.facts import PlanFacts, hazards, plan_facts
 from rangebound.release.output.forecast import outlooks, part_of
 from rangebound.release.plan.columns import described
-from rangebound.release.plan.fields import date, first_names
+from rangebound.release.plan.fields import date
 from rangebound.release.plan.kinds.cuts import WIDE
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import Prepared, PreparedQuestion, rehearse

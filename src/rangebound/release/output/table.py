@@ -14,27 +14,10 @@ from typing import Any, Self
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.draw import Cell
+from rangebound.release.output import reliability, rendering
 from rangebound.release.output.agreement import notes
 from rangebound.release.output.facts import PlanFacts, Row, TableFacts, facts_of, scopes, table_facts
-from rangebound.release.output.reliability import (
-    biases,
-    estimate_rows,
-    is_unreliable,
-    reached_ends,
-    unbiased_numbers,
-    unknown_cuts,
-)
-from rangebound.release.output.rendering import (
-    FACTS,
-    FIRST,
-    FLAGS,
-    LAST,
-    NUMBERS,
-    grouping_columns,
-    reading_order,
-    table,
-    text,
-)
+from rangebound.release.output.rendering import FACTS, FIRST, FLAGS, LAST, NUMBERS
 from rangebound.release.output.report import report
 from rangebound.release.output.table_files import ENDING, csvw_description, workbook
 from rangebound.release.plan.fields import date
@@ -73,15 +56,17 @@ class Release:
         return f"<Release: {arguments.counted(len(self.cells), 'number')}, {self.plan.budget}>"
 
     def __str__(self) -> str:
-        return text(self.table_facts)
+        return rendering.text(self.table_facts)
 
     def _repr_html_(self) -> str:
-        return table(self.table_facts)
+        return rendering.table(self.table_facts)
 
     @cached_property
     def grouped_by(self) -> tuple[str, ...]:
         """All grouping columns of the plan, each once, in the order of `by`, and those whose keys are answers."""
-        return grouping_columns((*each.by, *([each.selected] if each.selected else [])) for each in self.plan.query)
+        return rendering.grouping_columns(
+            (*each.by, *([each.selected] if each.selected else [])) for each in self.plan.query
+        )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -105,7 +90,8 @@ class Release:
         names = ", ".join(map(repr, self.unread))
         unread = f"how many values of {names} could not be read from the file is unknown; they count as missing"
         asked = self.plan, self.cells
-        return (*notes(*asked), *reached_ends(*asked), *unknown_cuts(*asked), *([unread] if self.unread else []))
+        made = (*notes(*asked), *reliability.reached_ends(*asked), *reliability.unknown_cuts(*asked))
+        return (*made, *([unread] if self.unread else []))
 
     @cached_property
     def facts(self) -> PlanFacts | None:
@@ -123,7 +109,10 @@ class Release:
     def rows(self) -> list[Row]:
         """The table in the order of the plan, one mapping per row; an unused grouping column is None."""
         found, named, said = [], self._named, scopes(self.plan)
-        moved = biases(self.facts, self.cells), unbiased_numbers(self.plan, self.facts, self.cells)
+        moved = (
+            reliability.biases(self.facts, self.cells),
+            reliability.unbiased_numbers(self.plan, self.facts, self.cells),
+        )
         for cell, bias, unbiased in zip(self.cells, *moved, strict=True):
             question = self.plan.query[cell.question]
             keys = dict(zip(question.by, cell.key, strict=True))
@@ -141,7 +130,7 @@ class Release:
                     "upper": cell.upper,
                     "unbiased": unbiased,
                     "bias": bias,
-                    "unreliable": None if dated or question.selected else is_unreliable(cell),
+                    "unreliable": None if dated or question.selected else reliability.is_unreliable(cell),
                     "date": date(cell.value).isoformat() if dated else None,
                     "rank_error": cell.rank_error,
                     "scope": said[cell.question],
@@ -151,7 +140,7 @@ class Release:
                     "mu": cell.mu or None,
                 }
             )
-        return [found[at] for at in reading_order(self.plan, self.cells)]
+        return [found[at] for at in rendering.reading_order(self.plan, self.cells)]
 
     def estimate(
         self, question: str, *, prior: str | Mapping[float, float] | Sequence[float], level: float = 0.95
@@ -165,7 +154,9 @@ class Release:
         Edge cases: a question whose numbers were measured together, or are not whole numbers with noise of their own,
         is refused, and so is a table whose budget this version of the library would split otherwise.
         """
-        return estimate_rows(self.plan, self.facts, self.cells, self.tables, question, prior=prior, level=level)
+        return reliability.estimate_rows(
+            self.plan, self.facts, self.cells, self.tables, question, prior=prior, level=level
+        )
 
     def to_bytes(self) -> bytes:
         """The release as canonical JSON: these are the bytes that the ledger keeps and the certificate is about."""

@@ -271,11 +271,6 @@ def span(ends: Interval, *, dated: bool) -> str:
     return f"{end(ends.lower, dated=dated)} to {end(ends.upper, dated=dated)}"
 
 
-def first_names(names: Sequence[str]) -> str:
-    """The first three of some names, and how many there are more."""
-    return ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
 def bounds(ends: Ends) -> str:
     """Two ends as a plan writes them, such as `[0, 12]`."""
     return f"[{', '.join(f'{each:g}' if isinstance(each, float) else str(each) for each in ends)}]"

@@ -102,7 +102,7 @@ class Product:
 Measure = Counted | Owned | Value | Square | Met | Outside | Product
 """What is added up: of each unit, at most `rows` rows in each of `groups` groups.
 
-A unit that has more rows in a group counts with the average over all choices of so many of them, rounded down.
+A unit that has more rows in a group counts with the average over all choices of this many of them, rounded down.
 """
 
 

@@ -68,7 +68,7 @@ def touched(unit: Unit, groups: float) -> tuple[int, int]:
 
 
 def of_counts(rows: int, unit: Unit, groups: float) -> Sensitivity:
-    """For one coordinate a group that a unit adds a number from 0 to `rows` to, in its groups, and nothing in others.
+    """For one coordinate per group that a unit adds a number from 0 to `rows` to, in its groups, and nothing in others.
 
     L1: in each group the coordinate moves by at most `rows`, being the difference of two numbers from 0 to `rows`; and
     it moves in at most `touched` groups. L2: the squares of the moves add up to at most rows^2 in each of these groups,

@@ -59,7 +59,7 @@ class Period(Part):
 class Unit(Part):
     """Who is protected: the owner of all rows with the same value in `column`, or, without a column, the single row.
 
-    At most `groups` groups of each unit count, and `rows` rows in each of them; with a `period`, so many rows in each
+    At most `groups` groups of each unit count, and `rows` rows in each of them; with a `period`, this many rows in each
     of its periods. A question may have bounds of its own; these are for those that have none. With
     `neighbours = "replace"` one unit changes its rows and the number of units `size` is public; otherwise one unit is
     added or removed.

@@ -245,7 +245,7 @@ def test_what_is_about_all_rows_needs_no_value_in_another_column():
 def test_groups_of_one_period_each_are_not_put_together(by, numbers):
     """Together a unit would count in all of a year's days, 365 times as much; of other groups it does so anyway."""
     days = [datetime.date(2025, 1, 1), datetime.date(2025, 12, 31)]
-    rows = 10_000 if by == "day" else 10  # of a unit in all days together there may not be so many
+    rows = 10_000 if by == "day" else 10  # of a unit in all days together there may not be this many
     bounds = {"rows": rows, "period": {"column": "day", "each": "day", "range": days}}
     asked = [{**MEAN, **bounds, "name": "0", "by": [by]}, {**MEAN, **bounds, "name": "1", "by": [by, "age"]}]
     keys = {"day": {"days": days}, "clinic": CLINICS}

@@ -117,7 +117,7 @@ class Step:
         return round(1.0 / self.rate) if self.sampling is BatchSampling.ALLOCATION else 1
 
     def times(self, steps: int) -> int:
-        """How often this is counted for so many steps in a row."""
+        """How often this is counted for this many steps in a row."""
         return -(-steps // self.batches)
 
     @property
@@ -196,7 +196,7 @@ def relation(history: History) -> Relation:
 
 
 def costs(step: Step, times: int, delta: float | None, order: int | None) -> tuple[AnyCost, ...]:
-    """What so many of these cost, in each way in which it can be stated: see `PrivacyEngine.costs`.
+    """What this many of these cost, in each way in which it can be stated: see `PrivacyEngine.costs`.
 
     Guarantee: each is true by itself, and rounded up. A step on all examples is dominated by its Gaussian upper bound
     in every hockey-stick divergence, and so is mu-GDP with the mu of that [dong2022].

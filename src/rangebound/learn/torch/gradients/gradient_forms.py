@@ -29,7 +29,7 @@ _AT_ONCE = 1 << 24  # doubles of factors
 _POSITIONS = 1 << 12  # terms that one product of matrices adds
 _ROUNDING = 2.0**-34  # over 2^17 roundings of a term, and as much again
 _REACH = 32.0
-_CHEAPER = {"cuda": 2}  # so many times less arithmetic than a gradient
+_CHEAPER = {"cuda": 2}  # this many times less arithmetic than a gradient
 _ON_PROCESSOR = 8  # where doubles cost twice as much as floats, and memory less
 
 

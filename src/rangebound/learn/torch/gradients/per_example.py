@@ -37,7 +37,7 @@ from rangebound.learn.torch.gradients.one_pass import (
 from rangebound.learn.torch.gradients.survey import Route, SteadyChunk, computed_as, steady_chunk, survey
 from rangebound.values import arguments
 
-_COPIES = 4  # about so many copies of the gradients of a block exist at once
+_COPIES = 4  # about this many copies of the gradients of a block exist at once
 _SMALL = 1 << 14  # rows up to this width are joined, so that one operation serves many small parameters
 
 

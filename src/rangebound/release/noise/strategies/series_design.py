@@ -273,7 +273,7 @@ class Periods:
         return np.moveaxis(table, self.axis, -1).reshape(-1, self.length)
 
     def drift(self, strategy: Strategy) -> Drift | None:
-        """By the energy of the noise in one series; none where so many numbers are rounded part by part."""
+        """By the energy of the noise in one series; none where this many numbers are rounded part by part."""
         return energy_drift(strategy.variances, self.sums) if len(strategy.variances) <= DIVIDED else None
 
     @property

@@ -174,7 +174,7 @@ def squared_length(matrix: Integers, contributions: Contributions) -> int:
 
 
 def _largest_sums(square: Integers, count: int) -> int:
-    """The largest sum of so many entries of a row, those that are positive."""
+    """The largest sum of this many entries of a row, those that are positive."""
     highest = np.partition(square, len(square) - count, axis=1)[:, len(square) - count :]
     return int(np.maximum(highest, 0).sum(axis=1).max())
 

@@ -76,7 +76,7 @@ INSTEAD: Mapping[type[exp.Expr], str] = {
     exp.Subquery: "a query inside another one is not in the subset; a CTE that is one row per unit is",
     exp.Select: "a query inside another one is not in the subset; a CTE that is one row per unit is",
     exp.Exists: "a query inside another one is not in the subset; a CTE that is one row per unit is",
-    exp.Window: "a window would see single rows; GROUP BY gives one number a group",
+    exp.Window: "a window would see single rows; GROUP BY gives one number per group",
     exp.CurrentDate: "its value depends on the day on which it is asked; write DATE '2025-01-31'",
     exp.CurrentTimestamp: "its value depends on the moment at which it is asked; write DATE '2025-01-31'",
     exp.Rand: "a value must follow from its row",

@@ -53,7 +53,7 @@ Bins = Annotated[
 
 
 class Histogram(Kind):
-    """The number of rows in each of some bins: so many of equal width over the column's range, or those between edges.
+    """The number of rows in each of some bins: a number of equal width over the column's range, or those between edges.
 
     A bin has its lower edge and not its upper one, but the last has both; what is beyond the range is in the end bins.
     The range of a list of edges is from the first to the last. With `bin_names` the bins have names of the plan's own.

@@ -25,7 +25,7 @@ from rangebound.values.support import Interval
 MOST_NUMBERS = 200_000
 """Numbers that one workload publishes at most."""
 _MOST_COLUMNS = 8
-_MOST_ADDED_UP = 10_000  # of three or more columns: to make so many add up takes 6 s, and 69,000 took over 140
+_MOST_ADDED_UP = 10_000  # of three or more columns: to make this many add up takes 6 s, and 69,000 took over 140
 _LONGEST = 1100  # days: the optimum takes time in proportion to the cube of them
 _MOST_WORK = 20_000_000  # squares of days, over all series: answers are found in whole numbers
 
