@@ -1,5 +1,6 @@
 """The key: made once, readable by its owner alone, never shown."""
 
+import errno
 import os
 import stat
 
@@ -17,6 +18,30 @@ def test_a_key_is_made_once_and_read_back(tmp_path):
     assert make_key(tmp_path / "b.key") != made
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a.key", "b.key"]  # and no draft is left
+
+
+@pytest.mark.parametrize("given", [None, bytes(range(32))], ids=["new", "given"])
+def test_a_key_is_made_where_there_are_no_hard_links(tmp_path, monkeypatch, given):
+    def refused(*_):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refused)
+    path = tmp_path / "a.key"
+    made = make_key(path, given)
+    assert read_key(path) == made == make_key(path)
+    assert given in (None, made)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["a.key"]
+
+
+def test_a_key_that_cannot_be_made_leaves_no_draft_of_it(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "link", full)
+    with pytest.raises(LedgerUnavailable, match="cannot be made"):
+        make_key(tmp_path / "a.key")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660, 0o700 | 0o001])

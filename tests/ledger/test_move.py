@@ -1,5 +1,6 @@
 """Moving a ledger between a file and PostgreSQL: the same chain, one place that takes charges, at every moment."""
 
+import errno
 import os
 import shutil
 import signal
@@ -91,6 +92,37 @@ def test_only_between_a_file_and_a_database_and_not_to_a_place_that_is_taken(led
         spend(again, "1")
 
 
+@pytest.mark.parametrize(("what", "words"), [("key", "another ledger"), ("head", "is not as it was written")])
+def test_a_key_or_a_head_of_another_ledger_at_the_new_place_is_found_before_the_old_one_is_closed(
+    address, memory, what, words
+):
+    Ledger.create(address).close()
+    Ledger.create(memory / "lost.ledger").close()
+    os.rename(memory / f"lost.ledger.{what}", memory / f"new.ledger.{what}")
+    with pytest.raises((ArgumentError, LedgerTampered), match=words):
+        moved(address, memory / "new.ledger")
+    assert opens(address)
+    os.unlink(memory / f"new.ledger.{what}")
+    moved(address, memory / "new.ledger").close()
+
+
+def test_a_move_needs_no_hard_links(address, memory, monkeypatch):
+    def refused(*_):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    Ledger.create(address).close()
+    monkeypatch.setattr(os, "link", refused)
+    with moved(address, memory / "new.ledger") as ledger:
+        ledger.verify()
+
+
+def test_a_ledger_may_move_back_before_anything_is_added(path, memory, address):
+    Ledger.create(path).close()
+    moved(path, address).close()
+    moved(address, memory / "back.ledger").close()
+    assert [opens(each) for each in (path, address, memory / "back.ledger")] == [False, False, True]
+
+
 def test_an_interrupted_move_goes_on_to_the_same_place_only(ledger, path, address, postgres, monkeypatch):
     spend(ledger, "1")
     ledger.close()
@@ -99,7 +131,7 @@ def test_an_interrupted_move_goes_on_to_the_same_place_only(ledger, path, addres
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(move, "_copy", interrupted)
+        patch.setattr(move, "_rows", interrupted)
         with pytest.raises(KeyboardInterrupt):
             moved(path, address)
     with pytest.raises(LedgerUnavailable, match="has moved"):

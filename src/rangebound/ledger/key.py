@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -18,6 +19,7 @@ _PLACES = {"key": ("XDG_DATA_HOME", ".local/share"), "head": ("XDG_STATE_HOME", 
 """By the XDG Base Directory Specification: what must not be lost is data, what only this machine knows is state."""
 
 _TEXT = re.compile(rb"[0-9a-f]{64}\n")
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}  # what file systems without hard links say
 
 
 class Key(bytes):
@@ -83,22 +85,34 @@ def make_key(path: Path, key: bytes | None = None) -> Key:
     Another process may be first; then it is the key of that."""
     if path.exists():
         return read_key(path)
+    text = (os.urandom(32) if key is None else key).hex().encode() + b"\n"
     draft = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
     try:
-        handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         try:
-            os.write(handle, (os.urandom(32) if key is None else key).hex().encode() + b"\n")
-            os.fsync(handle)
+            _write(draft, text)
+            # A link appears whole or not at all, and never replaces a key that is there.
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, path)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            with contextlib.suppress(FileExistsError):  # a kill may leave half of it, which is refused as no key
+                _write(path, text)
         finally:
-            os.close(handle)
-        # A link appears whole or not at all, and never replaces a key that is there.
-        with contextlib.suppress(FileExistsError):
-            os.link(draft, path)
-        os.unlink(draft)
+            draft.unlink(missing_ok=True)
         sync_folder(path.parent)
     except OSError as error:
         raise LedgerUnavailable(f"key={arguments.shown(str(path))}: cannot be made ({error.strerror})") from None
     return read_key(path)
+
+
+def _write(path: Path, text: bytes) -> None:
+    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        os.write(handle, text)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def sync_folder(folder: Path) -> None:

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 from rangebound.errors import ArgumentError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind, LedgerEntry
+from rangebound.ledger.head import HeadFile
 from rangebound.ledger.key import VARIABLE, Key, make_key, read_key
 from rangebound.ledger.location import AnyStore, PathLike, head_file, located, vacant, verify
 from rangebound.ledger.postgres_store import PostgresStore
 from rangebound.ledger.requests import drafted
 from rangebound.ledger.sqlite import PATIENCE
+from rangebound.ledger.store import Row
 from rangebound.values import arguments
 from rangebound.values.postgres_address import is_address
 
@@ -45,40 +49,44 @@ def move(
     store, secret = located(source, key, PATIENCE)
     kind, place = ("postgres", str(target)) if is_address(target) else ("file", os.path.realpath(target))
     last = _last(store)
-    if last.kind != EntryKind.MOVE.value:
-        new = vacant(target, key, _first(store).request or "", PATIENCE, known=True)[0]
-        if isinstance(new, PostgresStore) and new.exists():
-            raise new.taken()
-        with Ledger.open(source, key=key) as ledger, ledger._chain.writing() as transaction:  # the last entry here
-            ledger._chain.append(transaction, drafted(EntryKind.MOVE, who=who, what=kind, note=place))
-    elif (last.what, last.note) != (kind, place):
+    begun = last.kind == EntryKind.MOVE.value and last.what != store.kind  # else it is the move that has led here
+    if begun and (last.what, last.note) != (kind, place):
         raise ArgumentError(
             f"target={arguments.shown(place)}: the ledger moves to {arguments.shown(last.note)} already"
         )
-    _copy(store, target, key, secret, roles=roles)
+    new, key_place = vacant(target, key, _first(store).request or "", PATIENCE, known=True)
+    if not begun and isinstance(new, PostgresStore) and new.exists():
+        raise new.taken()
+    head = _prepared(new, _first(store).request or "", key, key_place, secret)
+    if not begun:
+        with Ledger.open(source, key=key) as ledger, ledger._chain.writing() as transaction:  # the last entry here
+            ledger._chain.append(transaction, drafted(EntryKind.MOVE, who=who, what=kind, note=place))
+    new.create(partial(_rows, store, head), roles=roles)
     store.close()
     return Ledger.open(target, key=key)
 
 
-def _copy(store: AnyStore, target: PathLike, key: PathLike | None, secret: Key, *, roles: bool) -> None:
-    name = _first(store).request or ""
-    new, place = vacant(target, key, name, PATIENCE, known=True)
+def _prepared(new: AnyStore, name: str, key: PathLike | None, key_place: Path, secret: Key) -> HeadFile:
+    """The head at the new place, once its key is there: what cannot be had is refused before the old one is closed."""
+    if key is None and not os.environ.get(VARIABLE) and make_key(key_place, secret) != secret:
+        raise ArgumentError(f"key={arguments.shown(str(key_place))}: is the key of another ledger")
+    head = head_file(new, name, read_key(key_place), patience=PATIENCE)
+    if not head.of_user and head.path.exists():
+        head.read()  # refused if it is that of another ledger
+    return head
 
-    def rows() -> Iterator[tuple[LedgerEntry, bytes | None]]:
-        if key is None and not os.environ.get(VARIABLE) and make_key(place, secret) != secret:
-            raise ArgumentError(f"key={arguments.shown(str(place))}: is the key of another ledger")
-        head, last = head_file(new, name, read_key(place), patience=PATIENCE), _last(store).head
-        if not head.of_user and not head.path.exists():
-            head.create(last)
-        head.begin(last)
-        with store.reading() as transaction:
-            seqs = [entry.seq for entry in transaction.entries(1)]
-            for seq in seqs:
-                entry = transaction.entry(seq)
-                assert entry is not None
-                yield entry, transaction.payload(seq) if entry.digest is not None else None
 
-    new.create(rows, roles=roles)
+def _rows(store: AnyStore, head: HeadFile) -> Iterator[Row]:
+    """Every entry with its bytes, for a place that is ours alone; its head is made first."""
+    last = _last(store).head
+    if not head.of_user and not head.path.exists():
+        head.create(last)
+    head.begin(last)
+    with store.reading() as transaction:
+        for seq in [entry.seq for entry in transaction.entries(1)]:
+            entry = transaction.entry(seq)
+            assert entry is not None
+            yield entry, transaction.payload(seq) if entry.digest is not None else None
 
 
 def _first(store: AnyStore) -> LedgerEntry:
