@@ -17,6 +17,7 @@ from rangebound.ledger.export import _cell as export_cell
 from rangebound.ledger.export import plain_cell
 from rangebound.values.serial import (
     csv_text,
+    json_data,
     number,
     parse_number,
     plain_text,
@@ -166,3 +167,21 @@ def test_a_cell_is_one_line_and_no_formula_and_can_be_read_back(text):
 def test_what_was_written_before_is_harmful():
     """The control: what the tests above look for is found in texts that only got an apostrophe in front."""
     assert all(map(harmful, ["north\r=1", "'\n=1", "a;=1", 'a;"=1"', "a\u2028b", "'\t=1", "a\0", "x;-5"]))
+
+
+@pytest.mark.parametrize("levels", [1, 2, 40])
+@pytest.mark.parametrize(("begin", "end"), [("[1,", "]"), ('{"a":', "}")])
+def test_data_have_as_many_levels_as_they_may_and_not_one_more(begin, end, levels):
+    text = begin * (levels - 1) + "[]" + end * (levels - 1)
+    assert json_data(text, deepest=levels) == json.loads(text)
+    with pytest.raises(ArgumentError, match=f"must have at most {levels - 1} levels"):
+        json_data(text, deepest=levels - 1)
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "9" * 5000, "-" + "9" * 5000])
+def test_a_number_that_is_none_or_of_thousands_of_digits_is_refused(text):
+    for place in (text, f"[{text}]", f'{{"a": {text}}}'):
+        with pytest.raises(ArgumentError, match="must be finite, and not too long"):
+            json_data(place, deepest=2)
+    for plain in ("0", "-0", "7", "-7", "1.5e3", "1E5", "-0.0"):
+        assert repr(json_data(plain, deepest=0)) == repr(json.loads(plain))

@@ -88,6 +88,40 @@ def test_after_its_end_or_its_time_a_process_is_started_again(folder):
     assert len({each["pid"] for each in with_pool(folder, act)}) == 3
 
 
+def test_a_process_that_cannot_be_started_at_first_is_started_for_a_task(folder):
+    place = folder / "logs"
+
+    async def run():
+        pool = Pool(("echo_tasks",), 1, log=place / "log")
+        await pool.start()
+        await asyncio.sleep(0.1)
+        try:
+            with pytest.raises(FileNotFoundError):
+                await asyncio.wait_for(pool.do({}, 60.0), 60.0)
+            place.mkdir()
+            return await asyncio.wait_for(pool.do({}, 60.0), 60.0)
+        finally:
+            await pool.close()
+
+    assert asyncio.run(run())["asked"] == {}
+
+
+def test_a_process_for_which_nobody_waits_any_more_is_not_left_over(folder):
+    async def act(pool):
+        with pytest.raises(WorkerDied):
+            await pool.do({"end": True}, 60.0)
+        asked = asyncio.create_task(pool.do({}, 60.0))
+        while not pool.processes:
+            await asyncio.sleep(0.001)
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+        left = pool.processes
+        return left, await pool.do({}, 60.0), pool.processes
+
+    left, found, after = with_pool(folder, act)
+    assert (left, after) == ([], [found["pid"]])
+
+
 def test_a_ledger_that_is_away_is_told_and_looked_for_again(folder):
     away = folder / "away"
     away.touch()

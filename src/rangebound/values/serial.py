@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.values import arguments
@@ -152,11 +151,13 @@ def support_from_dict(data: object) -> Support:
 
 
 def _number(text: str) -> int | float:
-    with suppress(ValueError):  # Python refuses thousands of digits
-        if text.removeprefix("-").isdecimal():
+    try:
+        if text.isdecimal() or text[1:].isdecimal():
             return int(text)
         if math.isfinite(value := float(text)):
             return value
+    except ValueError:  # Python refuses thousands of digits
+        pass
     raise ArgumentError(f'number {_brief(text)}: must be finite, and not too long; an infinity is written "inf"')
 
 
@@ -229,5 +230,10 @@ def _brief(text: str) -> str:
 
 def _deeper(data: object, levels: int) -> bool:
     """Whether plain data have more levels than that."""
-    parts = data.values() if isinstance(data, dict) else data if isinstance(data, list) else None
-    return parts is not None and (levels == 0 or any(_deeper(each, levels - 1) for each in parts))
+    level = [data] if isinstance(data, (dict, list)) else []
+    for _ in range(levels):
+        if not level:
+            break
+        parts = (part for each in level for part in (each.values() if isinstance(each, dict) else each))
+        level = [part for part in parts if isinstance(part, (dict, list))]
+    return bool(level)

@@ -57,7 +57,9 @@ class Gate:
             async with opened:
                 yield
 
-        self._inner: ASGIApp = Starlette(routes=routes, lifespan=open_for, exception_handlers=handlers)
+        inner = Starlette(routes=routes, lifespan=open_for, exception_handlers=handlers)
+        inner.router.redirect_slashes = False  # a redirect would go to whatever host and scheme the request names
+        self._inner: ASGIApp = inner
         self._headers = (*_HEADERS, (b"content-security-policy", policy))
         self._refusal, self._sending, self._log = refusal, sending, log
 

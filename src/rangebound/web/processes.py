@@ -51,7 +51,7 @@ class Pool:
 
         async def one() -> None:
             worker = None
-            with suppress(WorkerDied, LedgerAway):
+            with suppress(Exception):  # the first task starts it again, and is told what is wrong
                 worker = await self._started()
             self._idle.put_nowait(worker)
 
@@ -103,10 +103,15 @@ class Pool:
             )
         self._running.add(found)
         assert found.stdout is not None
-        line = await found.stdout.readline()  # nothing where it has ended
-        if line and json.loads(line)["ready"]:
+        ready = False
+        try:
+            line = await found.stdout.readline()  # nothing where it has ended
+            ready = bool(line) and json.loads(line)["ready"]
+        finally:
+            if not ready:  # also where nobody waits for it any more
+                await self._end(found)
+        if ready:
             return found
-        await self._end(found)
         raise LedgerAway if line else WorkerDied
 
     async def _asked(self, worker: asyncio.subprocess.Process, task: Mapping[str, Any]) -> dict[str, Any]:

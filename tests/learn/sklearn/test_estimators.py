@@ -419,6 +419,23 @@ def test_an_account_of_gaussian_privacy_is_charged_mu(kind: Any, tmp_path: Any) 
         assert float(spent.mu_squared) == pytest.approx(largest_mu(1.0, 1e-6) ** 2, abs=2e-12)
 
 
+@pytest.mark.parametrize("kind", [LinearRegression, LogisticRegression, PCA, KMeans])
+def test_a_fit_that_is_refused_leaves_the_one_before(kind: Any, tmp_path: Any) -> None:
+    """A missing value keeps the middle of the bounds that the released numbers are for."""
+    x, y = load_iris(return_X_y=True)
+    asked = np.full((1, 4), np.nan)
+    with Ledger.create(tmp_path / "models.ledger") as ledger:
+        ledger.open_account("iris", epsilon=1, delta=kind().delta)
+        fitted = ours(kind, budget=LedgerBudget(ledger=ledger, account="iris", request="one")).fit(x, y)
+        ways = [way for way in ("predict_proba", "predict", "transform") if hasattr(fitted, way)]
+        found = [getattr(fitted, way)(asked) for way in ways]
+        two = LedgerBudget(ledger=ledger, account="iris", request="two")
+        with pytest.raises(rb.errors.BudgetExceeded):
+            fitted.set_params(bounds=(0, 1000), budget=two).fit(x, y)
+        for way, before in zip(ways, found, strict=True):
+            np.testing.assert_array_equal(before, getattr(fitted, way)(asked))
+
+
 @pytest.mark.parametrize("kind", [StandardScaler, GaussianNB])
 @pytest.mark.parametrize("width", [1e-99, 1e99])
 def test_variances_fit_into_doubles(kind: Any, width: float) -> None:

@@ -109,6 +109,7 @@ def by_mpmath(of, p, d, order):
     return mpmath.log(total) / (mpmath.mpf(order) - 1)
 
 
+@pytest.mark.claim("privacy")
 @pytest.mark.few(5)
 @pytest.mark.parametrize(("name", "order"), CASES)
 def test_the_enclosure_is_narrow_and_above_every_value_in_balls(name, order):

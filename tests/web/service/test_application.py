@@ -196,6 +196,7 @@ BODIES = {
     "an id of numbers": b'{"id": 5, "plan": "a"}',
     "compressed": zlib.compress(b" " * 1_000_000),
     "dates that are none": b'{"id": "x", "plan": {"budget": {"date": "2025-99-99"}, "query": []}}',
+    "a date that is none in a question": b'{"id": "x", "source": "visits", "plan": {"a": [{"date": "2025-99-99"}]}}',
 }
 
 
@@ -242,6 +243,7 @@ PATHS = [
     "/v1/accounts/people/releases/" + "a" * 5000,
     "/v1/accounts/%70eople/releases/%78/%74able.json",
     "/static/server.toml",
+    "/v1/accounts/",
 ]
 
 
@@ -354,7 +356,9 @@ def test_every_operation_is_in_the_document_and_on_the_page_and_has_an_answer(se
     assert described(document(OPERATIONS[1:])) != routes  # the control
     status, headers, text = server.ask("GET", "/")
     assert status == 200
-    assert "default-src 'none'" in headers["content-security-policy"]
+    policy = headers["content-security-policy"].split("; ")
+    assert {f"{each} 'none'" for each in ("default-src", "base-uri", "form-action", "frame-ancestors")} <= {*policy}
+    assert "script-src" not in " ".join(policy)
     assert text.decode() == page()
     for each in OPERATIONS:
         assert f"<code>{each.path}</code>" in text.decode()

@@ -175,10 +175,11 @@ class RowSumEstimator(Private):
         self, what: str, draw: Callable[[float], Released], lower: Floats, upper: Floats, *facts: object
     ) -> tuple[Released, float]:
         """What `draw` releases for the largest mu that (epsilon, delta) has room for, and mu; facts are settings."""
-        self._middle: Floats = (lower + upper) / 2.0
         epsilon, delta, mu = row_sums.budget_mu(self.epsilon, self.delta)
         settings = lower.tolist(), upper.tolist(), *facts
-        return self._spend(epsilon, delta, what, settings, lambda: draw(mu), mu), mu
+        found = self._spend(epsilon, delta, what, settings, lambda: draw(mu), mu)
+        self._middle: Floats = (lower + upper) / 2.0  # not before: where nothing is released, the last fit stays
+        return found, mu
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -35,7 +35,10 @@ LARGEST_HEADERS = 16_384
 _LONGEST_ADDRESS = 2000
 _ODD = re.compile(rb"//|\\\\|%(?:00|2f|5c)", re.IGNORECASE)  # no name on this server has a slash, so none is encoded
 _LONGEST_REASON = 1000
-_POLICY = b"default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+_POLICY = (
+    b"default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
+    b"frame-ancestors 'none'"
+)
 
 TEXT: dict[str, Any] = {"type": "string"}
 OBJECT: dict[str, Any] = {"type": "object"}

@@ -134,8 +134,10 @@ def confined_plan(plan: str, *, settings: Settings, account: str, source: str) -
     else:
         try:
             found = plan_from_json(data)
-        except (TypeError, RecursionError):
-            raise _fault("plan", "must be a plan as an object") from None
+        except ArgumentError:
+            raise
+        except (TypeError, ValueError, RecursionError):  # also a date that is none
+            raise _fault("plan", 'must be a plan as an object, with dates as {"date": "2025-01-31"}') from None
     own = settings.sources[source]
     if found.unit.column != own.unit:
         wanted = "single rows; leave unit out" if own.unit is None else f"the owners in column {own.unit!r}"

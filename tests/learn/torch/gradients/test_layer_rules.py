@@ -68,6 +68,20 @@ def stepping(kind: type[nn.Module]) -> nn.Module:
     return Built(run, inner=kind(6, 4))
 
 
+def named(cell: Callable[..., Any], kind: type[nn.Module]) -> nn.Module:
+    """The function of a cell with its arguments by name."""
+
+    def run(m: Any, x: torch.Tensor) -> torch.Tensor:
+        start, own = x.new_zeros(len(x), 4), m.inner
+        found = cell(
+            input=x[:, 0], hx=(start, start) if kind is nn.LSTMCell else start,
+            w_ih=own.weight_ih, w_hh=own.weight_hh, b_ih=own.bias_ih, b_hh=own.bias_hh,
+        )  # fmt: skip
+        return found[0] * found[1] if isinstance(found, tuple) else found
+
+    return Built(run, inner=kind(6, 4))
+
+
 def words(tied: bool = False, padding: int | None = None) -> nn.Module:
     """Tokens that repeat, positions that are the same for all examples, and a head with the weights of the table."""
 
@@ -157,6 +171,9 @@ TOKENS = (4,)
 CASES: dict[str, tuple[Make, tuple[int, ...]]] = {
     "linear": (lambda: nn.Linear(6, 3), (6,)),
     "linear of a sequence": (lambda: nn.Linear(6, 3), (4, 6)),
+    "linear with a vector of the example": (
+        lambda: Built(lambda m, x: m.inner(x) * F.linear(x, x[0])[:, None], inner=nn.Linear(6, 3)), (6,),
+    ),
     "linear without a bias": (lambda: nn.Linear(6, 3, bias=False), (2, 2, 6)),
     "bilinear, which has no rule": (lambda: Built(lambda m, x: m.inner(x, x), inner=nn.Bilinear(6, 6, 3)), (6,)),
     "conv1d": (lambda: nn.Conv1d(3, 4, 3, stride=2, padding=1), (3, 9)),
@@ -193,6 +210,8 @@ CASES: dict[str, tuple[Make, tuple[int, ...]]] = {
     "GRU without biases": (lambda: recurring(nn.GRU, bias=False), (4, 6)),
     "LSTM cell": (lambda: stepping(nn.LSTMCell), (4, 6)),
     "GRU cell": (lambda: stepping(nn.GRUCell), (4, 6)),
+    "LSTM cell by name": (lambda: named(torch.lstm_cell, nn.LSTMCell), (4, 6)),
+    "GRU cell by name": (lambda: named(torch.gru_cell, nn.GRUCell), (4, 6)),
     "residual": (residual, (2, 5, 5)),
     "LoRA": (adapted, (4, 6)),
     "own parameters": (scaled, (4, 6)),

@@ -47,6 +47,8 @@ def _by_channel(g: torch.Tensor, count: int) -> torch.Tensor:
 
 def linear(tape: Tape, input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """`torch.nn.functional.linear`, for inputs with any number of axes."""
+    if input.shape[-1:] != weight.shape[1:]:
+        raise Unruled  # a vector of weights; or a mistake, which torch names
     outputs, inputs = weight.shape
 
     def run(x: torch.Tensor) -> torch.Tensor:

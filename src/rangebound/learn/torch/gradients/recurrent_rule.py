@@ -185,22 +185,24 @@ def _layer(
 
 
 def _lstm_cell(
-    tape: Tape, x: torch.Tensor, hx: Any, w_ih: torch.Tensor, w_hh: torch.Tensor, b_ih: Any = None, b_hh: Any = None
-) -> Tensors:
+    tape: Tape, input: torch.Tensor, hx: Any, w_ih: torch.Tensor, w_hh: torch.Tensor, b_ih: Any = None,
+    b_hh: Any = None,
+) -> Tensors:  # fmt: skip
     """`torch.lstm_cell`: two linear layers and the gates."""
     with tape:
-        made = F.linear(x, w_ih, b_ih) + F.linear(hx[0], w_hh, b_hh)
+        made = F.linear(input, w_ih, b_ih) + F.linear(hx[0], w_hh, b_hh)
     i, f, g, o = made.chunk(4, -1)
     cell = f.sigmoid() * hx[1] + i.sigmoid() * g.tanh()
     return o.sigmoid() * cell.tanh(), cell
 
 
 def _gru_cell(
-    tape: Tape, x: torch.Tensor, hx: Any, w_ih: torch.Tensor, w_hh: torch.Tensor, b_ih: Any = None, b_hh: Any = None
-) -> torch.Tensor:
+    tape: Tape, input: torch.Tensor, hx: Any, w_ih: torch.Tensor, w_hh: torch.Tensor, b_ih: Any = None,
+    b_hh: Any = None,
+) -> torch.Tensor:  # fmt: skip
     """`torch.gru_cell`: two linear layers and the gates."""
     with tape:
-        of_input, of_state = F.linear(x, w_ih, b_ih).chunk(3, -1), F.linear(hx, w_hh, b_hh).chunk(3, -1)
+        of_input, of_state = F.linear(input, w_ih, b_ih).chunk(3, -1), F.linear(hx, w_hh, b_hh).chunk(3, -1)
     reset, update = (a.add(b).sigmoid() for a, b in zip(of_input[:2], of_state[:2], strict=True))
     new: torch.Tensor = (of_input[2] + reset * of_state[2]).tanh()
     found: torch.Tensor = new + update * (hx - new)
