@@ -782,7 +782,7 @@ def check_way(plan, way, sides, units, pairs, most, *, stated=False):
         note(most, ("marginals", "mu^2"), worst / limit)
         totals = [one + two for one, two in zip(totals, losses, strict=True)]
     for by, share in way.selections.items():
-        losses = selection_losses(plan, way, ready.selections[by], share, units[by])
+        losses = selection_losses(ready, ready.selections[by], share, units[by])
         totals = [one + two for one, two in zip(totals, losses, strict=True)]
     check_account(budget, way, totals, most)
     if stated:
@@ -858,14 +858,15 @@ def check_account(budget, way, totals, most):
         note(most, ("plan", "delta"), lost / delta)
 
 
-def selection_losses(plan, way, selection, share, units):
+def selection_losses(ready, selection, share, units):
     """What naming the keys loses: a step of the selection for each key with more units, or fewer, than before.
 
     A threshold costs nothing for keys that both tables have; one that one of them lacks may pass it by its noise.
     """
     found, partition = [], isinstance(selection, PartitionSelection)
     if not partition:
-        rows, scale = PlanParts(plan=plan).noisy_count(way, selection.question)
+        at = selection.question
+        rows, scale = PlanParts(plan=ready.plan).noisy_count(at, ready.publishers[at])
         passed = float(ndtr((rows + 0.5 - selection.threshold) / scale))
         assert passed <= share.delta * (1 + CLOSE), "threshold"
     for one, two in zip(*units, strict=True):

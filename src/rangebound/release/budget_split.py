@@ -311,16 +311,16 @@ class PlanParts:
         other = self.allocation(weights, gaussian=True, thresholds=thresholds, together=together)
         better = {}
         for by, index in thresholds.items():
-            most, scale = self.noisy_count(other, index)
+            most, scale = self.noisy_count(index, self.publisher(other, index))
             lowest = threshold_selection(index, rows=most, scale=scale, delta=other.selections[by].delta).threshold
             chances = partition_selection(usual.selections[by].epsilon, usual.selections[by].delta).probabilities
             if lowest <= most * next(units for units, each in enumerate(chances) if 2 * each >= chances[-1]):
                 better[by] = index
         return self.allocation(weights, gaussian=True, thresholds=better, together=together) if better else usual
 
-    def noisy_count(self, allocation: Allocation, index: int) -> tuple[int, float]:
-        """What a unit adds to a count that selects keys, and the scale of its noise."""
-        question, publisher = self.plan.query[index], self.publisher(allocation, index)
+    def noisy_count(self, index: int, publisher: Publisher) -> tuple[int, float]:
+        """What a unit adds to a count that selects keys, and the scale of the noise that is added to it."""
+        question = self.plan.query[index]
         rows = question.selecting_rows(self.plan.unit_of(question))
         assert rows is not None
         assert isinstance(publisher, MechanismPublisher)  # Gaussian noise, as the account has it

@@ -180,7 +180,7 @@ def prepared(plan: Plan, allocation: Allocation, tables: Mapping[int, Table] | N
         if index is None:
             selections[by] = partition_selection(share.epsilon, share.delta)
         else:
-            rows, scale = parts.noisy_count(allocation, index)
+            rows, scale = parts.noisy_count(index, publishers[index])
             selections[by] = threshold_selection(index, rows=rows, scale=scale, delta=share.delta)
     return Prepared(plan=plan, allocation=allocation, publishers=tuple(publishers), selections=selections)
 

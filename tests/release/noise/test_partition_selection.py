@@ -26,7 +26,7 @@ from rangebound.release.noise.partition_selection import (
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import write_certificate
 from rangebound.release.plan.kinds.ranks import Median
-from rangebound.release.prepare import prepare, prepared
+from rangebound.release.prepare import cells_of, prepare, prepared
 from tests.release.noise.refusals import refusal
 from tests.release.output.asked import asked, released
 
@@ -156,6 +156,41 @@ def test_a_key_below_the_threshold_and_a_lower_threshold_are_refused():
     assert text != found.certificate
     with pytest.raises(CertificateInvalid, match="selections"):
         check_certificate(text, found.to_bytes())
+
+
+def barely_proved():
+    """A plan whose threshold falls by one from the next smaller epsilon on: it is passed as often as it may be."""
+
+    def made(epsilon):
+        found = asked(COUNT, epsilon=epsilon, delta=1e-6, unit={"column": "person", "rows": 2, "groups": 3})
+        return found, prepared(found, allocations(found)[-1]).selections[("clinic",)].threshold
+
+    low, high = 1.0, 1.1
+    lowest = made(high)[1]
+    assert made(low)[1] > lowest
+    while low < (low + high) / 2 < high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if made(middle)[1] == lowest else (middle, high)
+    return made(high)[0]
+
+
+def test_a_threshold_is_proved_for_the_noise_that_a_certificate_states():
+    asked_for = barely_proved()
+    found, ready = release(asked_for, visits(SIZES), ledger=None), prepare(asked_for)
+    check_certificate(found.certificate, found.to_bytes())
+    drawn = [[cell.draws] for cell in found.cells]
+
+    def stated(factor):
+        mechanism = ready.publishers[0].mechanism
+        noise = replace(mechanism.noise, scale=mechanism.noise.scale * factor)
+        more = replace(ready, publishers=(replace(ready.publishers[0], mechanism=replace(mechanism, noise=noise)),))
+        cells = cells_of(more, {0: [cell.key for cell in found.cells]}, {0: drawn})
+        table = Release(plan=asked_for, cells=tuple(cells), mechanisms=more.mechanisms)
+        return write_certificate(table, more, None), table.to_bytes()
+
+    check_certificate(*stated(1.0))
+    with pytest.raises(CertificateInvalid, match="names keys by a threshold that is less private than it says"):
+        check_certificate(*stated(1.0 + 5e-10))
 
 
 @pytest.mark.parametrize(

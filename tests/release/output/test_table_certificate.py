@@ -72,7 +72,7 @@ def made_elsewhere(monkeypatch, name, factor):
         m = calibrate(**given)
         return replace(m, noise=replace(m.noise, scale=m.noise.scale * factor))
 
-    makers = publishers._mechanism, publishers.whole_number, publishers.real_number
+    makers = publishers._mechanism, publishers.one_coordinate
     question = {"kind": "sum", **WAIT, "mechanism": name, "support": [0, 900]}
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(publishers, "calibrate", calibrated)

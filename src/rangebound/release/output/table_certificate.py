@@ -340,7 +340,7 @@ def _check_claims(ready: Prepared) -> None:
         selection, facts = ready.selections[by], (id(ready.selections[by]), share.epsilon, share.delta)
         try:
             if isinstance(selection, ThresholdSelection):
-                rows, scale = parts.noisy_count(allocation, selection.question)
+                rows, scale = parts.noisy_count(selection.question, ready.publishers[selection.question])
                 selection.check(rows=rows, scale=scale, delta=share.delta)
             elif facts not in known:
                 selection.check(share.epsilon, share.delta)
