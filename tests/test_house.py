@@ -8,29 +8,29 @@ ROOMS = {
     "": 380,
     "accounting": 3_890,
     "audit": 640,
-    "cli": 2_505,
+    "cli": 2_510,
     "laws": 1_930,
     "learn": 7_640,
-    "ledger": 4_640,
+    "ledger": 4_660,
     "mechanisms": 5_920,
     "optimum": 2_970,
     "plot": 850,
     "privacy": 7_960,
-    "release": 1_835,
+    "release": 1_840,
     "release/dummy": 500,
     "release/engine": 2_620,
-    "release/noise": 7_155,
-    "release/output": 4_235,
-    "release/plan": 10_410,
+    "release/noise": 7_160,
+    "release/output": 4_240,
+    "release/plan": 10_400,
     "release/sql": 2_680,
     "sampling": 1_530,
-    "values": 1_670,
-    "web": 3_730,
+    "values": 1_680,
+    "web": 3_740,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
 NEW = {"mechanisms": 370, "cli": 60}
 """Lines beside these for what version 0.2 could not do: proofs for Coq."""
-FILES = 503
+FILES = 351
 
 
 def sources():
