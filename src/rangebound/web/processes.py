@@ -140,6 +140,7 @@ def work(opening: AbstractContextManager[Callable[[dict[str, Any]], Mapping[str,
     """
     line = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints must not get between the answers
+    sys.stdout = sys.stderr  # which is written line by line: a process that is killed has written what it printed
 
     def tell(facts: Mapping[str, Any]) -> None:
         line.write(json.dumps(facts) + "\n")
