@@ -101,7 +101,7 @@ FIELDS = [
     {"key": ["somebody"]},
     {"key": ["a", "b"]},
     {"key": "a"},
-    {"draws": [-1.0], "value": 1.0},  # beside its own value, which may have been drawn from -1, it would be no change
+    {"draws": [-12345.0]},  # farther out than chance goes: a table with the draw that it has is no other one
     {"draws": [-0.0], "value": 0.0, "lower": 0.0},
 ]
 TABLES = [
