@@ -221,28 +221,17 @@ def forged(seed: int, number: int) -> dict[str, Any]:
     if kind == "bytes":
         at = chance.randrange(len(forged))
         forged = forged[:at] + chance.choice("0123456789{}[],.-e") + forged[at + 1 :]
-    return {"number": number, "forged": kind, "text": forged, "same": json.loads(text) == _plain(forged)}
-
-
-def _plain(text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
+    return {"number": number, "forged": kind, "text": forged}
 
 
 def check_forged(folder: Path, seed: int, number: int) -> dict[str, Any]:
+    """Whether a forged text is refused; one that became another true claim must be one that Coq proves."""
     found = forged(seed, number)
-    text = found.pop("text")
     try:
-        read = rb.mechanisms.certificates.Certificate.from_json(text) if False else rb.verify(text)
-        found["refused"] = found["same"] or False
-        found["accepted"] = coqc(folder, read.to_coq(library=True))[
-            0
-        ]  # a change that leaves the claim true is one that Coq proves
+        read = rb.verify(found.pop("text"))
     except RangeboundError as error:
-        found["refused"], found["why"] = True, str(error)[:120]
-    return found
+        return {**found, "refused": True, "why": str(error)[:120]}
+    return {**found, "refused": False, "proved": coqc(folder, read.to_coq(library=True))[0]}
 
 
 def report(results: list[dict[str, Any]]) -> str:
@@ -263,13 +252,17 @@ def report(results: list[dict[str, Any]]) -> str:
                 times = sorted(each["seconds"] for each in own)
                 lines.append(
                     f"  {kind}: {sum(e['accepted'] for e in own)} of {len(own)} accepted, "
-                    f"{sum(e['refuted'] for e in own)} refuted, {statistics.median(times):.2f} s (longest {times[-1]:.1f})"
+                    f"{sum(e['refuted'] for e in own)} refuted, "
+                    f"{statistics.median(times):.2f} s (longest {times[-1]:.1f})"
                 )
     uncovered = Counter(each["kind"] for each in results if "uncovered" in each)
     lines += [f"not covered: {count} of {kind}" for kind, count in uncovered.items()]
     bad = [each for each in results if "forged" in each]
     if bad:
-        lines.append(f"{len(bad)} forged: {sum(each['refused'] for each in bad)} refused")
+        true = sum(each.get("proved", False) for each in bad)
+        lines.append(
+            f"{len(bad)} forged: {sum(each['refused'] for each in bad)} refused, {true} true after all and proved"
+        )
     return "\n".join(lines)
 
 

@@ -156,7 +156,7 @@ def _in_coq(text: str, certificate: Path, path: Path) -> tuple[dict[str, object]
 
 
 def _coqc(path: Path) -> tuple[bool | None, str]:
-    """Whether Coq accepts a file, None where it is not installed; and the same in words, with the program that says so."""
+    """Whether Coq accepts a file, None where it is not installed; and that in words, with the program that says so."""
     import shutil
     import subprocess
     import tempfile

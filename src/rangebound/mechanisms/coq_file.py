@@ -91,15 +91,6 @@ def _route(base: Proved) -> Callable[..., tuple[str, str]]:
     return _of_truncated_laplace
 
 
-def covered(mechanism: Proved, claim: Claim) -> bool:
-    """Whether the kernel covers a claim of this kind."""
-    try:
-        coq_file(mechanism, claim, library=True)
-    except ArgumentError:
-        return False
-    return True
-
-
 def _uncovered(what: str) -> ArgumentError:
     return ArgumentError(
         f"certificate: the proofs in Coq do not cover {what}. They cover Laplace noise that is truncated to an "
@@ -253,9 +244,8 @@ def _worst_threshold(m: Mechanism, claim: Claim) -> tuple[float, Fraction, Fract
         most = (2.0 - ends[0]) / (2.0 * z) + math.exp(claim.epsilon) * ends2[0] / (2.0 * z2) - v / z
         return most, one, two, one + sign * Fraction(-scale * math.log(min(max(v, e), 1.0)))
 
-    steps = [*range(480), 480]
-    shares = [0.0, *(2.0 ** (step / 8.0 - 60.0) * room / 2.0 for step in steps)]
-    most, sign, near, at = max((found(*each)[0], *each) for each in product((1, -1), (True, False), shares))
+    shares = [0.0, *(2.0 ** (step / 8.0 - 60.0) * room / 2.0 for step in range(481))]
+    _, sign, near, at = max((found(*each)[0], *each) for each in product((1, -1), (True, False), shares))
     low, high = at / 2.0**0.25, min(at * 2.0**0.25, room)
     for _ in range(60):  # thirds of a place around the best
         left, right = low + (high - low) / 3.0, high - (high - low) / 3.0
@@ -377,13 +367,13 @@ def _best_cut(m: Mechanism, claim: Claim) -> tuple[Fraction, Fraction, Fraction]
 
 def _bells(claim: Claim, *places: str) -> str:
     """Encloses the probabilities below two places, and half of the whole integral, for Interval."""
-    far = math.ceil(math.sqrt(2.0 * math.log(1e14 / max(claim.delta, 1e-300))))
+    far = math.ceil(math.sqrt(2.0 * math.log(1e20 / max(claim.delta, 1e-300))))
     steps = [f"rewrite half_is_below. assert (far : 0 < {far}) by lra."]
     for name, place in zip("ijk", ("0", *places), strict=True):
         bell = f"(RInt (fun y => exp (- y ^ 2 / 2)) (- ({far})) {place})"
         steps += [
             f"destruct (enclosed {far} {place} far) as [{name}t [-> {name}T]]. unfold bell in *.",
-            f"integral_intro {bell} with (i_prec 64, i_degree 15, i_relwidth 42, i_fuel 3000) as {name}I.",
+            f"integral_intro {bell} with (i_prec 100, i_degree 25, i_relwidth 66, i_fuel 20000) as {name}I.",
             f"revert {name}I. generalize {bell}; intros {name} {name}I.",
         ]
     return "\n  ".join(steps)
