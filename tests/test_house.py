@@ -23,10 +23,10 @@ ROOMS = {
     "release/engine": 2_620,
     "release/noise": 7_160,
     "release/output": 4_240,
-    "release/plan": 10_400,
+    "release/plan": 10_410,
     "release/sql": 2_680,
     "sampling": 1_530,
-    "values": 1_680,
+    "values": 1_720,
     "web": 3_740,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""

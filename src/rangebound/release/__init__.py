@@ -125,7 +125,7 @@ _NAMES = {
     "plan.toml": ("make_plan", "parse_plan", "read_plan"),
     "run": ("release",),
 }
-"""The names that are no parts of a plan, by their files from this folder on."""
+"""The names that are not parts of a plan, by their files from this folder on."""
 _HOMES = {name: f"{__name__}.{home}" for home, names in _NAMES.items() for name in names}
 
 if not TYPE_CHECKING:  # a kind is found by its file, and so is its class; the parts of a plan are there too

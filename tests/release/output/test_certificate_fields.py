@@ -343,7 +343,7 @@ def accepted(found, part, wanted=protects):
     certificate, table = json.loads(found.certificate), json.loads(found.to_bytes())
     for place, new in part([each for each in changes(table["plan"], ("plan",)) if wanted(each[0])]):
         data = published(changed(table, place, new))
-        with contextlib.suppress(ArgumentError):  # of what is no valid plan
+        with contextlib.suppress(ArgumentError):  # of an invalid plan
             plan = plan_json(Release.from_bytes(data).plan)
             text = said({**certificate, "published": sha256(data), "plan": sha256(plan.encode())})
             if data != published(table) and not is_refused(lambda: check_certificate(text, data)):  # noqa: B023

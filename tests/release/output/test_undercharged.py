@@ -76,7 +76,7 @@ def test_tables_that_were_charged_too_little_are_named_and_no_others(ledger):
 
 
 def test_where_the_published_bytes_say_nothing_that_is_said(ledger):
-    """Bytes that are no table, and a table that another version measured in another way."""
+    """Bytes that are not a table, and a table that another version measured in another way."""
     plan = plan_of("gaussian")
     other = replace(release(plan, ROWS, ledger=None), mechanisms=("noise on weeks",)).to_bytes()
     for request, stored in (("r", b"[]"), ("other", other)):
