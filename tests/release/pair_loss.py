@@ -26,9 +26,8 @@ from rangebound.release.noise.joint_loss import NoiseAccount, added_up
 from rangebound.release.noise.joint_selection import SelectionPublisher
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.partition_selection import WHOLE
-from rangebound.release.noise.quantiles import QuantilePublisher
-from rangebound.release.noise.range_ends import RangePublisher
-from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, wholes
+from rangebound.release.noise.quantiles import QuantilePublisher, RangePublisher
+from rangebound.release.noise.strategies.strategy import LatticeNoise, wholes
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
 from rangebound.release.output.ledger_entry import charges

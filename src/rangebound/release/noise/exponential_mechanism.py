@@ -12,6 +12,7 @@ from itertools import accumulate, pairwise
 from flint import arb, fmpq
 
 from rangebound.release.noise.draw import Bits
+from rangebound.release.noise.form import Publisher
 from rangebound.values.ball import precision
 from rangebound.values.support import Interval, Union
 
@@ -144,3 +145,14 @@ def rank_error(candidates: int, rate: Fraction, confidence: float) -> float:
     ln(candidates / (1 - confidence)) / rate [mcsherry2007].
     """
     return math.log(candidates / (1.0 - confidence)) / float(rate)
+
+
+class ExponentialPublisher(Publisher):
+    """Whatever draws by exponential mechanisms: how far a number may be off is counted in units."""
+
+    def words(self) -> str:
+        return f"{self.to_dict()} mechanism"
+
+    def to_dict(self) -> str:
+        """Its name: all else follows from the plan."""
+        return "exponential"

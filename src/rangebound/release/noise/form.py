@@ -80,12 +80,14 @@ class Publisher(ABC):
     def to_dict(self) -> dict[str, object] | str:
         """The mechanism as plain data, as a certificate states it."""
 
-    @abstractmethod
     def loss(self, share: BudgetShare) -> JointLoss:
         """What one unit can lose by all that it draws for the groups of the unit; the share is that it was made for.
 
+        That of the share, as where each group is drawn by itself, unless less is known to be lost.
+
         Guarantee: holds for all neighbouring tables, if `check` accepts the share. It is what is charged and stated.
         """
+        return share.apart
 
     @abstractmethod
     def check(self, found: Sensitivity, share: BudgetShare) -> None:

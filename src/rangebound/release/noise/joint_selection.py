@@ -25,7 +25,6 @@ from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.allocation import BudgetShare, LossForm, demand
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
 from rangebound.release.noise.form import Form, Publisher
-from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.plan.kinds.selections import SelectionKind
 from rangebound.release.plan.statistic import Columns, Sensitivity
 from rangebound.values import arguments
@@ -174,7 +173,7 @@ def uniform(count: int, bits: Bits) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectionPublisher(Publisher):
+class SelectionPublisher(exponential.ExponentialPublisher):
     """The `size` most frequent of `keys` keys, in order, drawn together at `rate`; a draw is the place of a key.
 
     The number that is published is the rank, or for a list of `points` that of the place. It has no interval but the
@@ -226,21 +225,13 @@ class SelectionPublisher(Publisher):
             f"with probability {self.confidence:g} for all ranks together"
         )
 
-    def words(self) -> str:
-        return f"{self.to_dict()} mechanism"
-
     def to_dict(self) -> str:
-        """Its name: keys, ranks and rate follow from the plan."""
         return "joint exponential" if self.size > 1 else "exponential"
 
     @property
     def mse(self) -> float:
         """The scale of the errors in units, squared: how far off they are is proportional."""
         return float(1 / self.rate) ** 2
-
-    def loss(self, share: BudgetShare) -> JointLoss:
-        """That of the share: each group is drawn by itself."""
-        return share.apart
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a rate that is too large for the share.

@@ -50,8 +50,16 @@ import numpy.typing as npt
 from rangebound.errors import ArgumentError
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import Contributions, NoiseAccount
-from rangebound.release.noise.strategies.lattice_noise import ExactAnswers, LatticeNoise, Wholes, published, wholes
-from rangebound.release.noise.strategies.strategy import Strategy, listed, within_budget
+from rangebound.release.noise.strategies.strategy import (
+    ExactAnswers,
+    LatticeNoise,
+    Strategy,
+    Wholes,
+    listed,
+    published,
+    wholes,
+    within_budget,
+)
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats, Integers
 from rangebound.values.extras import need

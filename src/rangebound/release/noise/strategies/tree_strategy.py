@@ -31,17 +31,18 @@ from rangebound.release.noise.bias import Drift, Places, gaussian_moments, lapla
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import HALF_PI, JointLoss, NoiseAccount, layer_loss
 from rangebound.release.noise.projection import Identities
-from rangebound.release.noise.strategies.lattice_noise import (
+from rangebound.release.noise.strategies.strategy import (
     ExactAnswers,
     LatticeNoise,
+    Strategy,
     Wholes,
     clamped_counts,
     excess_of_continuous,
     laplace_radius,
+    listed,
     published,
     wholes,
 )
-from rangebound.release.noise.strategies.strategy import Strategy, listed
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats, Integers
 
