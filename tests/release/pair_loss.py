@@ -22,8 +22,8 @@ from rangebound.laws.family import Curve
 from rangebound.ledger.rule import RenyiFilter
 from rangebound.privacy.gdp import delta_of_mu
 from rangebound.release.noise import exponential_mechanism
+from rangebound.release.noise.exponential_mechanism import SelectionPublisher
 from rangebound.release.noise.joint_loss import NoiseAccount, added_up
-from rangebound.release.noise.joint_selection import SelectionPublisher
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.partition_selection import WHOLE
 from rangebound.release.noise.quantiles import QuantilePublisher, RangePublisher

@@ -20,15 +20,17 @@ from rangebound.release.noise.draw import (
     Columns,
     Draw,
     Estimate,
+    Form,
+    Publisher,
     Reading,
     Summed,
     farthest,
     fractions,
     held,
     nearest,
+    rounded_half_width,
 )
-from rangebound.release.noise.form import Form, Publisher, rounded_half_width
-from rangebound.release.noise.joint_selection import SelectionForm
+from rangebound.release.noise.exponential_mechanism import SelectionForm
 from rangebound.release.noise.noisy_moments import CorrelationForm, LineForm, RatioForm
 from rangebound.release.noise.publishers import PublicConstant
 from rangebound.release.noise.quantiles import EdgesForm, RankForm

@@ -13,8 +13,7 @@ import numpy as np
 
 from rangebound.release.noise.allocation import BudgetShare, demand
 from rangebound.release.noise.bias import clamping_bias, gaussian_overshoot
-from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
-from rangebound.release.noise.form import Publisher
+from rangebound.release.noise.draw import Bits, Coordinates, Draw, Publisher, Reading
 from rangebound.release.noise.joint_loss import Contributions
 from rangebound.release.noise.projection import agree
 from rangebound.release.noise.strategies.marginal_strategy import (

@@ -23,8 +23,7 @@ from rangebound.privacy.claim import Claim
 from rangebound.privacy.worst import worst_under
 from rangebound.release.noise.allocation import BudgetShare, demand
 from rangebound.release.noise.bias import OVERSHOOTS, bias_at, clamping_bias, half_gap, rounding_bias
-from rangebound.release.noise.draw import AddedNoise, Bits, Coordinates, Draw, Reading
-from rangebound.release.noise.form import Publisher
+from rangebound.release.noise.draw import AddedNoise, Bits, Coordinates, Draw, Publisher, Reading
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.sampling.lattice import default_lattice, lattice_of
@@ -56,15 +55,11 @@ class MechanismPublisher(Publisher):
     whole: bool = False
     shared: int = 1
 
-    def exact(self, value: Fraction) -> float:
-        """A coordinate as a double: the multiple of the grain below it, exactly."""
-        return _floored(value, self.grain)
-
     def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
         """Noise for every coordinate, by the mechanism's own exact draw."""
         if not truths:
             return []
-        exact = np.array([[self.exact(each) for each in truth] for truth in truths])
+        exact = np.array([[_floored(each, self.grain) for each in truth] for truth in truths])
         published = self.mechanism.release(exact, step=self.step).tolist()
         width = self.width
         return [

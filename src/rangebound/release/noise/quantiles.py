@@ -18,9 +18,8 @@ from functools import cached_property
 from rangebound.errors import PlanError
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.allocation import BudgetShare, LossForm, demand
-from rangebound.release.noise.draw import Bits, Columns, Coordinates, Draw, Estimate, Reading, held
+from rangebound.release.noise.draw import Bits, Columns, Coordinates, Draw, Estimate, Form, Publisher, Reading, held
 from rangebound.release.noise.exponential_mechanism import ExponentialPublisher, QuantileGrid
-from rangebound.release.noise.form import Form, Publisher
 from rangebound.release.plan.fields import written
 from rangebound.release.plan.kinds.ranks import COVER, Bounds, RankKind
 from rangebound.release.plan.statistic import Sensitivity
@@ -163,7 +162,8 @@ class QuantilePublisher(ExponentialPublisher):
 
     @cached_property
     def _drawable(self) -> tuple[frozenset[float], ...]:
-        return (self.grid.published, *map(frozenset, interval_ends(self.grid)))
+        drawn = frozenset(self.grid.points[at] for at in self.grid.candidates)
+        return (drawn, *map(frozenset, interval_ends(self.grid)))
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """Quantiles with their intervals, or the hull of the support for one, and their rank errors."""

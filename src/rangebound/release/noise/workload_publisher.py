@@ -16,8 +16,7 @@ import numpy as np
 from rangebound.errors import ArgumentError, PlanError, Unsatisfiable
 from rangebound.release.noise.allocation import BudgetShare, LossForm, demand
 from rangebound.release.noise.bias import Drift
-from rangebound.release.noise.draw import Bits, Columns, Coordinates, Draw, Reading
-from rangebound.release.noise.form import Form, Publisher
+from rangebound.release.noise.draw import Bits, Columns, Coordinates, Draw, Form, Publisher, Reading
 from rangebound.release.noise.joint_loss import Contributions, JointLoss, NoiseAccount
 from rangebound.release.noise.projection import project
 from rangebound.release.noise.strategies.crosstab import Margins, design_crosstab

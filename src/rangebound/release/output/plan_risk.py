@@ -28,7 +28,7 @@ from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.gdp import rho_of_mu
 from rangebound.privacy.risk import ProfileRisk, guaranteed, odds
 from rangebound.privacy.risk.tradeoff_curve import Profile
-from rangebound.release.noise.form import Publisher
+from rangebound.release.noise.draw import Publisher
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.kinds.scalars import Count, CountOfUnits, Sum

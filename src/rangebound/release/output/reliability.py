@@ -14,8 +14,7 @@ from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.laws.boundings import RECTIFY
 from rangebound.mechanisms.estimation import Publishes, estimate
 from rangebound.mechanisms.finite import Table
-from rangebound.release.noise.draw import Cell
-from rangebound.release.noise.form import Form, Publisher
+from rangebound.release.noise.draw import Cell, Form, Publisher
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.output.plan_facts import PlanFacts, Row
 from rangebound.release.plan.fields import span

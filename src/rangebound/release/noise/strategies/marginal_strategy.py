@@ -44,6 +44,7 @@ from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import TypeVar
 
+import clarabel
 import numpy as np
 import numpy.typing as npt
 
@@ -62,7 +63,6 @@ from rangebound.release.noise.strategies.strategy import (
 )
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats, Integers
-from rangebound.values.extras import need
 from rangebound.values.numeric import rounded_up
 
 Attributes = tuple[int, ...]
@@ -419,8 +419,6 @@ def _solve(
 
     u p >= 1 is the second-order cone |(2, u - p)| <= u + p.
     """
-    need("clarabel")
-    import clarabel
     from scipy import sparse
 
     count, g, times = len(loads), contributions.cells, 2.0 if contributions.replaced else 1.0

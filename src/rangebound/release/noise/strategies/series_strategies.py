@@ -230,9 +230,6 @@ class BlockStrategy(Strategy):
     block_scale: float | None
     series: int = 1
 
-    def __post_init__(self) -> None:
-        assert self.noises  # which checks the scales
-
     @cached_property
     def noises(self) -> tuple[LatticeNoise, ...]:
         """The noise of cells and, where they are measured, of blocks."""
