@@ -59,7 +59,7 @@ class MechanismPublisher(Publisher):
         """Noise for every coordinate, by the mechanism's own exact draw."""
         if not truths:
             return []
-        exact = np.array([[_floored(each, self.grain) for each in truth] for truth in truths])
+        exact = np.array([[floored(each, self.grain) for each in truth] for truth in truths])
         published = self.mechanism.release(exact, step=self.step).tolist()
         width = self.width
         return [
@@ -254,7 +254,7 @@ class DiscreteLaplacePublisher(Publisher):
         """Noise for the coordinate of every group."""
         if not truths:
             return []
-        exact = np.array([[_floored(each, 1.0) for each in truth] for truth in truths])
+        exact = np.array([[floored(each, 1.0) for each in truth] for truth in truths])
         return [[tuple(group)] for group in draw(self.mechanism, exact, bits).tolist()]
 
     def can_draw(self, *draws: Draw) -> bool:
@@ -330,7 +330,7 @@ class DiscreteLaplacePublisher(Publisher):
         demand(private, "has a mechanism that is less private than it says")
 
 
-def _floored(value: Fraction, grain: float) -> float:
+def floored(value: Fraction, grain: float) -> float:
     """The multiple of the grain below a coordinate, exactly."""
     steps = math.floor(value / Fraction(grain))
     return float(min(max(steps, -int(_MOST)), int(_MOST))) * grain
