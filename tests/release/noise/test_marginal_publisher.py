@@ -24,7 +24,7 @@ from rangebound.release.noise.marginal_publisher import unit_strategy
 from rangebound.release.noise.strategies.lattice_noise import gaussian_reach
 from rangebound.release.noise.strategies.marginal_strategy import rescaled
 from rangebound.release.output.ledger_entry import charges
-from rangebound.release.output.table import plan_from_json, plan_json
+from rangebound.release.output.plan_facts import plan_from_json, plan_json
 from rangebound.release.plan.groupings import hidden_groupings, workloads
 from rangebound.release.prepare import answers, prepare, prepared
 from rangebound.release.sql.aggregate import aggregate

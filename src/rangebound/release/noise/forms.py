@@ -29,7 +29,7 @@ from rangebound.release.noise.draw import (
 )
 from rangebound.release.noise.form import Form, Publisher, rounded_half_width
 from rangebound.release.noise.joint_selection import SelectionForm
-from rangebound.release.noise.moments import CorrelationForm, LineForm, RatioForm
+from rangebound.release.noise.noisy_moments import CorrelationForm, LineForm, RatioForm
 from rangebound.release.noise.publishers import PublicConstant
 from rangebound.release.noise.quantiles import RankForm
 from rangebound.release.noise.range_ends import EdgesForm

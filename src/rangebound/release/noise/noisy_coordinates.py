@@ -212,7 +212,7 @@ class MechanismPublisher(Publisher):
         demand(private, "has a mechanism that is less private than it says")
 
     def _check_gaussian(self, found: Sensitivity, mu: float) -> None:
-        """Refuse noise that is not Gaussian, or less of it than the L2 distance of neighbours asks for.
+        """Raise if the noise is not Gaussian, or was made for a smaller L2 sensitivity than this question has.
 
         Gaussian noise that is clamped, rounded or left as it is: mu-GDP with mu = distance / scale, since what is done
         with the noisy coordinates is post-processing. Truncated: no more than that. Let h(p) be the derivative of the
