@@ -23,7 +23,7 @@ _HIGH, _LOW = tl.constexpr(2.0**-32), tl.constexpr(2.0**-64)
 _FRACTION, _ONE = tl.constexpr(0x0000FFFFFFFFFFFF), tl.constexpr(0x3FF0000000000000)
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _mixed(a, b, c, d):  # type: ignore[no-untyped-def]
     """A quarter round [rfc8439]."""
     a += b
@@ -41,19 +41,19 @@ def _mixed(a, b, c, d):  # type: ignore[no-untyped-def]
     return a, b, c, d
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _word(key, zero, i: tl.constexpr):  # type: ignore[no-untyped-def]
     return tl.load(key + i).to(tl.uint32, bitcast=True) + zero
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _put(words, place, low, high, i: tl.constexpr, count):  # type: ignore[no-untyped-def]
     """One word of 64 bits of each block."""
     both = low.to(tl.uint64) | (high.to(tl.uint64) << 32)
     tl.store(words + place + i, both.to(tl.int64, bitcast=True), mask=place + i < count)
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _cipher(key, words, count, WIDE: tl.constexpr):  # type: ignore[no-untyped-def]
     """The blocks of a keystream, nonce 0."""
     block = tl.program_id(0) * WIDE + tl.arange(0, WIDE)
@@ -84,19 +84,19 @@ def _cipher(key, words, count, WIDE: tl.constexpr):  # type: ignore[no-untyped-d
     _put(words, place, x14, x15, 7, count)
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _between(x, lower, upper):  # type: ignore[no-untyped-def]
     """Clamped; what is not a number stays so."""
     return tl.where(x < lower, lower, tl.where(x > upper, upper, x))
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _uniform(word):  # type: ignore[no-untyped-def]
     high, low = (word >> 32) & 0xFFFFFFFF, word & 0xFFFFFFFF
     return high.to(tl.float64) * _HIGH + (low.to(tl.float64) + 0.5) * _LOW
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _row(table, row, place):  # type: ignore[no-untyped-def]
     t = 2.0 * place - 1.0
     t2 = t * t
@@ -106,14 +106,14 @@ def _row(table, row, place):  # type: ignore[no-untyped-def]
     return first + upper * (t2 * t2)
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _tail(table, z, end):  # type: ignore[no-untyped-def]
     x = tl.where(z > end, end, z) * _TAIL_CELLS
     cell = tl.minimum(tl.maximum(x.to(tl.int64), 0), _TAIL_LAST)
     return _row(table, _TAIL_ROW + cell, x - cell.to(tl.float64))
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _inverse(table, w):  # type: ignore[no-untyped-def]
     bits = w.to(tl.int64, bitcast=True)
     binade = tl.minimum(tl.maximum(1023 - (bits >> 52), 1), _BINADES)
@@ -122,7 +122,7 @@ def _inverse(table, w):  # type: ignore[no-untyped-def]
     return _row(table, row, place * _INVERSE_CELLS)
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _draw(plan, table, cells, words, location, undecided, count, POINTS: tl.constexpr, WIDE: tl.constexpr):  # type: ignore[no-untyped-def]
     """The numbers that the words draw, written over the words, and which of them are undecided.
 

@@ -114,8 +114,8 @@ class CapturedPasses:
                     if not any(bool(each.any()) for each in passed(*given, len(x))[0].values()):
                         continue
                     found = _Captured(passed, *given)
-                    others = [0.75 * each if each.is_floating_point() else each for each in given]
-                    if _agree(found, passed, given) and _agree(found, passed, others):
+                    others = (0.75 * each if each.is_floating_point() else each for each in given)
+                    if _agree(found, passed, *given) and _agree(found, passed, *others):
                         return found
                     why = "its sums are others than those of a pass that is run as it is"
             except Loose:
@@ -130,20 +130,22 @@ class CapturedPasses:
         return None
 
 
-def _made_up(x: torch.Tensor, y: torch.Tensor) -> Iterator[list[torch.Tensor]]:
+def _made_up(x: torch.Tensor, y: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Batches of those shapes: of numbers that differ, and of whole numbers, which are classes or words, 0 or 1."""
     for whole, lower in ((0, -1.0), (0, 0.0), (1, -1.0), (1, 0.0)):
-        yield [numbers(each, lower) if each.is_floating_point() else torch.full_like(each, whole) for each in (x, y)]
+        first, second = (
+            numbers(each, lower) if each.is_floating_point() else torch.full_like(each, whole) for each in (x, y)
+        )
+        yield first, second
 
 
-def _agree(found: _Captured, passed: Run, given: list[torch.Tensor]) -> bool:
+def _agree(found: _Captured, passed: Run, x: torch.Tensor, y: torch.Tensor) -> bool:
     """Whether the graph has the same sums, with the same random numbers (those of dropout)."""
-    both = []
-    for run in (passed, found.run):
-        torch.manual_seed(0)
-        both.append(run(*given, len(given[0]))[0])
-    pairs = [(each, both[1][name]) for name, each in both[0].items()]
-    return all(float((a - b).abs().max()) <= _CLOSE * float(a.abs().max()) for a, b in pairs)
+    torch.manual_seed(0)
+    wanted = passed(x, y, len(x))[0]
+    torch.manual_seed(0)
+    sums = found.run(x, y, len(x))[0]
+    return all(float((sums[i] - each).abs().max()) <= _CLOSE * float(each.abs().max()) for i, each in wanted.items())
 
 
 def _key(module: torch.nn.Module, criterion: object, setting: object, x: torch.Tensor, y: torch.Tensor) -> object:
