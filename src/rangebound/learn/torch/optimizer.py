@@ -65,7 +65,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         seen: Seen | None = None,
         keep_batches: bool = False,
         loss_scale: float = 1.0,
-        cuda_graphs: bool = False,
+        cuda_graphs: bool = True,
     ) -> None:
         self._inner, self._mechanism, self._scale = inner, mechanism, loss_scale
         self._control: ClipController | None = None
