@@ -413,7 +413,9 @@ class PrivateOptimizer(torch.optim.Optimizer):
 
 def _all_finite(tensors: list[torch.Tensor]) -> bool:
     """Whether all numbers are finite: mostly their norms say so, in few operations."""
-    if bool(torch.isfinite(torch.stack(torch._foreach_norm(tensors))).all()):
+    alike = [[each for each in tensors if each.dtype == dtype] for dtype in {each.dtype for each in tensors}]
+    norms = [torch.stack(torch._foreach_norm(some)).double() for some in alike]  # those of one precision in one go
+    if bool(torch.isfinite(torch.cat(norms)).all()):
         return True
     return all(bool(torch.isfinite(each).all()) for each in tensors)
 
