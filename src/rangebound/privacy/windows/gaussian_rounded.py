@@ -29,13 +29,13 @@ from rangebound.privacy.windows.gaussian_windows import (
 from rangebound.values.array_types import Floats, Indices
 
 _HIGHEST = 96  # degree of a polynomial
-_LONG, _REGULAR = 64, 1e-9
+_LONG, _REGULAR = 64, 1e-8  # cells of a grid that is worth folding, and the share that rounding may move
 _MOST, _BLOCK = 8_000, 1 << 18
 _TIGHT = 1e-11
 _SCOUTS, _ENOUGH = 48, 1e-10  # places on each line that are tried first, and the share of the result to be missed
 _LARGEST = 1e7  # logarithm of a sum
 _DEEP = 20.0  # in logarithms: a sum so much smaller than that of the unbounded noise is bounded window by window
-_SEEN = 90.0  # in logarithms: what is so much smaller than the sum is left out
+_SEEN = 56.0  # in logarithms: what is so much smaller than the sum is left out
 
 
 def rounded_renyi(
@@ -48,6 +48,7 @@ def rounded_renyi(
     cells.level = max(cells.scouted(windows), 0.0) if target is None else (order - 1.0) * target
     if not 0.0 < cells.level < _LARGEST:
         return None
+    cells.fold()
     pieces = folded(windows, cells.middle, cells.step, (1.0 - order,))
     goal = None if target is None else 1.0
     found = highest(cells.subdivided(pieces), lambda some: cells.bounds(some, goal), goal, _TIGHT)
@@ -71,17 +72,21 @@ class _GaussianCells:
         self.level = self._lift  # the logarithm in units of which sums are told
         self.middle: tuple[float, float] | None = None
         self.step, self._wobble = math.nan, 0.0
-        if not shape.spans and len(shape.cells) > _LONG:
-            self._regular([high for _, high in shape.cells[:-1]])
 
-    def _regular(self, cuts: list[float]) -> None:
-        """Cuts off their places by e move the logarithm of a probability by 2e(4/h + (t + h)/s^2) at distance t."""
+    def fold(self) -> None:
+        """On a long regular grid let one step stand for all, where the rounding of cuts moves next to nothing.
+
+        Cuts off their places by e move the logarithm of a probability by 2e(4/h + (t + h)/s^2) at distance t.
+        """
+        cuts = self._highs[:-1].tolist()
+        if self._span is not None or len(cuts) < _LONG:
+            return
         step, off = (float(x) for x in spacing(tuple(cuts)))
         seen = math.sqrt(2.0 * (_SEEN + self._lift)) * self._scale
         reach = self._order * self._d + seen + self._scale + 2.0 * step
         moved = 4.0 * off * step * (4.0 / step + reach / self._scale**2) * (2.0 * self._order - 1.0)
         margin = seen + self._scale + 4.0 * step
-        if moved < _REGULAR and cuts[0] + margin < cuts[-1] - margin:
+        if moved < _REGULAR * min(self.level, 1.0) and cuts[0] + margin < cuts[-1] - margin:
             self.middle = cuts[0] + margin, cuts[-1] - margin
             self.step, self._wobble = step, moved
 
@@ -197,7 +202,8 @@ class _GaussianCells:
         away = np.where(inside, 0.0, (nearest - place.p) - offset)
         lift = away * away / (2.0 * self._scale**2)
         moved = 8.0 * UNIT * np.abs(away) * (np.abs(away) + 2.0 * abs(offset)) / self._scale**2
-        pull = self._laws.weights(low, place)[0] - self._laws.weights(high, place)[0]
+        # Roughly: a slope serves the choice of cells, with a margin.
+        below, above = (np.exp((away - y) * (away + y) / (2.0 * self._scale**2)) for y in (low - at, high - at))
         with np.errstate(divide="ignore", invalid="ignore"):
             wrong = np.where(mass > 0.0, error / mass, np.inf) + moved
-            return np.log(mass) - lift, wrong, pull / (self._scale * mass)
+            return np.log(mass) - lift, wrong, (below - above) / (self._scale * mass)
