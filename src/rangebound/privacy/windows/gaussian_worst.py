@@ -33,7 +33,7 @@ _DEGREES = {32.0: 14, 4.0: 32}  # of polynomials, by the ellipse
 _BENT = 2.5  # bound on A less its tangent in the ellipse
 _LOOSE = 1e-7  # relative: how far a ceiling may be above the largest value
 _APART, _WIDE = 9.0, 20.0  # scales from an end at which it does not show, and of a stretch that is worth a ceiling
-_REACH, _DOUBLINGS = 8.0, 7  # scales beyond the support on an endless line at first, and how often as many more
+_REACH, _DOUBLINGS = 8.0, 7  # lengths beyond the support on an endless line at first, and how often as many more
 
 
 def enclosed(tasks: Sequence[Task], target: float | None) -> Found | None:
@@ -71,9 +71,12 @@ def _on_side(objective: object, tasks: Sequence[Task], numbers: list[int], targe
     search = _Search(objective, lines, target)
     widest = max(line.far - line.near for line in lines.values())
     lonely = _lonely(objective, ends, widest)
+    # Across a support narrower than the noise a law tilts over a longer way than a scale.
+    scale, width = objective.step(), ends[-1] - ends[0]
+    length = scale * max(1.0, scale / width if width > 0.0 else 1.0)
     outer = inner = (math.inf, -math.inf)
     for k in range(_DOUBLINGS):
-        reach = _REACH * 2.0**k * objective.step() + widest
+        reach = _REACH * 2.0**k * length + widest
         inner, outer = outer, (ends[0] - reach, ends[-1] + reach)
         if not search.add(_between(lines, outer, inner, () if k else lonely)):
             return None
