@@ -52,7 +52,7 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
     from rangebound.mechanisms.estimation import Estimates, estimate
     from rangebound.mechanisms.finite import Table
     from rangebound.mechanisms.mechanism import Mechanism
-    from rangebound.mechanisms.remapping import Remapped, remap
+    from rangebound.mechanisms.remapping import Remapped
     from rangebound.mechanisms.staircase import Staircase
     from rangebound.mechanisms.variable_scale import VariableScaleLaplace
     from rangebound.optimum.best_table import optimal
@@ -163,7 +163,8 @@ _NAMES = {
     "mechanisms.finite": ("Table",),
     "mechanisms.mechanism": ("Mechanism",),
     "mechanisms.variable_scale": ("VariableScaleLaplace",),
-    "mechanisms.remapping": ("Remapped", "remap"),
+    "mechanisms.best_remap": ("remap",),
+    "mechanisms.remapping": ("Remapped",),
     "mechanisms.staircase": ("Staircase",),
     "optimum.best_table": ("optimal",),
     "optimum.choice": ("choose",),
