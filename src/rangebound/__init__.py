@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
     from rangebound.laws.gaussian import Gaussian
     from rangebound.laws.laplace import Laplace, TruncatedLaplacian
     from rangebound.ledger import Cost, Ledger
+    from rangebound.mechanisms.best_remap import remap
     from rangebound.mechanisms.calibration import calibrate
     from rangebound.mechanisms.certificates import Certificate, certify, verify
     from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
@@ -156,16 +157,16 @@ _NAMES = {
     "laws.gaussian": ("Gaussian",),
     "laws.laplace": ("Laplace", "TruncatedLaplacian"),
     "ledger": ("Cost", "Ledger"),
+    "mechanisms.best_remap": ("remap",),
     "mechanisms.calibration": ("calibrate",),
     "mechanisms.certificates": ("Certificate", "certify", "verify"),
     "mechanisms.discrete_laplace": ("DiscreteLaplace",),
     "mechanisms.estimation": ("Estimates", "estimate"),
     "mechanisms.finite": ("Table",),
     "mechanisms.mechanism": ("Mechanism",),
-    "mechanisms.variable_scale": ("VariableScaleLaplace",),
-    "mechanisms.best_remap": ("remap",),
     "mechanisms.remapping": ("Remapped",),
     "mechanisms.staircase": ("Staircase",),
+    "mechanisms.variable_scale": ("VariableScaleLaplace",),
     "optimum.best_table": ("optimal",),
     "optimum.choice": ("choose",),
     "optimum.limit_proof": ("Limit",),
