@@ -32,7 +32,7 @@ def test_every_mechanism_keeps_its_word(name):
     made, epsilon, delta = mechanism(name)
     found = attack(made, epsilon=epsilon, delta=delta, draws=MORE // 2, confidence=SURE)
     assert not found.refutes, str(found)
-    assert found.epsilon > 0.7 * epsilon  # the attack is no dummy: it comes near, by seven standard deviations or more
+    assert found.epsilon > 0.7 * epsilon  # the attack works: it comes near, by seven standard deviations or more
 
 
 @pytest.mark.few(2)

@@ -115,7 +115,7 @@ def test_no_epsilon_where_an_edge_shows_more_than_delta(delta):
 @pytest.mark.few(1)
 @pytest.mark.parametrize("limit", [3.5, 4.2, 6.0])
 def test_limited_noise_that_reaches_only_part_of_the_support(limit):
-    """The laws differ by where they end; the hockey stick of such a pair is no threshold between the two centres."""
+    """The laws differ by where they end; the hockey stick of such a pair is not at a threshold between them."""
     m = mechanism(rb.TruncatedLaplacian(scale=0.8, limit=limit), rb.Interval(-INF, 0.25), rb.Interval(-3, 3))
     true = oracle(m)
     for p, q in itertools.permutations((3.0, 2.2, 1.0, -1.0), 2):

@@ -12,7 +12,7 @@ import typer
 from rangebound.cli import printing
 from rangebound.cli.options import Json, KeyFile, LedgerFile, NewFile, PlanFile, group, option
 from rangebound.cli.output_files import write_new
-from rangebound.cli.release_command import account_in, check_table, consulted, ledger_place, stopping
+from rangebound.cli.release_command import account_in, check_table, consulted, ledger_place, stopping, warn
 from rangebound.errors import ArgumentError
 
 # The rooms below are loaded by the commands that need them, so that help is immediate.
@@ -97,11 +97,12 @@ def check(plan: PlanFile, json: Json = False) -> None:
 def explain(plan: PlanFile, json: Json = False) -> None:
     """Explain a plan in words, with its cost, errors and intervals."""
     from rangebound.release import read_plan
+    from rangebound.release.output.plan_facts import plan_facts
     from rangebound.release.plan.toml import pointing
 
     found = read_plan(plan)
     with pointing(plan), consulted(ledger_place(found.budget.ledger, plan, None), None) as known:
-        printing.forecast(found, {}, account=account_in(known, found.budget.account), as_json=json)
+        printing.forecast(plan_facts(found), {}, account=account_in(known, found.budget.account), as_json=json)
 
 
 @app.command()
@@ -159,7 +160,7 @@ def suggest(
             if book is None or request is None:
                 missing = "ledger" if book is None else "request"
                 raise ArgumentError(f"{missing}: missing; a suggestion is charged like a release (--dry-run is not)")
-            printing.cautions(whole, view(whole, engine))
+            warn(whole, view(whole, engine))
             with Ledger.open(book, key=key) as paying, stopping(paying, request):
                 before = paying.published(request) is not None
                 found = estimate(draft, engine, ledger=paying, request=request, share=share, folder=plan.parent)

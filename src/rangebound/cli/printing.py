@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from rangebound.release.asked_in_sql import Answer
     from rangebound.release.output.forecast import Solution
     from rangebound.release.output.ledger_entry import ChargeFinding
+    from rangebound.release.output.plan_facts import PlanFacts
     from rangebound.release.output.table import Release
-    from rangebound.release.plan.model import Plan
-    from rangebound.release.sql.relation import View
 
 # What is slow to load is loaded where it is needed, so that help is immediate.
 _APPROVERS = {"others": "another person than the one who asks", "anyone": "anyone"}
@@ -130,14 +129,6 @@ def export_report(found: ExportReport, *, as_json: bool) -> None:
     return accounts(found.accounts, found.head, as_json=False)
 
 
-def cautions(plan: Plan, seen: View) -> None:
-    """Warnings before a charge, on standard error."""
-    from rangebound.release.plan.cautions import cautions as found
-
-    for each in found(plan, seen.schema, seen.before_units):
-        sys.stderr.write(f"warning: {plain(each)}\n")
-
-
 def fact(facts: Mapping[str, object], words: str, *, as_json: bool) -> None:
     """A few facts, in words or as JSON."""
     if as_json:
@@ -185,17 +176,18 @@ def charge(ledger: Ledger, request: str, *, before: bool, account: str) -> Charg
     return Charge(request=request, before=before, account=ledger.account(account), cost=paid.cost)
 
 
-def forecast(plan: Plan, facts: Mapping[str, object], *, account: Account | None = None, as_json: bool) -> None:
+def forecast(found: PlanFacts, facts: Mapping[str, object], *, account: Account | None = None, as_json: bool) -> None:
     """A plan in words, and a table of what each question will look like; `account` is the one that would pay."""
-    from rangebound.release import explain, hazards
-    from rangebound.release import forecast as outlooks
-    from rangebound.release.output.explain import dry_run
-    from rangebound.release.output.forecast import COLUMNS, outlook_cells
+    from rangebound.release import hazards
+    from rangebound.release.output.explain import explained, rehearsed
+    from rangebound.release.output.forecast import COLUMNS, outlook_cells, outlooks
+    from rangebound.release.prepare import rehearse
 
+    rehearse(found.ready)
     if as_json:
-        return data({**facts, **dry_run(plan, account=account)})
-    warned = [f"warning: {each}" for each in hazards(plan, account=account)]
-    return _print(explain(plan, account=account), "", [COLUMNS, *outlook_cells(outlooks(plan))], *warned)
+        return data({**facts, **rehearsed(found, account)})
+    warned = [f"warning: {each}" for each in hazards(found.plan, account=account)]
+    return _print(explained(found, account), "", [COLUMNS, *outlook_cells(outlooks(found))], *warned)
 
 
 def solution(found: Solution, *, as_json: bool) -> None:
@@ -215,7 +207,7 @@ def solution(found: Solution, *, as_json: bool) -> None:
 def table(release: Release, charge: Charge, *, as_json: bool) -> None:
     """A published table, and what it has cost."""
     from rangebound.release import hazards
-    from rangebound.release.output.facts import scope_lines
+    from rangebound.release.output.plan_facts import scope_lines
     from rangebound.release.output.rendering import briefly, shown
 
     rows, warned = release.rows(), list(hazards(release.plan, account=charge.account))

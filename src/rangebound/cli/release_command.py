@@ -21,7 +21,7 @@ import typer
 from rangebound.cli import printing
 from rangebound.cli.options import DryRun, Interrupted, Json, KeyFile, LedgerFile, PlanFile, Request, option, taking
 from rangebound.cli.output_files import check_files, write_new
-from rangebound.errors import ApprovalNeeded, ArgumentError, LedgerUnavailable, RangeboundError
+from rangebound.errors import ApprovalNeeded, ArgumentError, LedgerUnavailable, RangeboundError, plain
 
 if TYPE_CHECKING:
     from rangebound.cli.printing import Charge
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rangebound.release.engine.duckdb import DuckDB
     from rangebound.release.engine.postgres import Postgres
     from rangebound.release.engine.spark import Spark
+    from rangebound.release.sql.relation import View
 
 _BLINK = 0.5  # seconds between two updates of the progress of a scan
 
@@ -108,6 +109,7 @@ def release(asked: Publishing, plan: PlanFile, dry_run: DryRun = False, json: Js
     command publishes once it is approved. The table is not opened before.
     """
     from rangebound.release import read_plan
+    from rangebound.release.output.plan_facts import plan_facts
     from rangebound.release.plan.toml import pointing
 
     found = read_plan(plan)
@@ -122,10 +124,10 @@ def release(asked: Publishing, plan: PlanFile, dry_run: DryRun = False, json: Js
             asked.write_records(found, account=account)
             if is_closed(known, found.budget.account, asked.request):
                 facts = {"dry_run": True, "approval": "needed"}
-                return printing.forecast(found, facts, account=account, as_json=json)
+                return printing.forecast(plan_facts(found), facts, account=account, as_json=json)
             with asked.opened(found.source, folder) as engine:
                 check_table(found, engine)
-                return printing.forecast(found, {"dry_run": True}, account=account, as_json=json)
+                return printing.forecast(plan_facts(found), {"dry_run": True}, account=account, as_json=json)
     with pointing(plan), paying(place, asked.key, asked.request, found) as book:
         ask_first(found, book, json=json)
         with asked.opened(found.source, folder) as engine:
@@ -204,13 +206,15 @@ def is_closed(ledger: Ledger | None, account: object, request: str | None) -> bo
 
 def ask_first(plan: Plan, book: PayingLedger, *, json: bool) -> None:
     """File the request of a plan that needs approval and does not have it, and show its dry run; the error says so."""
+    from rangebound.release.output.plan_facts import plan_facts
     from rangebound.release.run import demand_plan_approval
 
     try:
         demand_plan_approval(plan, ledger=book.ledger, request=book.request)
     except ApprovalNeeded as error:
         facts = {"dry_run": True, "account": error.account, "request": error.request, "status": "waiting"}
-        printing.forecast(plan, facts, account=account_in(book.ledger, error.account), as_json=json)
+        paying = account_in(book.ledger, error.account)
+        printing.forecast(plan_facts(plan), facts, account=paying, as_json=json)
         raise
 
 
@@ -223,7 +227,15 @@ def check_table(found: Plan, engine: Engine) -> None:
     seen = view(found, engine)
     check_schema(found, seen.schema)
     check_statements(found, engine)
-    printing.cautions(found, seen)
+    warn(found, seen)
+
+
+def warn(plan: Plan, seen: View) -> None:
+    """Warnings before a charge, on standard error."""
+    from rangebound.release.plan.cautions import cautions
+
+    for each in cautions(plan, seen.schema, seen.before_units):
+        sys.stderr.write(f"warning: {plain(each)}\n")
 
 
 def publish(
@@ -291,7 +303,7 @@ def _made(plan: Plan, engine: DuckDB | Postgres | Spark, ledger: Ledger, request
     from rangebound.release import release as run
     from rangebound.release.sql.view import view
 
-    printing.cautions(plan, view(plan, engine))
+    warn(plan, view(plan, engine))
     console = Console(stderr=True, quiet=quiet)
     ended = threading.Event()
 

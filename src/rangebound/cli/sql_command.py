@@ -49,6 +49,7 @@ def sql(
     """
     from rangebound.release import Answer, Source, translate
     from rangebound.release.gaps import draft_of
+    from rangebound.release.output.plan_facts import plan_facts
     from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
     from rangebound.release.run import needs_approval
@@ -80,7 +81,7 @@ def sql(
                         _save(asked, save, plan)
                         facts = {"dry_run": True, "plan": asked.plan.to_toml(), "notes": list(asked.notes)}
                         facts |= {"approval": "needed"} if closed else {}
-                        return printing.forecast(asked.plan, facts, account=payer, as_json=json)
+                        return printing.forecast(plan_facts(asked.plan), facts, account=payer, as_json=json)
         with paying(place, key, request) as book:
             early = as_written() if needs_approval(book.ledger, account) else None
             if early is not None:

@@ -14,7 +14,7 @@ from importlib.resources import files
 from itertools import groupby, pairwise
 
 from rangebound.release.output.explain import explained
-from rangebound.release.output.facts import Row, TableFacts, plan_facts, scope
+from rangebound.release.output.plan_facts import Row, TableFacts, plan_facts, scope
 from rangebound.release.output.rendering import FACTS, in_words, outwards, plain_number, rounded, shown, table
 from rangebound.release.plan.fields import date
 from rangebound.values.arguments import counted, upwards

@@ -16,7 +16,7 @@ from rangebound.ledger import Account, Ledger
 from rangebound.release import Plan, Release, read_plan, release
 from rangebound.release.dummy.made_up_rows import made_up
 from rangebound.release.engine import opened
-from rangebound.release.output.fact_sheet import markdown_text
+from rangebound.release.output.deployment_record import markdown_text
 from rangebound.release.output.ledger_entry import opening_command
 from rangebound.release.plan.cautions import cautions
 from rangebound.release.plan.table_schema import check_schema
@@ -32,8 +32,7 @@ _STEPS = (
     ),
     (
         "What an attacker gains from all numbers together.",
-        "risk = plan_risk(plan, prepare(plan).allocation)\nprint(plan_odds(plan, prepare(plan).allocation))\n"
-        "print('advantage', risk.advantage(), ' mu', risk.gdp())",
+        "risk = plan_risk(plan)\nprint(plan_facts(plan).odds)\nprint('advantage', risk.advantage(), ' mu', risk.gdp())",
     ),
     (
         "The table on made-up rows: noise and intervals are as they would be; the answers are not.",
@@ -42,8 +41,7 @@ _STEPS = (
 )
 _IMPORTS = """from rangebound.web.explorer.plan_tables import made_up_trial
 from rangebound.release import explain, forecast, parse_plan
-from rangebound.release.output.plan_risk import plan_odds, plan_risk
-from rangebound.release.prepare import prepare
+from rangebound.release.output.plan_facts import plan_facts, plan_risk
 """
 
 
