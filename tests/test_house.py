@@ -8,7 +8,7 @@ ROOMS = {
     "": 380,
     "accounting": 3_890,
     "audit": 640,
-    "cli": 2_510,
+    "cli": 2_440,
     "laws": 1_930,
     "learn": 7_640,
     "ledger": 4_660,
@@ -24,13 +24,13 @@ ROOMS = {
     "release/plan": 10_410,
     "release/sql": 2_680,
     "sampling": 1_530,
-    "values": 1_720,
+    "values": 1_660,
     "web": 3_740,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
 NEW = {"mechanisms": 370, "cli": 60}
 """Lines beside these for what version 0.2 could not do: proofs for Coq."""
-FILES = 351
+FILES = 350
 
 
 def sources():

@@ -5,17 +5,16 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import rangebound as rb
 from rangebound.cli import printing
 from rangebound.cli.mechanism_options import Delta, Mechanisms, on_mechanisms
 from rangebound.cli.options import Json, group, option, progress_bar
 from rangebound.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from rangebound.audit import EmpiricalBound
+from rangebound.values import arguments
 
 app = group("Lower bounds on the privacy loss of mechanisms.")
 
@@ -34,13 +33,11 @@ def ours(
     json: Json = False,
 ) -> None:
     """Audit mechanisms of this library at their worst pairs."""
-    from rangebound.audit import attack
-
     found = []
     for each in made:
         with progress_bar("drawing") as progress:
             found.append(
-                attack(each, epsilon=claim, delta=delta, draws=draws, confidence=confidence, progress=progress)
+                rb.audit.attack(each, epsilon=claim, delta=delta, draws=draws, confidence=confidence, progress=progress)
             )
     _report(found, json)
 
@@ -62,15 +59,14 @@ def call(
     json: Json = False,
 ) -> None:
     """Audit any function that publishes numbers."""
-    from rangebound.audit import adapters, attack
-    from rangebound.values import arguments
+    from rangebound.audit import adapters
 
     target = _imported(function)
     rule = "a function of an answer and a count, or of an answer alone with --one-by-one"
     arguments.function("function", target, 1 if one_by_one else 2, rule)
     draw = adapters.one_by_one(target) if one_by_one else target
     with progress_bar("drawing") as progress:
-        found = attack(
+        found = rb.audit.attack(
             draw, pair=pair, epsilon=claim, delta=delta, draws=draws, confidence=confidence, progress=progress
         )
     _report([found], json)
@@ -105,7 +101,7 @@ def _named(reason: BaseException) -> str:
     return f"{type(reason).__name__}: {reason}"
 
 
-def _report(found: list[EmpiricalBound], json: bool) -> None:
+def _report(found: list[rb.audit.EmpiricalBound], json: bool) -> None:
     if json:
         printing.data([each.to_dict() for each in found])
     else:

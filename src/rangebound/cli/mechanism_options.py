@@ -11,6 +11,7 @@ import typer
 import rangebound as rb
 from rangebound.cli.options import option, taking
 from rangebound.errors import ArgumentError
+from rangebound.values import arguments
 
 if TYPE_CHECKING:
     from rangebound.laws.family import Noise
@@ -51,7 +52,6 @@ def mechanisms(
 ) -> Mechanisms:
     """One mechanism for each noise and bounding, with the scale given or calibrated."""
     from rangebound.laws.boundings import Bounding
-    from rangebound.values import arguments
 
     asked = query(range, sensitivity)
     if (scale is None) == (epsilon is None):
