@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import rangebound as rb
 from rangebound.cli import mechanism_options as words
 from rangebound.cli.mechanism_options import Mechanisms, Range, Sensitivity, Step
 from rangebound.cli.options import group, option
@@ -49,9 +50,7 @@ _PICTURES = {
 def _picture(drawing: str) -> Callable[..., None]:
     @words.on_mechanisms
     def command(made: Mechanisms, output: Output) -> None:
-        from rangebound import plot
-
-        _save(getattr(plot, drawing)(*made), output)
+        _save(getattr(rb.plot, drawing)(*made), output)
 
     return command
 
@@ -68,10 +67,8 @@ def law(
     at: Annotated[list[float], typer.Option(help="A true answer; repeat it for more.")],
 ) -> None:
     """The density and the atoms of the published number."""
-    from rangebound import plot
-
     labels = [f"{each._words()}, true answer {answer:g}" for each in made for answer in at]
-    _save(plot.law(*(each.law(at) for each in made), labels=labels), output)
+    _save(rb.plot.law(*(each.law(at) for each in made), labels=labels), output)
 
 
 @app.command("worst-pair")
@@ -82,11 +79,9 @@ def worst_pair(
     level: Annotated[float | None, option("Draw delta at this epsilon, not the pure epsilon.")] = None,
 ) -> None:
     """The privacy loss of each neighbouring pair, and the worst."""
-    from rangebound import plot
-
     if len(made) != 1:
         raise ArgumentError("noise, bounding: give one of each; this picture shows one mechanism")
-    _save(plot.worst_pair(made[0], epsilon=level), output)
+    _save(rb.plot.worst_pair(made[0], epsilon=level), output)
 
 
 @app.command()
@@ -103,13 +98,11 @@ def errors(
     grid: Step = None,
 ) -> None:
     """The error of every mechanism that can answer, against epsilon."""
-    from rangebound import plot
-
     asked = words.query(range, sensitivity)
     place = at if at in ("worst", "average") else _number(at)
     epsilons = None if epsilon is None else sorted(epsilon)
     within = words.support(asked, grid)
-    axes = plot.errors(asked, epsilons=epsilons, delta=delta, objective=objective, at=place, support=within)
+    axes = rb.plot.errors(asked, epsilons=epsilons, delta=delta, objective=objective, at=place, support=within)
     _save(axes, output)
 
 

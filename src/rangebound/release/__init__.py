@@ -15,9 +15,14 @@ need("clarabel", "duckdb", "pydantic", "sqlglot")
 if TYPE_CHECKING:  # what the table below says, for type checkers and editors; a test holds them together
     from rangebound.release.asked_in_sql import Answer, ask
     from rangebound.release.gaps import Suggestion, suggest
-    from rangebound.release.output.deployment_record import record, record_text
+    from rangebound.release.output.deployment_record import (
+        Requirement,
+        fact_sheet,
+        fact_sheet_text,
+        record,
+        record_text,
+    )
     from rangebound.release.output.explain import explain
-    from rangebound.release.output.fact_sheet import Requirement, fact_sheet, fact_sheet_text
     from rangebound.release.output.facts import hazards
     from rangebound.release.output.forecast import MarginMet, Outlook, Solution, forecast, solve
     from rangebound.release.output.plan_risk import Conversions, plan_risk
@@ -106,9 +111,8 @@ __all__ = [
 _NAMES = {
     "asked_in_sql": ("Answer", "ask"),
     "gaps": ("Suggestion", "suggest"),
-    "output.deployment_record": ("record", "record_text"),
+    "output.deployment_record": ("Requirement", "fact_sheet", "fact_sheet_text", "record", "record_text"),
     "output.explain": ("explain",),
-    "output.fact_sheet": ("Requirement", "fact_sheet", "fact_sheet_text"),
     "output.facts": ("hazards",),
     "output.forecast": ("MarginMet", "Outlook", "Solution", "forecast", "solve"),
     "output.plan_risk": ("Conversions", "plan_risk"),
