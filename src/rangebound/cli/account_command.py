@@ -11,7 +11,7 @@ import typer
 
 import rangebound as rb
 from rangebound.cli import printing
-from rangebound.cli.mechanism_options import noise_named
+from rangebound.cli.mechanism_commands import noise_named
 from rangebound.cli.options import Json, option, progress_bar
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.values import arguments
