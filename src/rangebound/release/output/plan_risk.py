@@ -161,13 +161,8 @@ def risk_of(ready: Prepared) -> ProfileRisk:
     )
 
 
-def plan_odds(plan: Plan, allocation: Allocation) -> str:
-    """The risk in one sentence, for every reader of a plan or a report."""
-    return advantage_odds(plan, plan_risk(plan, allocation).advantage())
-
-
 def advantage_odds(plan: Plan, advantage: float) -> str:
-    """The same of an advantage that is known."""
+    """The risk in one sentence, for every reader of a plan or a report, by its advantage."""
     crowd = "owners of rows" if plan.unit.column else "rows"
     secret = "one of two candidates" if plan.unit.replaced else "in the data or not"
     return odds(advantage, crowd, secret)
