@@ -13,7 +13,7 @@ import rangebound as rb
 from rangebound.cli import printing
 from rangebound.cli.options import Json, KeyFile, LedgerFile, NewFile, PlanFile, group, option
 from rangebound.cli.output_files import write_new
-from rangebound.cli.release_command import account_in, check_table, consulted, ledger_place, stopping
+from rangebound.cli.release_command import account_in, check_table, consulted, ledger_place, stopping, warn
 from rangebound.errors import ArgumentError
 from rangebound.values.arguments import counted
 
@@ -94,11 +94,12 @@ def check(plan: PlanFile, json: Json = False) -> None:
 @app.command()
 def explain(plan: PlanFile, json: Json = False) -> None:
     """Explain a plan in words, with its cost, errors and intervals."""
+    from rangebound.release.output.plan_facts import plan_facts
     from rangebound.release.plan.toml import pointing
 
     found = rb.read_plan(plan)
     with pointing(plan), consulted(ledger_place(found.budget.ledger, plan, None), None) as known:
-        printing.forecast(found, {}, account=account_in(known, found.budget.account), as_json=json)
+        printing.forecast(plan_facts(found), {}, account=account_in(known, found.budget.account), as_json=json)
 
 
 @app.command()
@@ -152,7 +153,7 @@ def suggest(
             if book is None or request is None:
                 missing = "ledger" if book is None else "request"
                 raise ArgumentError(f"{missing}: missing; a suggestion is charged like a release (--dry-run is not)")
-            printing.cautions(whole, view(whole, engine))
+            warn(whole, view(whole, engine))
             with rb.Ledger.open(book, key=key) as paying, stopping(paying, request):
                 before = paying.published(request) is not None
                 found = rb.release.suggest(

@@ -15,7 +15,7 @@ from rangebound.values.arguments import counted, upwards
 if TYPE_CHECKING:
     from rangebound.ledger.rule import AnyCost, Rule
     from rangebound.release.output.ledger_entry import ChargeFinding
-    from rangebound.release.sql.relation import View
+    from rangebound.release.output.plan_facts import PlanFacts
 
 # What is slow to load is loaded where it is needed, so that help is immediate.
 _APPROVERS = {"others": "another person than the one who asks", "anyone": "anyone"}
@@ -119,14 +119,6 @@ def export_report(found: rb.ledger.ExportReport, *, as_json: bool) -> None:
     return accounts(found.accounts, found.head, as_json=False)
 
 
-def cautions(plan: rb.Plan, seen: View) -> None:
-    """Warnings before a charge, on standard error."""
-    from rangebound.release.plan.cautions import cautions as found
-
-    for each in found(plan, seen.schema, seen.before_units):
-        sys.stderr.write(f"warning: {plain(each)}\n")
-
-
 def fact(facts: Mapping[str, object], words: str, *, as_json: bool) -> None:
     """A few facts, in words or as JSON."""
     if as_json:
@@ -173,18 +165,18 @@ def charge(ledger: rb.Ledger, request: str, *, before: bool, account: str) -> Ch
 
 
 def forecast(
-    plan: rb.Plan, facts: Mapping[str, object], *, account: rb.ledger.Account | None = None, as_json: bool
+    found: PlanFacts, facts: Mapping[str, object], *, account: rb.ledger.Account | None = None, as_json: bool
 ) -> None:
     """A plan in words, and a table of what each question will look like; `account` is the one that would pay."""
-    from rangebound.release.output.explain import dry_run
-    from rangebound.release.output.forecast import COLUMNS, outlook_cells
+    from rangebound.release.output.explain import explained, rehearsed
+    from rangebound.release.output.forecast import COLUMNS, outlook_cells, outlooks
+    from rangebound.release.prepare import rehearse
 
+    rehearse(found.ready)
     if as_json:
-        return data({**facts, **dry_run(plan, account=account)})
-    warned = [f"warning: {each}" for each in rb.release.hazards(plan, account=account)]
-    return _print(
-        rb.release.explain(plan, account=account), "", [COLUMNS, *outlook_cells(rb.release.forecast(plan))], *warned
-    )
+        return data({**facts, **rehearsed(found, account)})
+    warned = [f"warning: {each}" for each in rb.release.hazards(found.plan, account=account)]
+    return _print(explained(found, account), "", [COLUMNS, *outlook_cells(outlooks(found))], *warned)
 
 
 def solution(found: rb.release.Solution, *, as_json: bool) -> None:
@@ -201,7 +193,7 @@ def solution(found: rb.release.Solution, *, as_json: bool) -> None:
 
 def table(release: rb.release.Release, charge: Charge, *, as_json: bool) -> None:
     """A published table, and what it has cost."""
-    from rangebound.release.output.facts import scope_lines
+    from rangebound.release.output.plan_facts import scope_lines
     from rangebound.release.output.rendering import briefly, shown
 
     rows, warned = release.rows(), list(rb.release.hazards(release.plan, account=charge.account))

@@ -22,7 +22,7 @@ import rangebound as rb
 from rangebound.cli import printing
 from rangebound.cli.options import DryRun, Interrupted, Json, KeyFile, LedgerFile, PlanFile, Request, option, taking
 from rangebound.cli.output_files import check_files, write_new
-from rangebound.errors import ApprovalNeeded, ArgumentError, LedgerUnavailable, RangeboundError
+from rangebound.errors import ApprovalNeeded, ArgumentError, LedgerUnavailable, RangeboundError, plain
 from rangebound.values.postgres_address import is_address
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rangebound.release.engine.duckdb import DuckDB
     from rangebound.release.engine.postgres import Postgres
     from rangebound.release.engine.spark import Spark
+    from rangebound.release.sql.relation import View
 
 _BLINK = 0.5  # seconds between two updates of the progress of a scan
 
@@ -109,6 +110,7 @@ def release(asked: Publishing, plan: PlanFile, dry_run: DryRun = False, json: Js
     From an account that needs approval, the first run files a request with the dry run and exits with code 3; the same
     command publishes once it is approved. The table is not opened before.
     """
+    from rangebound.release.output.plan_facts import plan_facts
     from rangebound.release.plan.toml import pointing
 
     found = rb.read_plan(plan)
@@ -123,10 +125,10 @@ def release(asked: Publishing, plan: PlanFile, dry_run: DryRun = False, json: Js
             asked.write_records(found, account=account)
             if is_closed(known, found.budget.account, asked.request):
                 facts = {"dry_run": True, "approval": "needed"}
-                return printing.forecast(found, facts, account=account, as_json=json)
+                return printing.forecast(plan_facts(found), facts, account=account, as_json=json)
             with asked.opened(found.source, folder) as engine:
                 check_table(found, engine)
-                return printing.forecast(found, {"dry_run": True}, account=account, as_json=json)
+                return printing.forecast(plan_facts(found), {"dry_run": True}, account=account, as_json=json)
     with pointing(plan), paying(place, asked.key, asked.request, found) as book:
         ask_first(found, book, json=json)
         with asked.opened(found.source, folder) as engine:
@@ -199,13 +201,15 @@ def is_closed(ledger: rb.Ledger | None, account: object, request: str | None) ->
 
 def ask_first(plan: rb.Plan, book: PayingLedger, *, json: bool) -> None:
     """File the request of a plan that needs approval and does not have it, and show its dry run; the error says so."""
+    from rangebound.release.output.plan_facts import plan_facts
     from rangebound.release.run import demand_plan_approval
 
     try:
         demand_plan_approval(plan, ledger=book.ledger, request=book.request)
     except ApprovalNeeded as error:
         facts = {"dry_run": True, "account": error.account, "request": error.request, "status": "waiting"}
-        printing.forecast(plan, facts, account=account_in(book.ledger, error.account), as_json=json)
+        paying = account_in(book.ledger, error.account)
+        printing.forecast(plan_facts(plan), facts, account=paying, as_json=json)
         raise
 
 
@@ -218,7 +222,15 @@ def check_table(found: rb.Plan, engine: Engine) -> None:
     seen = view(found, engine)
     check_schema(found, seen.schema)
     check_statements(found, engine)
-    printing.cautions(found, seen)
+    warn(found, seen)
+
+
+def warn(plan: rb.Plan, seen: View) -> None:
+    """Warnings before a charge, on standard error."""
+    from rangebound.release.plan.cautions import cautions
+
+    for each in cautions(plan, seen.schema, seen.before_units):
+        sys.stderr.write(f"warning: {plain(each)}\n")
 
 
 def publish(
@@ -288,7 +300,7 @@ def _made(
 
     from rangebound.release.sql.view import view
 
-    printing.cautions(plan, view(plan, engine))
+    warn(plan, view(plan, engine))
     console = Console(stderr=True, quiet=quiet)
     ended = threading.Event()
 

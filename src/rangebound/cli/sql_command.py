@@ -47,6 +47,7 @@ def sql(
     of columns are then taken as they are written, since the table is not opened before.
     """
     from rangebound.release.gaps import draft_of
+    from rangebound.release.output.plan_facts import plan_facts
     from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
     from rangebound.release.run import needs_approval
@@ -78,7 +79,7 @@ def sql(
                         _save(asked, save, plan)
                         facts = {"dry_run": True, "plan": asked.plan.to_toml(), "notes": list(asked.notes)}
                         facts |= {"approval": "needed"} if closed else {}
-                        return printing.forecast(asked.plan, facts, account=payer, as_json=json)
+                        return printing.forecast(plan_facts(asked.plan), facts, account=payer, as_json=json)
         with paying(place, key, request) as book:
             early = as_written() if needs_approval(book.ledger, account) else None
             if early is not None:

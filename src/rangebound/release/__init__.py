@@ -23,9 +23,9 @@ if TYPE_CHECKING:  # what the table below says, for type checkers and editors; a
         record_text,
     )
     from rangebound.release.output.explain import explain
-    from rangebound.release.output.facts import hazards
     from rangebound.release.output.forecast import MarginMet, Outlook, Solution, forecast, solve
-    from rangebound.release.output.plan_risk import Conversions, plan_risk
+    from rangebound.release.output.plan_facts import hazards, plan_risk
+    from rangebound.release.output.plan_risk import Conversions
     from rangebound.release.output.table import Release
     from rangebound.release.output.table_certificate import Checked, check_certificate, check_entry
     from rangebound.release.plan.asking.translation import Translated, translate
@@ -113,9 +113,9 @@ _NAMES = {
     "gaps": ("Suggestion", "suggest"),
     "output.deployment_record": ("Requirement", "fact_sheet", "fact_sheet_text", "record", "record_text"),
     "output.explain": ("explain",),
-    "output.facts": ("hazards",),
+    "output.plan_facts": ("hazards", "plan_risk"),
     "output.forecast": ("MarginMet", "Outlook", "Solution", "forecast", "solve"),
-    "output.plan_risk": ("Conversions", "plan_risk"),
+    "output.plan_risk": ("Conversions",),
     "output.table": ("Release",),
     "output.table_certificate": ("Checked", "check_certificate", "check_entry"),
     "plan.asking.translation": ("Translated", "translate"),

@@ -18,7 +18,7 @@ import pytest
 from rangebound.errors import ArgumentError, CertificateInvalid
 from rangebound.ledger.book import Ledger
 from rangebound.release import Release, check_certificate, check_entry, release
-from rangebound.release.output.table import plan_json, sha256
+from rangebound.release.output.plan_facts import plan_json, sha256
 from tests.release.output.asked import asked
 
 DAYS = [datetime.date(2025, 1, 30) + datetime.timedelta(days=at) for at in range(4)]

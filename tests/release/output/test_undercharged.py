@@ -13,7 +13,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, PlainSum, RenyiFilter
 from rangebound.release import check_certificate, check_entry, release
 from rangebound.release.output.ledger_entry import charge_text, charges, least_due, undercharged
-from rangebound.release.output.table import sha256
+from rangebound.release.output.plan_facts import sha256
 from rangebound.release.prepare import prepare
 from tests.release.output.asked import asked
 

@@ -18,8 +18,7 @@ from rangebound.errors import ArgumentError, PlanError, Unsatisfiable
 from rangebound.mechanisms.finite import TOTAL, Table, cells
 from rangebound.optimum.best_table import optimal
 from rangebound.release.noise.allocation import BudgetShare, demand
-from rangebound.release.noise.draw import Bits, Coordinates, Draw, Pair, Reading
-from rangebound.release.noise.form import Publisher
+from rangebound.release.noise.draw import Bits, Coordinates, Draw, Pair, Publisher, Reading
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.array_types import Floats

@@ -1,7 +1,7 @@
-"""What to file with a release: its record for the Differential Privacy Deployments Registry, and a fact sheet.
+"""What plan, certificate and ledger know of a release, for others who ask: a record and a fact sheet.
 
-Both are filled in as far as plan, certificate and ledger know; the sheet says what these prove of what NIST SP 800-226
-asks for."""
+The record is for the Differential Privacy Deployments Registry; the fact sheet answers what NIST SP 800-226 asks for.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +16,17 @@ from typing import Any
 
 from rangebound.errors import ArgumentTypeError, plain
 from rangebound.ledger.record import Account, Record
-from rangebound.release.output.facts import LARGE_EPSILON, PlanFacts, plan_facts, stated, stated_ranges
-from rangebound.release.output.table import plan_json, sha256
+from rangebound.release.output.plan_facts import (
+    LARGE_EPSILON,
+    PlanFacts,
+    plan_facts,
+    plan_json,
+    sha256,
+    stated,
+    stated_ranges,
+)
 from rangebound.release.plan.fields import bounds
-from rangebound.release.plan.model import Plan, as_plan
-from rangebound.release.prepare import prepare
+from rangebound.release.plan.model import Plan
 from rangebound.values import arguments
 from rangebound.values.extras import need
 
@@ -282,7 +288,7 @@ def fact_sheet(
     They are in our words, and were not matched to its text clause by clause; it touches no data. [near2025] What the
     guide asks of people is not here: `record` leaves these fields open.
 
-    The arguments are those of `rangebound.release.output.deployment_record.record`.
+    The arguments are those of `record`.
 
     Guarantee: a `yes` has its evidence in the plan, the certificate or the ledger; what would be in one that is not at
     hand is `open`, and what is not met is a `no`.
@@ -296,8 +302,7 @@ def fact_sheet(
     All rows of an owner are protected together
     The budget is kept by a ledger
     """
-    plan = as_plan(plan)
-    prepare(plan)  # what cannot be released has no sheet
+    plan = plan_facts(plan).plan  # what cannot be released has no sheet
     return (*_of_plan(plan, certificate), *_of_ledger(plan, entry, account))
 
 

@@ -15,7 +15,7 @@ from itertools import groupby, pairwise
 from string import Template
 
 from rangebound.release.output.explain import explained
-from rangebound.release.output.facts import Row, TableFacts, plan_facts, scope
+from rangebound.release.output.plan_facts import Row, TableFacts, plan_facts, scope
 from rangebound.release.output.rendering import FACTS, in_words, outwards, plain_number, rounded, shown, table
 from rangebound.release.plan.fields import date
 from rangebound.values.arguments import counted, upwards

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from rangebound.errors import ArgumentError, plain
-from rangebound.release.output.facts import Row, TableFacts
+from rangebound.release.output.plan_facts import Row, TableFacts
 from rangebound.release.output.rendering import FIRST, FLAGS, NUMBERS, SAID
 from rangebound.values.arguments import counted
 from rangebound.values.extras import need
