@@ -3,7 +3,8 @@ Proof. $upward. Qed.
 Lemma downward : forall a, - last <= a <= - first - farthest ->
   closed_form scale (option_map Ropp upper) (option_map Ropp lower) farthest epsilon delta a.
 Proof. $downward. Qed.
-Theorem certified : forall x x' event c d, $near $inside c <= d -> test event ->
+Theorem certified : forall x x' event c d, $near
+  above lower c -> below upper d -> c <= d -> test event ->
   ex_RInt (fun y => density scale lower upper x y * event y) c d ->
   ex_RInt (fun y => density scale lower upper x' y * event y) c d ->
   RInt (fun y => density scale lower upper x y * event y) c d

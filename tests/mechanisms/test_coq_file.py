@@ -58,7 +58,9 @@ KINDS = {
     ),
     "the other half-line": lambda: calibrated(rb.Laplace, COUNT, support=rb.Interval(float("-inf"), 10), delta=1e-4),
     "clamped Laplace at a delta": lambda: calibrated(rb.Laplace, COUNT, delta=1e-4, bounding=rb.RECTIFY),
-    "clamped Gaussian": lambda: calibrated(rb.Gaussian, COUNT, delta=1e-4, bounding=rb.RECTIFY),
+    "clamped Gaussian": lambda: calibrated(
+        rb.Gaussian, rb.Query(range=rb.Interval(0, 100), sensitivity=1.0), delta=1e-4, bounding=rb.RECTIFY
+    ),
     "discrete Laplace": lambda: rb.DiscreteLaplace.calibrated(sensitivity=3, epsilon=0.7, support=rb.Interval(0, 40)),
     "staircase": lambda: rb.Staircase.calibrated(query=COUNT, epsilon=2.0),
     "table": lambda: rb.optimal(
@@ -121,6 +123,7 @@ def test_the_theorems_rest_on_the_real_numbers_alone(tmp_path):
     ("m", "claim"),
     [
         (calibrated(rb.Gaussian, COUNT, delta=1e-3), None),
+        (calibrated(rb.Gaussian, COUNT, delta=1e-6, bounding=rb.RECTIFY), None),
         (
             rb.Mechanism(
                 noise=rb.Laplace(scale=2.0), query=rb.Query(range=rb.Interval(0, float("inf")), sensitivity=1.0)
@@ -134,7 +137,14 @@ def test_the_theorems_rest_on_the_real_numbers_alone(tmp_path):
             rb.Claim(epsilon=0.9, delta=1e-3),
         ),
     ],
-    ids=["a delta of truncated Gaussian noise", "an endless range", "a union", "metric", "a false claim"],
+    ids=[
+        "a delta of truncated Gaussian noise",
+        "clamping that hides the worst",
+        "an endless range",
+        "a union",
+        "metric",
+        "a false claim",
+    ],
 )
 def test_what_is_not_covered_is_said(m, claim):
     with pytest.raises(ArgumentError, match=r"do not cover .* rangebound\.verify checks the others"):

@@ -169,10 +169,9 @@ def _of_truncated_laplace(m: Mechanism, claim: Claim, refuted: bool) -> tuple[st
     if refuted:
         if claim.delta:
             raise _not_refuted(claim)
-        at, other, lemma = ("first", "first + farthest", "refuted_upward")
-        if losses[0] < losses[1]:
-            at, other, lemma = ("last", "last - farthest", "refuted_downward")
-        return _claim("truncated_laplace_refuted", text, "TruncatedLaplace", answer=at, other=other, lemma=lemma)
+        ends = ("first", "first + farthest", "upward"), ("last", "last - farthest", "downward")
+        at, other, side = ends[losses[0] < losses[1]]
+        return _claim("truncated_laplace_refuted", text, "TruncatedLaplace", answer=at, other=other, side=side)
     if (first, last) == hull and last - first == apart <= Fraction(m.noise.scale) * Fraction(claim.epsilon):
         proof = "apply all_neighbours with (s := farthest); near"
     else:
@@ -186,10 +185,8 @@ def _of_truncated_laplace(m: Mechanism, claim: Claim, refuted: bool) -> tuple[st
 
 
 def _bounded(m: Mechanism) -> tuple[Fraction, Fraction, Fraction]:
-    first, last, apart = _ends(m)
-    assert first is not None
-    assert last is not None
-    return first, last, apart
+    hull, apart = m.query.range.hull, _ends(m)[2]
+    return Fraction(hull.lower), Fraction(hull.upper), apart
 
 
 def _past(m: Mechanism, x: float) -> list[float]:
@@ -222,12 +219,7 @@ def _of_laplace_at_delta(m: Mechanism, claim: Claim, refuted: bool, text: str, n
     if math.isfinite(lower) and math.isfinite(upper):
         same = first - Fraction(lower) == Fraction(upper) - last
         upward, downward = curve, "apply in_the_middle; [lra | exact upward]" if same else curve
-    inside = [
-        f"{_real(lower)} <= c ->" if math.isfinite(lower) else "",
-        f"d <= {_real(upper)} ->" if math.isfinite(upper) else "",
-    ]
-    parts = {"near": near, "upward": upward, "downward": f"simpl option_map. {downward}", "inside": " ".join(inside)}
-    return _claim("laplace_at_delta", text, modules, **parts)
+    return _claim("laplace_at_delta", text, modules, near=near, upward=upward, downward=f"simpl option_map. {downward}")
 
 
 def _worst_threshold(m: Mechanism, claim: Claim) -> tuple[float, Fraction, Fraction, Fraction]:
@@ -269,25 +261,13 @@ def _of_truncated_gaussian(m: Mechanism, claim: Claim, refuted: bool) -> tuple[s
     to_last = moments("lower", "upper", "last", "(last - farthest)")
     to_first = moments("(- upper)", "(- lower)", "(- first)", "(- (first + farthest))")
     if refuted:
-        ends = {
-            "answer": "last",
-            "y": "lower",
-            "other": "last - farthest",
-            "lemma": "refuted_upward",
-            "moments": to_last,
-        }
+        at, y, sign, lemma, moment = "last", "lower", "-", "refuted_upward", to_last
         if last - Fraction(lower) < Fraction(upper) - first:
-            ends = {
-                "answer": "first",
-                "y": "upper",
-                "other": "first + farthest",
-                "lemma": "refuted_downward",
-                "moments": to_first,
-            }
-        return _claim("truncated_gaussian_refuted", text, "TruncatedGaussian", **ends)
-    modules, body = _claim(
-        "truncated_gaussian", text, "TruncatedGaussian", near=near, to_last=to_last, to_first=to_first
-    )
+            at, y, sign, lemma, moment = "first", "upper", "+", "refuted_downward", to_first
+        parts = {"answer": at, "y": y, "other": f"{at} {sign} farthest", "lemma": lemma, "moments": moment}
+        return _claim("truncated_gaussian_refuted", text, "TruncatedGaussian", **parts)
+    parts = {"near": near, "to_last": to_last, "to_first": to_first}
+    modules, body = _claim("truncated_gaussian", text, "TruncatedGaussian", **parts)
     return modules, body + _claim("events", "", "", near=near, inside="lower <= c -> d <= upper ->")[1]
 
 
