@@ -7,7 +7,7 @@ Theorem certified : forall i j x x' event, (i < $count)%nat -> (j < $count)%nat 
   let P x := IZR (weight_of event (nth x rows [])) / IZR $total in P i <= exp epsilon * P j + delta.
 Proof.
   intros i j x x' event Hi Hj Gi Gj Hx.
-  apply table_of_answers with (n := $low) (d := $d) (most := $most) (width := $width) (reach := reach) (unit := $unit)
-    (s := $apart) (cells := cells) (x := x) (x' := x');
+  apply table_of_answers with (n := $low%Z) (d := $d%Z) (most := $most%Z) (width := $width%nat) (rows := rows) (reach := reach)
+    (unit := $unit%Z) (s := $apart%Z) (cells := cells) (x := x) (x' := x');
     first [assumption | vm_compute; reflexivity | lia | interval with (i_prec $bits) | lra].
 Qed.

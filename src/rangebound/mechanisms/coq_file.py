@@ -172,7 +172,7 @@ def _of_truncated_laplace(m: Mechanism, claim: Claim, refuted: bool) -> tuple[st
         ends = ("first", "first + farthest", "upward"), ("last", "last - farthest", "downward")
         at, other, side = ends[losses[0] < losses[1]]
         return _claim("truncated_laplace_refuted", text, "TruncatedLaplace", answer=at, other=other, side=side)
-    if (first, last) == hull and last - first == apart <= Fraction(m.noise.scale) * Fraction(claim.epsilon):
+    if m.support == m.query.range and last - first == apart <= Fraction(m.noise.scale) * Fraction(claim.epsilon):
         proof = "apply all_neighbours with (s := farthest); near"
     else:
         proof = (
@@ -371,10 +371,7 @@ def _of_lattice(m: DiscreteLaplace | Staircase, claim: Claim, refuted: bool) -> 
     if isinstance(m, Staircase) and isinstance(m.query.range, Interval):
         text += _numbers(origin=m._anchor, width=m.width)
         near = "forall x x', Rabs (x - x') <= sensitivity -> nearest origin width x i -> nearest origin width x' j ->"
-        names, close = (
-            " x x' H Hi Hj",
-            "apply (rounded_answers _ width sensitivity _ x x' i j); first [assumption | lra]",
-        )
+        names, close = " x x' H Hi Hj", "rounding origin width sensitivity x x' i j"
     return _claim("lattice", text, "Lattice", near=near, names=names, close=close, **parts)
 
 
