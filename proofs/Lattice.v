@@ -102,7 +102,7 @@ Proof.
   assert (P := One origin h s k x x' i j Hh Hs ltac:(lra) A B). assert (Q := One origin h s k x' x j i Hh Hs ltac:(lra) B A). lia.
 Qed.
 
-Ltac rounding o h s x x' i j := rewrite Z.mul_1_l; apply (rounded_answers o h s _ x x' i j); first [assumption | lra].
+Ltac rounding H Hi Hj := rewrite Z.mul_1_l; refine (rounded_answers _ _ _ _ _ _ _ _ _ _ H Hi Hj); lra.
 
 (** With a smaller epsilon, two answers m k steps apart are refuted by the outcome at one of them. *)
 Theorem refuted : forall rate eps k r m, (0 < k)%Z -> (1 <= r <= k)%Z -> (0 < m)%Z -> eps < rate * IZR m ->

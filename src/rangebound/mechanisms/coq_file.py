@@ -371,7 +371,7 @@ def _of_lattice(m: DiscreteLaplace | Staircase, claim: Claim, refuted: bool) -> 
     if isinstance(m, Staircase) and isinstance(m.query.range, Interval):
         text += _numbers(origin=m._anchor, width=m.width)
         near = "forall x x', Rabs (x - x') <= sensitivity -> nearest origin width x i -> nearest origin width x' j ->"
-        names, close = " x x' H Hi Hj", "rounding origin width sensitivity x x' i j"
+        names, close = " x x' H Hi Hj", "rounding H Hi Hj"
     return _claim("lattice", text, "Lattice", near=near, names=names, close=close, **parts)
 
 
