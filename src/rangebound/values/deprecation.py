@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -57,6 +58,17 @@ def moved(module: str, names: Mapping[str, str], *, removal: str) -> Callable[[s
         return getattr(import_module(home), own)
 
     return look
+
+
+def warn_user(words: str) -> None:
+    """Warn with a `DeprecationWarning` at the line that called this package, over what checks its fields."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(words, DeprecationWarning, stacklevel=level)
+
+
+_INNER = (__name__.partition(".")[0], "pydantic")
 
 
 def _warn(what: str, *, removal: str, instead: str, stacklevel: int) -> None:

@@ -82,10 +82,10 @@ def test_any_plain_data_is_read_back(data):
 
 WHERES = [
     "age >= 18 and a + b > 3",
-    "not ill and (x == 'y' or z > date('2025-01-01'))",
-    "column('odd name') in [1, 2] and missing(x) and not missing(y) and a + 1 < 2",
-    "x != 'it\\'s \"q\"' and flag == true and t not in ['a', 'b'] and a * 2 > b",
-    "d >= date('2025-01-31') and starts(x, 'a')",
+    "NOT ill AND (x = 'y' OR z > DATE '2025-01-01')",
+    '"odd name" IN (1, 2) AND x IS NULL AND y IS NOT NULL AND a + 1 < 2',
+    "x <> 'it''s \"q\"' AND flag = true AND t NOT IN ('a', 'b') AND a * 2 > b",
+    "d >= DATE '2025-01-31' AND STARTS_WITH(x, 'a')",
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,8 @@ from rangebound.release.output.facts import PlanFacts, Row, TableFacts, facts_of
 from rangebound.release.output.rendering import FACTS, FIRST, FLAGS, LAST, NUMBERS
 from rangebound.release.output.report import report
 from rangebound.release.output.table_files import ENDING, csvw_description, workbook
+from rangebound.release.plan.expressions.former import former, former_conditions, read_former, read_former_call
+from rangebound.release.plan.expressions.reading import expression_places, read, read_call
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import make_plan
@@ -291,6 +293,9 @@ def plan_json(plan: Plan) -> str:
             members = level["members"] if isinstance(level, dict) else {}  # those of a quantile are numbers
             if list(members) != sorted(members):  # sorted ones are a table, as all were before
                 level["members"] = [list(each) for each in members.items()]
+    for table, name, kind in expression_places(data):
+        if isinstance(table[name], str):
+            table[name] = _FORMER[kind](table[name])
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
 
 
@@ -298,8 +303,32 @@ def _plain(value: Any) -> Any:
     return {"date": value.isoformat()} if isinstance(value, datetime.date) else value.value
 
 
+_FORMER: Mapping[str, Callable[[str], str]] = {
+    "value": lambda text: former(read(text)),
+    "step": lambda text: former(read_call(text)),
+    "condition": lambda text: former_conditions(read(text)),
+}
+_READ: Mapping[str, Callable[[str], Any]] = {
+    "value": read_former,
+    "step": read_former_call,
+    "condition": read_former,
+}
+
+
 def plan_from_json(data: Any) -> Plan:
     """The plan that `plan_json` wrote, with all keys listed; it comes from elsewhere, so no file is read for it."""
+    found = _dates(data)
+    for table, name, kind in expression_places(found) if isinstance(found, dict) else ():
+        if isinstance(table[name], str):
+            try:
+                table[name] = _READ[kind](table[name])
+            except ValueError as reason:
+                raise PlanError(f"{name}={arguments.shown(table[name])}: {reason}", field=name) from None
+    return make_plan(found, folder=None)
+
+
+def plan_from_object(data: Any) -> Plan:
+    """The plan that somebody wrote as an object of JSON; it comes from elsewhere, so no file is read for it."""
     return make_plan(_dates(data), folder=None)
 
 
