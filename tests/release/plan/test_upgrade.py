@@ -6,7 +6,7 @@ import pytest
 
 from rangebound.errors import PlanError
 from rangebound.release import make_plan, parse_plan
-from rangebound.release.output.table import plan_json
+from rangebound.release.output.plan_facts import plan_json
 from rangebound.release.plan.toml_text import toml_text
 from rangebound.release.plan.upgrade import changes, upgraded
 

@@ -9,7 +9,7 @@ import pytest
 
 from rangebound.errors import PlanError
 from rangebound.release import make_plan, parse_plan
-from rangebound.release.output.table import plan_from_json, plan_json
+from rangebound.release.output.plan_facts import plan_from_json, plan_json
 from rangebound.release.plan.condition import conditions_of
 from rangebound.release.plan.expressions.former import former, read_former, read_former_call
 from rangebound.release.plan.expressions.nodes import UnitCall, columns_of

@@ -6,6 +6,8 @@ What parses SQL is loaded when the first expression is read.
 from __future__ import annotations
 
 import copy
+import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,7 +28,6 @@ from rangebound.release.plan.expressions.nodes import (
     columns_of,
 )
 from rangebound.release.plan.fields import printable
-from rangebound.values.deprecation import warn_user
 
 
 def read(text: str | Expression) -> Expression:
@@ -74,12 +75,23 @@ def _either(text: str, kind: str) -> Any:
                 "of these"
             )
         case Grammar.FORMER:
-            warn_user(
+            _warn(
                 f"{_short(text)} is an expression of version 0.2; in SQL, in which plans are written now, it is "
                 f"{_short(found.old)} (`rangebound plan upgrade` converts a plan)"
             )
             return found.old
     return found.new
+
+
+def _warn(words: str) -> None:
+    """Warn at the line that called this package, over what checks its fields."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (
+        "rangebound",
+        "pydantic",
+    ):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(words, DeprecationWarning, stacklevel=level)
 
 
 class Grammar(Enum):

@@ -127,13 +127,13 @@ class Kind(Part):
         if self.margin is not None and self.weight is not None:
             raise ValueError("margin: cannot be combined with weight; a margin fixes its own share of the budget")
         if self.margin is not None and len(self.allowed.spans) > 1:
-            raise ValueError("margin: goes without gaps in the support, which move numbers out of their intervals")
+            raise ValueError("margin: cannot be combined with gaps in support, which move numbers out of intervals")
         if self.is_whole and any(number(end) % 1.0 for span in self.support or () for end in span):
             raise ValueError("support: the ends must be whole numbers, as counts are")
         if self.is_whole and (self.step or 1.0) % 1.0:
             raise ValueError("step: must be a whole number, as counts are whole numbers; leave it out for 1")
         if self.is_signed and self.support is not None:
-            raise ValueError("signed: goes without a support; unbiased = true publishes the signed number beside it")
+            raise ValueError("signed: cannot be combined with support; unbiased = true publishes the signed number too")
         named, asked = self.named_mechanism or "", "signed" if self.is_signed else "unbiased"
         if self.unclamped and named == OPTIMAL:
             raise ValueError(f"mechanism: {named!r} has no unbiased number; leave it out, or {asked} = true")

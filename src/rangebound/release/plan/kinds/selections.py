@@ -88,7 +88,7 @@ class SelectionKind(Kind):
 
         A unit adds 0 or 1 to each of the n coordinates of a group: a step of 1 in L-infinity, and of n in L1 and in
         squared L2, in each of at most g groups. A unit that is replaced takes two steps. What a step moves the scores
-        by is in `joint_selection.score_range`.
+        by is in `exponential_mechanism.score_range`.
         """
         found = of_parts(1, unit, groups)
         moved = int(min(found.groups, groups)) * len(self.choices)
