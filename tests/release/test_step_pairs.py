@@ -66,10 +66,10 @@ ABOUT_DRUGS = [
 PER_UNIT = {
     "visits": "COUNT(*)",
     "waited": {"value": "sum(wait)", "range": [0, 20]},
-    "ill_once": "any(ill)",
-    "always": "all(ill == true)",
+    "ill_once": "BOOL_OR(ill)",
+    "always": "BOOL_AND(ill = true)",
     "first_clinic": "ARG_MIN(clinic, day)",
-    "last_clinic": "last(clinic, day)",
+    "last_clinic": "ARG_MAX(clinic, day)",
     "longest": "max(wait)",
     "places": "COUNT(DISTINCT clinic)",
 }

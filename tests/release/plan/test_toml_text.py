@@ -125,11 +125,11 @@ label = {fold = {north = ["p", "q"]}, other = "elsewhere"}
 town = ["u", "w", "x"]
 """,
     "one row per unit": """
-# Makes one row of all rows of each 'person': visits = count(); spent = sum(cost * 2), clipped to [0, 5000]
+# Makes one row of all rows of each 'person': visits = COUNT(*); spent = SUM(cost * 2), clipped to [0, 5000]
 # of: one row per 'person', rows without 'person' left out
 unit = {column = "person"}
 columns = {cost = {range = [0, 500]}, many = "visits > 3"}
-per_unit = {visits = "count( )", spent = {value = "sum(cost*2)", range = [0, 5000]}}
+per_unit = {visits = "COUNT( * )", spent = {value = "sum(cost*2)", range = [0, 5000]}}
 query = [{name = "n", kind = "count"}, {name = "m", kind = "mean", column = "spent"}]
 """,
     "bounds": """

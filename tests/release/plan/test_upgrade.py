@@ -66,4 +66,3 @@ def test_the_lines_that_change_are_shown():
     shown = changes(OLD, upgraded(OLD), "plan.toml")
     assert '-hours = "minutes // 60"    # whole ones\n' in shown
     assert '+hours = "FLOOR_DIV(minutes, 60)"    # whole ones\n' in shown
-    assert "name" not in shown

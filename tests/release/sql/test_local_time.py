@@ -153,7 +153,7 @@ def test_a_joined_table_has_local_times_too():
     plan = {
         "budget": {"epsilon": 100.0},
         "join": [join],
-        "query": [{"name": "late", "kind": "count", "where": "hour(opened) == 23"}],
+        "query": [{"name": "late", "kind": "count", "where": "HOUR(opened) = 23"}],
     }
     places = {"places": pa.table({"place": ["a", "b"], "opened": opened})}
     data = pa.table({"place": ["a"] * 30 + ["c"] * 7})

@@ -234,7 +234,7 @@ class Plan(Part):
         also = [(f"{name}.range", one.column) for name, one in question.reads_also.items() if one.range == UNKNOWN]
         field, column = also[0] if also else ("range", str(getattr(question, "column", "")))
         if column in (self.per_unit or {}):
-            way = "that of its column in [per_unit], as visits = {value = 'count()', range = [0, 50]}"
+            way = "that of its column in [per_unit], as visits = {value = 'COUNT(*)', range = [0, 50]}"
         elif column in self.made_columns and self.made_columns[column].value is not None:
             way = "that of the column beside its value in [columns], or those of the columns that it is made of"
         else:
