@@ -10,29 +10,29 @@ ROOMS = {
     "": 380,
     "accounting": 3_890,
     "audit": 640,
-    "cli": 2_510,
-    "laws": 1_930,
+    "cli": 2_410,
+    "laws": 1_920,
     "learn": 7_640,
-    "ledger": 4_660,
-    "mechanisms": 5_920,
-    "optimum": 2_970,
-    "plot": 850,
-    "privacy": 7_960,
+    "ledger": 4_590,
+    "mechanisms": 5_810,
+    "optimum": 2_960,
+    "plot": 800,
+    "privacy": 8_060,
     "release": 1_840,
     "release/dummy": 500,
     "release/engine": 2_620,
-    "release/noise": 7_160,
-    "release/output": 4_240,
-    "release/plan": 10_410,
+    "release/noise": 7_020,
+    "release/output": 4_200,
+    "release/plan": 10_450,
     "release/sql": 2_680,
     "sampling": 1_530,
-    "values": 1_720,
-    "web": 3_740,
+    "values": 1_660,
+    "web": 3_690,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
 NEW = {"mechanisms": 370, "cli": 60, "learn": 100}
 """Lines beside these for what version 0.2 could not do: proofs for Coq, and graphs that are tried."""
-FILES = 352
+FILES = 342
 PLANS = 22
 """Modules that are handed a plan, beside the one that defines it: others are given what they need of it."""
 

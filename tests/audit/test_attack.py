@@ -5,8 +5,7 @@ import pytest
 
 import rangebound as rb
 from rangebound.audit import adapters, attack, worst_pair
-from rangebound.audit.bound import scores
-from rangebound.audit.features import FEATURES, best
+from rangebound.audit.bound import FEATURES, best, scores
 from tests.audit.cases import CASES, cut, mechanism
 
 LIGHT, MORE, FULL = 200_000, 600_000, 2_000_000  # at a million a truncated Laplace law slips through in one of 10,000

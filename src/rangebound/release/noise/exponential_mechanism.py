@@ -379,7 +379,7 @@ class SelectionPublisher(ExponentialPublisher):
         The privacy loss of all ranks of a group, with all that rounding adds to it, must be at most what the share has,
         in exact arithmetic.
         """
-        private = privacy_loss(self.size, found.cell, self.rate) <= Fraction(share.drawn)
+        private = sequence_loss(self.size, found.cell, self.rate) <= Fraction(share.drawn)
         demand(private, "has an exponential mechanism that is less private than it says")
 
 

@@ -21,27 +21,29 @@ NUMBERS = ("value", "lower", "upper", "unbiased", "bias", "rank_error", "epsilon
 """The columns that hold numbers, or dates in their place."""
 FLAGS = ("unreliable",)
 """The columns that hold truth values."""
-FIRST = ("query", "kind")
-"""The columns of every table before its grouping columns."""
-LAST = (
-    "part",
-    "value",
-    "lower",
-    "upper",
-    "unbiased",
-    "bias",
-    "unreliable",
-    "date",
-    "rank_error",
-    "scope",
-    "mechanism",
-    "epsilon",
-    "delta",
-    "mu",
-)
-"""Those behind them."""
-FACTS = frozenset((*FIRST, *LAST))
-"""The columns of every table; those between them are grouping columns."""
+SAID = {
+    "query": "the question of the plan",
+    "kind": "the kind of the question",
+    "part": "which part of the answer, such as a bin or a level",
+    "value": "the published number, with noise",
+    "lower": "the lower end of its interval, for the noise alone",
+    "upper": "the upper end of its interval, for the noise alone",
+    "unbiased": "the number before it was moved into its support",
+    "bias": "a bound on how far the number is off on average",
+    "unreliable": "whether the interval is wider than the number",
+    "date": "the number as a date",
+    "rank_error": "a bound on how many rows lie between the answer and the quantile",
+    "scope": "what the number is of: what was left out, cut or clipped before the noise",
+    "mechanism": "how the noise was made",
+    "epsilon": "what the number has cost",
+    "delta": "what the number has cost",
+    "mu": "what the numbers of the question have cost together, in a Gaussian account",
+}
+"""The columns of every table, and what each holds."""
+FIRST, LAST = tuple(SAID)[:2], tuple(SAID)[2:]
+"""Those before the grouping columns, and those behind them."""
+FACTS = frozenset(SAID)
+"""All of them, but for the grouping columns."""
 
 _NO_BIAS = 1e-9  # what is printed of a smaller bound on a bias
 _WIDEST = 200  # letters of a cell that are printed, since all others of its column are as wide
