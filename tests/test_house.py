@@ -27,7 +27,7 @@ ROOMS = {
     "release/sql": 2_680,
     "sampling": 1_530,
     "values": 1_660,
-    "web": 3_690,
+    "web": 3_650,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
 NEW = {"mechanisms": 370, "cli": 60, "learn": 130}
