@@ -100,7 +100,6 @@ CALLS: dict[str, Call] = {
 }
 REFUSED: dict[tuple[str, str], type[RangeboundError]] = {
     ("table with delta", "renyi"): PlanError,
-    ("estimator with delta", "renyi"): ArgumentTypeError,
     ("training on all by mu", "sum"): ArgumentTypeError,
     ("training on samples", "renyi"): ArgumentTypeError,
     **{("training on samples at another order", rule): ArgumentTypeError for rule in RULES},
