@@ -14,7 +14,7 @@ from rangebound.release import check_certificate, explain, make_plan, parse_plan
 from rangebound.release.plan.kinds.facts import FormName
 from rangebound.release.plan.kinds.kind import KINDS, Kind
 from rangebound.release.plan.measure import ONE, Counted, GroupSums, Met, Rows
-from rangebound.release.plan.statistic import Sensitivity, touched
+from rangebound.release.plan.statistic import Sensitivity, Statistic, touched
 from rangebound.release.prepare import prepare
 from rangebound.values.support import Interval
 from tests.release.odd_tables import PLACES, arrow, odd_rows, plan_of
@@ -39,14 +39,14 @@ def surplus_members():
     def natural(self):
         return Interval(-math.inf, math.inf)
 
-    def measures(self, unit, groups):
-        both = (*self.where, *self.of)
-        return GroupSums(rows=Rows(where=self.where), of={"all": Counted(), "met": Met(conditions=both)})
+    def measures(asked, unit, groups):
+        both = (*asked.where, *asked.of)
+        return GroupSums(rows=Rows(where=asked.where), of={"all": Counted(), "met": Met(conditions=both)})
 
-    def coordinates(self, found, unit):
+    def coordinates(asked, found, unit):
         return (Fraction(2 * found.get("met", 0), ONE) - found.get("all", 0),)
 
-    def sensitivity(self, unit, groups):
+    def sensitivity(asked, unit, groups):
         """A row adds 1 or -1: r in each group, and 2 r where a unit is replaced."""
         _, most = touched(unit, groups)
         cell = Fraction(unit.rows * (2 if unit.replaced else 1))
@@ -55,9 +55,7 @@ def surplus_members():
     return {
         "form": FormName.SCALAR,
         "natural": property(natural),
-        "measures": measures,
-        "coordinates": coordinates,
-        "sensitivity": sensitivity,
+        "statistic": Statistic(measures=measures, coordinates=coordinates, sensitivity=sensitivity),
     }
 
 
