@@ -17,7 +17,7 @@ ROOMS = {
     "mechanisms": 5_810,
     "optimum": 2_960,
     "plot": 800,
-    "privacy": 8_060,
+    "privacy": 8_040,
     "release": 1_840,
     "release/dummy": 500,
     "release/engine": 2_620,
