@@ -106,8 +106,9 @@ def numpy_kind(value: object) -> str:
 
 def real(name: str, value: Any, *, why: str = "") -> float:
     """`value` as a float that may be infinite; booleans, strings, arrays and NaN are refused."""
-    kind = numpy_kind(value)
-    if isinstance(value, bool) or not (isinstance(value, (int, float)) or kind in ("i", "u", "f")):
+    plain = isinstance(value, (int, float))  # as a float64 of NumPy is
+    kind = "" if plain else numpy_kind(value)
+    if isinstance(value, bool) or not (plain or kind in ("i", "u", "f")):
         raise ArgumentTypeError(f"{name}={shown(value)}: must be a real number (int or float)" + (why and f"; {why}"))
     try:
         number = float(value)

@@ -14,7 +14,7 @@ from rangebound.release import check_certificate, explain, make_plan, parse_plan
 from rangebound.release.plan.kinds.facts import FormName
 from rangebound.release.plan.kinds.kind import KINDS, Kind
 from rangebound.release.plan.measure import ONE, Counted, GroupSums, Met, Rows
-from rangebound.release.plan.statistic import Sensitivity, touched
+from rangebound.release.plan.statistic import Sensitivity, Statistic, touched
 from rangebound.release.prepare import prepare
 from rangebound.values.support import Interval
 from tests.release.odd_tables import PLACES, arrow, odd_rows, plan_of
@@ -39,14 +39,14 @@ def surplus_members():
     def natural(self):
         return Interval(-math.inf, math.inf)
 
-    def measures(self, unit, groups):
-        both = (*self.where, *self.of)
-        return GroupSums(rows=Rows(where=self.where), of={"all": Counted(), "met": Met(conditions=both)})
+    def measures(asked, unit, groups):
+        both = (*asked.where, *asked.of)
+        return GroupSums(rows=Rows(where=asked.where), of={"all": Counted(), "met": Met(conditions=both)})
 
-    def coordinates(self, found, unit):
+    def coordinates(asked, found, unit):
         return (Fraction(2 * found.get("met", 0), ONE) - found.get("all", 0),)
 
-    def sensitivity(self, unit, groups):
+    def sensitivity(asked, unit, groups):
         """A row adds 1 or -1: r in each group, and 2 r where a unit is replaced."""
         _, most = touched(unit, groups)
         cell = Fraction(unit.rows * (2 if unit.replaced else 1))
@@ -55,9 +55,7 @@ def surplus_members():
     return {
         "form": FormName.SCALAR,
         "natural": property(natural),
-        "measures": measures,
-        "coordinates": coordinates,
-        "sensitivity": sensitivity,
+        "statistic": Statistic(measures=measures, coordinates=coordinates, sensitivity=sensitivity),
     }
 
 
@@ -151,7 +149,7 @@ DAILY = {"column": "d", "each": "day", "range": DAYS}
 MARGIN, BEST = {"kind": "count", "margin": 25.0}, {"mechanism": "optimal"}
 GAUSSIAN, COUNT, TINY = {"mechanism": "rectify Gaussian"}, {"kind": "count"}, (5e-324, 1e-100, 9.9e-25)
 SIZED, REMOTE = {"neighbours": "replace", "size": 12}, {"spark": "sc://127.0.0.1:1", "table": "visits"}
-ONE_ROW = {"unit": {"column": "who"}, "per_unit": {"a": "count()"}}
+ONE_ROW = {"unit": {"column": "who"}, "per_unit": {"a": "COUNT(*)"}}
 
 
 def weighted(**fields):
@@ -235,7 +233,7 @@ REFUSED = [
     (COUNT, {**ONE_ROW, "unit": {"column": "who", "groups": 2}}, "unit.groups: every unit has one row"),
     (COUNT, {**ONE_ROW, "unit": {"column": "who", "period": DAILY}}, "unit.period: every unit has one row"),
     (COUNT, {**ONE_ROW, "columns": {"A": "x > 1"}}, "per_unit.a: another column of the plan has this name"),
-    (COUNT, {**ONE_ROW, "per_unit": {"a": "count()", "A": "count()"}}, "per_unit.A: another column"),
+    (COUNT, {**ONE_ROW, "per_unit": {"a": "COUNT(*)", "A": "COUNT(*)"}}, "per_unit.A: another column"),
     ({"kind": "count of units"}, ONE_ROW, "the unit is the row; ask for a count"),
     ({"kind": "count", "rows": 2}, ONE_ROW, "rows: is not needed where the unit is the row"),
     ({"kind": "mean", "column": "a"}, ONE_ROW, r"query\[0\].range: is missing for 'a'; .* in \[per_unit\]"),
