@@ -21,7 +21,7 @@ ROOMS = {
     "release": 1_840,
     "release/dummy": 500,
     "release/engine": 2_620,
-    "release/noise": 7_020,
+    "release/noise": 6_990,
     "release/output": 4_200,
     "release/plan": 10_450,
     "release/sql": 2_680,
