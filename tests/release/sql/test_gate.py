@@ -48,8 +48,8 @@ def per_unit(far):
     return {
         "sum of a far range": {"columns": {"c": {"range": [-far, far]}}, "per_unit": {"s": "sum(c)"}},
         "clipped sum": {"columns": {"c": {"range": [0, 9]}}, "per_unit": {"s": {"value": "sum(c)", "range": [0, far]}}},
-        "count": {"per_unit": {"s": {"value": "count()", "range": [0, far]}}},
-        "distinct": {"per_unit": {"s": {"value": "distinct(c)", "range": [-far, far]}}},
+        "count": {"per_unit": {"s": {"value": "COUNT(*)", "range": [0, far]}}},
+        "distinct": {"per_unit": {"s": {"value": "COUNT(DISTINCT c)", "range": [-far, far]}}},
         "max": {"columns": {"c": {"range": [0, far]}}, "per_unit": {"s": {"value": "max(c)", "range": [0, far]}}},
         "min": {"columns": {"c": {"range": [-far, far]}}, "per_unit": {"s": {"value": "min(c)", "range": [-far, far]}}},
     }
@@ -107,7 +107,7 @@ def levels(more):
 
 
 def deep(columns):
-    made = {f"c{at}": f"min(min({f'c{at - 1}' if at else 'x'}, y), y - 1)" for at in range(columns)}
+    made = {f"c{at}": f"LEAST(LEAST({f'c{at - 1}' if at else 'x'}, y), y - 1)" for at in range(columns)}
     return make_plan({"budget": BUDGET, "columns": made, "query": [{**SUM, "column": f"c{columns - 1}"}]})
 
 
