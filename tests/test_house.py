@@ -30,7 +30,7 @@ ROOMS = {
     "web": 3_650,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
-NEW = {"mechanisms": 370, "cli": 60, "learn": 130}
+NEW = {"mechanisms": 370, "cli": 60, "learn": 150}
 """Lines beside these for what version 0.2 could not do: proofs for Coq, and graphs that are tried."""
 FILES = 342
 PLANS = 22
