@@ -64,9 +64,9 @@ PRECISE: dict[Any, dict[str, Any]] = {
     LogisticRegression: {**SUMMED, "steps": 60, "learning_rate": 64.0, "clip": 1.0},
     RandomForestClassifier: {**SUMMED, "depth": 7},
     RandomForestRegressor: {**SUMMED, "target_bounds": (-200.0, 200.0), "depth": 9},
-    KMeans: {**SUMMED, "clusters": 3, "steps": 10, "clip": 1.0},
+    KMeans: {**SUMMED, "n_clusters": 3, "steps": 10, "clip": 1.0},
     QuantileTransformer: {**SUMMED, "bins": 16},
-    PCA: {**SUMMED, "components": 1, "clip": 1.0},
+    PCA: {**SUMMED, "n_components": 1, "clip": 1.0},
 }
 FRESH = "each fit is a fresh draw, so two fits never agree exactly"
 NAME = "the check takes the name StandardScaler for scikit-learn's own, and sets a parameter of that one"
