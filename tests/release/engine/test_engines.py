@@ -10,13 +10,16 @@ import random
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import duckdb
 import pyarrow as pa
 import pytest
 from sqlglot import exp
 
 from rangebound.errors import EngineError, PlanError
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.engine.interface import Unrunnable
+from rangebound.release.engine.interface import Place, Unrunnable
+from rangebound.release.engine.postgres import POSTGRES
+from rangebound.release.engine.public_table import public_table
 from rangebound.release.engine.spark import SPARK, Spark
 from rangebound.release.plan.kinds import kind
 from rangebound.release.plan.kinds.ranks import Bounds
@@ -564,6 +567,17 @@ def test_the_sorting_route_finds_what_the_bits_find(monkeypatch):
 
 
 # Of Spark alone.
+@pytest.mark.parametrize("value", [10**38, -(10**38), 10**38 - 1])
+def test_public_whole_numbers_for_which_an_engine_has_no_type_are_refused(value, tmp_path):
+    with duckdb.connect(str(tmp_path / "t.db")) as base:
+        base.execute("CREATE TABLE t AS SELECT 'a' AS k, CAST(? AS HUGEINT) AS n", [str(value)])
+    place = Place(field="join[0]", path=str(tmp_path / "t.db"), table="t", public=True)
+    assert str(value) in public_table(place, None, POSTGRES, "the database").source.sql()
+    refused = pytest.raises(PlanError, match=r"join\[0\]: the public column 'n' has a whole number beyond 1e\+38, for")
+    with refused if abs(value) == 10**38 else contextlib.nullcontext():
+        public_table(place, None, SPARK, "Spark")
+
+
 @pytest.mark.parametrize("unit", [{}, {"column": "person", "rows": 1_000_000}], ids=["rows", "people"])
 def test_no_sum_over_rows_is_held_in_64_bits(unit):
     kinds = [each for each in KINDS if unit or "units" not in each["kind"]]

@@ -128,7 +128,10 @@ class _ColumnSteps:
     def computed(self, operation: type[exp.Binary], left: _Value, right: _Value, *, bounded: bool = False) -> _Value:
         """One operation on numbers: it may overflow, unless public ranges say that it is `bounded`."""
         sure = left.finite and right.finite and bounded
-        if self.dialect.stops and not (sure and operation in (exp.Add, exp.Sub)):  # whose results are never too small
+        if sure and operation in (exp.Add, exp.Sub):  # whose results are never too small
+            tree: Tree = exp.Paren(this=operation(this=left.tree.copy(), expression=right.tree.copy()))
+            return _Value(tree, max(left.level, right.level))
+        if self.dialect.checked:
             left, right, sure = self.shared(self.guarded(left)), self.shared(self.guarded(right)), True
         tree = self.dialect.computed(operation, left.tree.copy(), right.tree.copy())
         return _Value(tree, max(left.level, right.level), sure)
@@ -227,10 +230,6 @@ def _written(template: str, *, guarded: bool = False) -> _Compile:
         return _Value(tree, _level(parts), all(one.finite for one in parts))
 
     return compiled
-
-
-def _texts(function: type[exp.Func]) -> _Compile:
-    return lambda steps, each, parts: _Value(function(this=parts[0].tree, expression=parts[1].tree), _level(parts))
 
 
 def _arithmetic(operation: type[exp.Binary]) -> _Compile:
@@ -332,6 +331,17 @@ def _coalesce(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     return _Value(tree, _level([first, *others]))
 
 
+def _edge(side: str) -> _Compile:
+    """Whether a text begins or ends with another."""
+
+    def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
+        other = steps.shared(parts[1])
+        tree = term(f"({side}(:a, LENGTH(:b)) = :b)", a=parts[0].tree, b=other.tree)
+        return _Value(tree, _level([parts[0], other]))
+
+    return compiled
+
+
 def _name(each: Typed) -> str:
     node = each.parts[0].node
     assert isinstance(node, Named)
@@ -428,8 +438,8 @@ COMPILED: Mapping[str, _Compile] = {
     "max": _extreme(exp.GTE),
     "clip": lambda steps, each, parts: steps.smaller(steps.smaller(parts[0], parts[1], exp.GTE), parts[2], exp.LTE),
     "bin": _bin,
-    "starts": _texts(exp.StartsWith),
-    "ends": _texts(exp.EndsWith),
-    "contains": _texts(exp.Contains),
+    "starts": _edge("LEFT"),
+    "ends": _edge("RIGHT"),
+    "contains": _written("(STRPOS(:a, :b) > 0)"),
 }
 """How every function and operator of `FUNCTIONS` is computed."""
