@@ -27,7 +27,7 @@ from rangebound.release.plan.table_schema import Family, check_schema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.sql.aggregate import aggregate, check_statements, statements
 from rangebound.release.sql.view import view
-from tests.release import reference, row_oracle
+from tests.release import reference, row_oracle, sqlite_tables
 from tests.release.plans import KINDS, OTHER_SALT, SALT, plan_data, written_once
 from tests.release.postgres_tables import made, on_postgres
 from tests.release.sql import test_joined, test_local_time, test_made_column, test_unit_rows
@@ -266,6 +266,11 @@ ENGINES = {
         zones=["Asia/Kolkata"],
         slow=True,
     ),
+    "sqlite": Tried(  # the engine of `examples`
+        made=lambda _, table: sqlite_tables.on_sqlite(table),
+        private=lambda _, table: (sqlite_tables.made(table), {}),
+        slow=True,
+    ),
 }
 OTHERS = [each for each in ENGINES if each != "duckdb"]
 """The engines that are compared with DuckDB, which meets the same by the tests of its own."""
@@ -339,7 +344,7 @@ def test_local_times_are_those_of_pandas(tried):
 def test_statements_are_rehearsed_without_rows_and_a_failure_is_said_without_data(tried):
     with tried.made(pa.table({"x": ["a secret", "b"]})) as engine:
         assert engine.schema() == {"x": Family.TEXT}
-        rows = exp.Subquery(this=_chosen(engine.source), alias="t")
+        rows = _chosen(engine.source).subquery("t")
         cast = engine.written(exp.select(exp.cast(exp.column("x"), "INT")).from_(rows.copy()))
         count = engine.written(exp.select(exp.Count(this=exp.Star())).from_(rows))
         wrong = engine.written(exp.select(exp.Anonymous(this="no_such_function", expressions=[])))

@@ -40,6 +40,7 @@ _DATE = (  # of a year that may be 0000
 _DAY = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{_TIME}\z"
 _DAY_OF_CALENDAR = rf"^{_DATE}{_TIME}\z"
 _TIMED = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T]([01][0-9]|2[0-3]):"
+EPOCH = datetime.date(1970, 1, 1)
 _FIRST_DAY, _LAST_DAY = datetime.date(1, 1, 1), datetime.date(9999, 12, 31)
 
 
@@ -201,7 +202,7 @@ def as_day(name: str, schema: Schema) -> Tree:
 
 def _days(this: Tree) -> Tree:
     """Days since 1970-01-01 of a date."""
-    count = exp.DateDiff(this=this, expression=day(datetime.date(1970, 1, 1)), unit=exp.var("DAY"))
+    count = exp.DateDiff(this=this, expression=day(EPOCH), unit=exp.var("DAY"))
     return exp.cast(count, "DOUBLE")
 
 
@@ -226,7 +227,13 @@ def first_day(date: Tree, *, week: bool) -> Tree:
     """The first day of the week (a Monday, as 0001-01-01 was) or month that a date within the calendar is in."""
     since = exp.DateDiff(this=date.copy(), expression=day(_FIRST_DAY), unit=exp.var("DAY"))
     back = term("(-(:since % 7))", since=since) if week else term("(1 - EXTRACT(DAY FROM :date))", date=date)
-    return exp.cast(exp.DateAdd(this=date.copy(), expression=exp.cast(back, "INT"), unit=exp.var("DAY")), "DATE")
+    return days_after(date, back)
+
+
+def days_after(date: Tree, days: Tree) -> Tree:
+    """The date some days, a whole number, after another."""
+    moved = exp.DateAdd(this=date.copy(), expression=exp.cast(days, "INT"), unit=exp.var("DAY"))
+    return exp.cast(moved, "DATE")
 
 
 def scaled(value: Tree, factor: float) -> Tree:
@@ -244,12 +251,11 @@ def scaled(value: Tree, factor: float) -> Tree:
 
 def place_in_time(each: str, days: Tree) -> Tree:
     """The day, week (from Monday on) or month of some days since 1970-01-01, as a whole number; NULL stays NULL."""
-    whole = exp.cast(days, "INT")
     if each == "day":
-        return whole
+        return exp.cast(days, "INT")
     if each == "week":  # 1970-01-01 was a Thursday
         return term("CAST(FLOOR((:days + :three) / :seven) AS INT)", days=days, three=double(3.0), seven=double(7.0))
-    date = exp.DateAdd(this=day(datetime.date(1970, 1, 1)), expression=whole, unit=exp.var("DAY"))
+    date = days_after(day(EPOCH), days)
     return term("EXTRACT(YEAR FROM :date) * 12 + EXTRACT(MONTH FROM :date)", date=date)
 
 

@@ -7,7 +7,6 @@ statements grow with the expression and not with the power of its depth.
 
 from __future__ import annotations
 
-import datetime
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,12 +23,14 @@ from rangebound.release.plan.expressions.typed import Typed, whole
 from rangebound.release.plan.fields import WHOLE, number
 from rangebound.release.plan.table_schema import Family, Schema, extended
 from rangebound.release.sql.expression import (
+    EPOCH,
     as_key,
     as_number,
     by_truth,
     clipped,
     column,
     day,
+    days_after,
     finite,
     meets,
     read_day,
@@ -205,12 +206,11 @@ _LITERALS: Mapping[ValueType, Callable[..., Tree]] = {
     ValueType.TRUTH: lambda value: exp.true() if value else exp.false(),
     ValueType.DATE: lambda value: double(number(value)),
 }
-_EPOCH = datetime.date(1970, 1, 1)
 
 
 def _calendar_day(days: Tree) -> Tree:
     """The date of a number of days since 1970-01-01, which lies in the calendar."""
-    return exp.Add(this=day(_EPOCH), expression=exp.cast(days, "INT"))
+    return days_after(day(EPOCH), days)
 
 
 Parts = Sequence[_Value]
@@ -393,7 +393,7 @@ def _date(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
 
 def _extracted(part: str) -> _Compile:
     def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-        found = exp.Extract(this=exp.var(part), expression=exp.Paren(this=_calendar_day(parts[0].tree)))
+        found = exp.Extract(this=exp.var(part), expression=_calendar_day(parts[0].tree))
         return _Value(exp.cast(found, "DOUBLE"), parts[0].level)
 
     return compiled
