@@ -34,9 +34,9 @@ TEXT = (
     "One training step, the least of 7; plain is a step of PyTorch's SGD, in turns with ours. Opacus runs in its own "
     "environment beside a plain step of its own, and its figure is its multiple of that step times our plain step. "
     "Truncated and rectified clip every coordinate by itself, which Opacus does not offer; Euclidean is the same "
-    "clipping as in Opacus. On a GPU our steps are captured in CUDA graphs, for which the user asks "
-    "(`cuda_graphs=True`), unless the line says otherwise; memory is that of a step without a graph. Accounting is the "
-    "Renyi loss of each coordinate for the people at hand."
+    "clipping as in Opacus. On a GPU our steps are captured in CUDA graphs, as they are by default, unless the line "
+    "says otherwise; memory is that of a step without a graph. Accounting is the Renyi loss of each coordinate for the "
+    "people at hand."
 )
 REPEATS = 7
 HIGHEST_CLOCK = 1.98e9  # of an H200
@@ -180,20 +180,19 @@ def steps(device: str, names: list[str], *, quick: bool) -> Iterator[Row]:
         model = MODELS[name][0]().to(device)
         x, y = batch(name, device, count)
         clip = Elementwise(clip=0.01)
-        bounded = {"clipping": clip, "support": rb.Interval(-1, 1), "cuda_graphs": device == "cuda"}
+        bounded = {"clipping": clip, "support": rb.Interval(-1, 1)}
         calls = {
             "plain": plain(model, x, y),
-            "Euclidean": ours(model, x, y, clipping=Euclidean(clip=1.0), cuda_graphs=device == "cuda"),
+            "Euclidean": ours(model, x, y, clipping=Euclidean(clip=1.0)),
             "truncated": ours(model, x, y, bounding=rb.TRUNCATE, **bounded),
             "rectified": ours(model, x, y, bounding=rb.RECTIFY, **bounded),
         }
         if device == "cuda":
-            calls["Euclidean without a graph"] = ours(model, x, y, clipping=Euclidean(clip=1.0))
+            calls["Euclidean without a graph"] = ours(model, x, y, clipping=Euclidean(clip=1.0), cuda_graphs=False)
         times = together(calls, device)
         memory: dict[str, float] = {}
         if device == "cuda":  # of passes that are not captured: a graph holds as much for as long as it lives
-            bounded["cuda_graphs"] = False
-            calls["truncated"] = ours(model, x, y, bounding=rb.TRUNCATE, **bounded)
+            calls["truncated"] = ours(model, x, y, bounding=rb.TRUNCATE, cuda_graphs=False, **bounded)
             calls["truncated"]()
             calls["Euclidean"] = calls.pop("Euclidean without a graph")
             memory = {step: peak(calls[step]) for step in ("plain", "Euclidean", "truncated")}
@@ -238,8 +237,7 @@ def shares(device: str, names: list[str]) -> Iterator[Row]:
             continue
         bounded = {"clipping": Elementwise(clip=0.01), "support": rb.Interval(-1, 1), "bounding": rb.TRUNCATE}
         for kind, options in (("Euclidean", {"clipping": Euclidean(clip=1.0)}), ("truncated", bounded)):
-            graphs = {"cuda_graphs": device == "cuda", **options}
-            calls = {"with": ours(model, x, y, **graphs), "without": ours(model, x, y, noise=Unchanged(), **graphs)}
+            calls = {"with": ours(model, x, y, **options), "without": ours(model, x, y, noise=Unchanged(), **options)}
             times = together(calls, device)
             share = 100.0 * (1.0 - times["without"] / times["with"])
             yield Row(what=f"noise, of a step, {name}, {kind}", ours=share, unit="%", bar=15.0)

@@ -57,8 +57,6 @@ ROOMS = (
     "mechanisms/certificates.py",
     "mechanisms/lattice_mechanism.py",
     "mechanisms/private_mechanism.py",
-    "mechanisms/quick_profile.py",
-    "mechanisms/refutation.py",
     "accounting",
     "ledger",
     "release",

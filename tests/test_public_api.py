@@ -35,7 +35,7 @@ def callables(public: object) -> list[FunctionType]:
 def test_a_name_is_documented_and_takes_no_seed(name):
     public = getattr(rb, name)
     text = inspect.getdoc(public) or ""
-    assert not text.startswith(name + "("), "the signature that dataclass writes is no documentation"
+    assert not text.startswith(name + "("), "the signature that dataclass writes does not count as documentation"
     assert text.partition("\n")[0].rstrip().endswith((".", ":", ";"))
     if inspect.isfunction(public):
         assert "Guarantee:" in text or name == "verify"

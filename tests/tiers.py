@@ -228,7 +228,7 @@ class Times:
 
 
 def over_budget(cases: dict[str, float], claims: set[str], slower: float) -> list[str]:
-    """What is over budget, on a machine that is so many times as slow as the one that the budget was made on.
+    """What is over budget, on a machine that is this many times as slow as the one that the budget was made on.
 
     >>> over_budget({"a": 9.0, "b": 9.0}, {"a"}, 1.0)
     ['b: 9.0 s of processor time; mark what it guards (claim), or leave it to make test-all (slow, few)']

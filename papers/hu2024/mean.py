@@ -75,7 +75,7 @@ def run(progress: Progress) -> list[Row]:
             ax.plot(CENTRES, [found[scale, 0.5, c][k] for c in CENTRES], label=f"sigma {scale:g}", **look)
         style.legend(ax)
         save(ax, HERE / name)
-    # Less loss is no harm: only an increase counts as a price.
+    # Less loss does no harm: only an increase counts as a price.
     fair = {key: value for key, value in found.items() if key[2] == 0.0 and value[1] < 0.005}
     best = min(fair, key=lambda key: fair[key][0])
     at = min((key for key in fair if key[0] == 0.4), key=lambda key: fair[key][0])

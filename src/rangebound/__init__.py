@@ -46,13 +46,14 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
     from rangebound.laws.gaussian import Gaussian
     from rangebound.laws.laplace import Laplace, TruncatedLaplacian
     from rangebound.ledger import Cost, Ledger
+    from rangebound.mechanisms.best_remap import remap
     from rangebound.mechanisms.calibration import calibrate
     from rangebound.mechanisms.certificates import Certificate, certify, verify
     from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
     from rangebound.mechanisms.estimation import Estimates, estimate
     from rangebound.mechanisms.finite import Table
     from rangebound.mechanisms.mechanism import Mechanism
-    from rangebound.mechanisms.remapping import Remapped, remap
+    from rangebound.mechanisms.remapping import Remapped
     from rangebound.mechanisms.staircase import Staircase
     from rangebound.mechanisms.variable_scale import VariableScaleLaplace
     from rangebound.optimum.best_table import optimal
@@ -156,15 +157,16 @@ _NAMES = {
     "laws.gaussian": ("Gaussian",),
     "laws.laplace": ("Laplace", "TruncatedLaplacian"),
     "ledger": ("Cost", "Ledger"),
+    "mechanisms.best_remap": ("remap",),
     "mechanisms.calibration": ("calibrate",),
     "mechanisms.certificates": ("Certificate", "certify", "verify"),
     "mechanisms.discrete_laplace": ("DiscreteLaplace",),
     "mechanisms.estimation": ("Estimates", "estimate"),
     "mechanisms.finite": ("Table",),
     "mechanisms.mechanism": ("Mechanism",),
-    "mechanisms.variable_scale": ("VariableScaleLaplace",),
-    "mechanisms.remapping": ("Remapped", "remap"),
+    "mechanisms.remapping": ("Remapped",),
     "mechanisms.staircase": ("Staircase",),
+    "mechanisms.variable_scale": ("VariableScaleLaplace",),
     "optimum.best_table": ("optimal",),
     "optimum.choice": ("choose",),
     "optimum.limit_proof": ("Limit",),

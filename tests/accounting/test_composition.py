@@ -23,7 +23,7 @@ def test_compose_takes_mechanisms_events_and_counts():
     sampled = SampledEvent(mechanism=m, rate=0.1)
     once = MechanismEvent(mechanism=m)
     nested = ComposedEvent(events=[sampled, ComposedEvent(events=(once, sampled), times=3)], times=2)
-    everyone = SampledEvent(mechanism=m, rate=1, times=4)  # a sample of everyone is no sample
+    everyone = SampledEvent(mechanism=m, rate=1, times=4)  # a sample of everyone is the whole
     found = compose(m, (m, 2), once, (sampled, 3), (nested, 5), everyone, LAPLACE)
     assert steps(found.event) == {once: 4 + 30 + 4, sampled: 3 + 40, MechanismEvent(mechanism=LAPLACE): 1}
     assert compose().epsilon(0.0).upper == compose().delta(0.0).upper == 0.0

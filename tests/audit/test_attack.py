@@ -5,8 +5,7 @@ import pytest
 
 import rangebound as rb
 from rangebound.audit import adapters, attack, worst_pair
-from rangebound.audit.bound import scores
-from rangebound.audit.features import FEATURES, best
+from rangebound.audit.bound import FEATURES, best, scores
 from tests.audit.cases import CASES, cut, mechanism
 
 LIGHT, MORE, FULL = 200_000, 600_000, 2_000_000  # at a million a truncated Laplace law slips through in one of 10,000
@@ -32,7 +31,7 @@ def test_every_mechanism_keeps_its_word(name):
     made, epsilon, delta = mechanism(name)
     found = attack(made, epsilon=epsilon, delta=delta, draws=MORE // 2, confidence=SURE)
     assert not found.refutes, str(found)
-    assert found.epsilon > 0.7 * epsilon  # the attack is no dummy: it comes near, by seven standard deviations or more
+    assert found.epsilon > 0.7 * epsilon  # the attack works: it comes near, by seven standard deviations or more
 
 
 @pytest.mark.few(2)

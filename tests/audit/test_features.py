@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rangebound.audit.features import grain, last_bits, seen_only, table
+from rangebound.audit.bound import grain, last_bits, seen_only, table
 
 DOUBLES = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
 

@@ -129,7 +129,7 @@ def test_no_value_in_any_place_of_a_plan_shows_what_is_inside(name, folder, comm
 
 
 WORDS = {
-    "a text that is no TOML": "= = =",
+    "not valid TOML": "= = =",
     "deep": "a = " + "[" * 3000 + "]" * 3000,
     "bytes": b"\xff\xfe\x00",
     "nothing": "",

@@ -70,7 +70,7 @@ def test_the_inequality_needs_an_interval_no_longer_than_mu() -> None:
                 for share in (1e-3, 0.2, 0.7, 1.0):
                     left, right = sides_of_theorem_4_3(order, scale, share * top, top)
                     assert left <= right * (1.0 + 1e-12)
-    # what the printed condition describes is Theorem 4.1's second case, where nothing at all is given away
+    # what the printed condition describes is Theorem 4.1's second case, where nothing at all leaks
     p, q = pair(1.0, 2.0, 5.0)
     assert abs(brute_force.renyi(p, q, 2.0)) < 1e-25
     m = laplace_mechanism(1.0, rb.Interval(2.0, 5.0))
@@ -89,7 +89,7 @@ def test_the_inequality_needs_an_interval_no_longer_than_mu() -> None:
 def test_truncated_laplace_can_exceed_the_untruncated_curve(
     lower: float, upper: float, order: float, true: float, plain: float
 ) -> None:
-    """fu2023-theorem-4-1-scope: outside the three cases the curve of plain Laplace is no bound."""
+    """fu2023-theorem-4-1-scope: outside the three cases the curve of plain Laplace is not a bound."""
     p, q = pair(1.0, lower, upper)
     brute = float(max(brute_force.renyi(p, q, order), brute_force.renyi(q, p, order)))
     assert brute == pytest.approx(true, rel=1e-5)

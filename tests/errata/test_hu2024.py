@@ -119,7 +119,7 @@ def test_the_shift_may_be_worse_the_other_way(bounding: Any, printed: float, tru
 
 
 def test_per_instance_accounting_undercounts() -> None:
-    """hu2024-proposition-5-1: one shift and one direction give less than the mechanism gives away."""
+    """hu2024-proposition-5-1: one shift and one direction give less than the mechanism leaks."""
     c = 1.0
 
     def printed(location: list[float]) -> float:
@@ -202,7 +202,7 @@ def test_an_even_split_of_an_l2_bound_undercounts() -> None:
     one = spent((c, 0.0))
     whole = max(spent((s * c, t * c)) for s in (1, -1) for t in (1, -1))
     assert (even, one, whole) == pytest.approx((0.458618, 0.897750, 0.901350), rel=1e-5)
-    assert even < 0.55 * one  # the same L2 norm, and more given away
+    assert even < 0.55 * one  # the same L2 norm, and more leaks
     assert one <= whole  # the L-infinity count, sound for both
 
 

@@ -16,7 +16,7 @@ COST = Cost(epsilon=0.001)
 
 def child(path: Path | str, count: int, spends: int) -> int:
     """How many spends the threads of one process were granted; each goes on until it is refused."""
-    ledger = Ledger.open(path, patience=600)  # a slow machine is no fault here
+    ledger = Ledger.open(path, patience=600)  # a slow machine is not a fault here
     granted = []
 
     def work(thread: int) -> None:

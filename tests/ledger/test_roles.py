@@ -330,7 +330,7 @@ def test_an_owner_does_not_say_that_entries_came_from_a_file(team):
 def test_a_ledger_of_version_0_2_is_opened_and_verification_tells_who_did_what(
     postgres, address, tmp_path, monkeypatch
 ):
-    monkeypatch.setitem(postgres_schema._FUNCTIONS, "added", postgres_schema._ADDED_BEFORE)
+    monkeypatch.setitem(postgres_schema._FUNCTIONS, "added", postgres_schema._SQL["added by 0.2"])
     monkeypatch.setattr(postgres_schema, "_OF_ROLES", {})
     key = tmp_path / "a.key"
     with Ledger.create(address, key=key, roles=True) as made:

@@ -294,7 +294,7 @@ def sound(path: Path) -> bool:
 
 @pytest.mark.parametrize("name", [b"entries", b"payloads", b"requests"])
 def test_a_damaged_name_that_is_no_text_is_found(used, name):
-    """SQLite's own message then is no text either."""
+    """SQLite's own message is not valid text then either."""
     used.write_bytes(used.read_bytes().replace(b"CREATE", b"CRE\xf0TE").replace(name, name[:-2] + b"\xf0s"))
     assert findings(used)
     assert refused(used)

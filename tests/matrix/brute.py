@@ -1,7 +1,7 @@
 """The worst case by brute force: all neighbouring pairs of a dense scan that zooms in on its best places.
 
 Only the laws and the pair formulas are used, which have tests of their own, and no theorem about positions but one: a
-neighbour farther away gives away more.
+neighbour farther away reveals more.
 """
 
 from __future__ import annotations

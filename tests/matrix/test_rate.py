@@ -183,7 +183,7 @@ def test_control_brute_force_catches_a_rate_that_is_wrong() -> None:
         for wrong in (0.99 * rate, 1.01 * rate):
             with pytest.raises(AssertionError):
                 bounds(mechanism, wrong)
-    with pytest.raises(AssertionError):  # the ordinary epsilon is no rate
+    with pytest.raises(AssertionError):  # the ordinary epsilon is not a rate
         bounds(mechanism, mechanism.epsilon() / mechanism.query.sensitivity)
 
 

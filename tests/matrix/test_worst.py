@@ -31,7 +31,7 @@ def is_enclosure(worst: Worst) -> None:
 
 
 def covers(mechanism: rb.Mechanism, worst: Worst, number: Number, seed: int) -> None:
-    """Fail unless the upper end is at least what every pair gives away, and little more than the worst one."""
+    """Fail unless the upper end is at least what every pair leaks, and little more than the worst one."""
     values = number(*random_pairs(mechanism, PAIRS, seed))
     assert worst.upper >= values.max() * (1.0 - 1e-10) - ROUNDING, (worst, values.max())
     best, pair = scan(mechanism, number)

@@ -166,7 +166,7 @@ def test_limited_noise_that_just_reaches_a_union_is_not_taken_without_a_proof():
     truth = Oracle(found.noise, found.support, found.bounding, 40)
     positions = [0.01 * k for k in range(3740)]
     assert max(truth.stick(p + 0.71, p, 2.8) for p in positions[::20] + positions[600:700]) <= 3.6e-7
-    # The control: the scale at which a quick look sees nothing gives away hundreds of times as much.
+    # The control: the scale at which a quick look sees nothing leaks hundreds of times as much.
     scale = query.sensitivity / 2.8 * 4.0
     ratio = found.noise.limit / found.noise.scale
     small = rb.TruncatedLaplacian(scale=scale, limit=ratio * scale)

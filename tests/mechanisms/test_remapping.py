@@ -11,9 +11,10 @@ from scipy.optimize import linprog
 
 import rangebound as rb
 from rangebound.errors import RangeboundError
+from rangebound.mechanisms.best_remap import remap
 from rangebound.mechanisms.finite import TOTAL
 from rangebound.mechanisms.private_mechanism import PrivateMechanism
-from rangebound.mechanisms.remapping import Remapped, _bin_masses, _places, remap
+from rangebound.mechanisms.remapping import Remapped, bin_masses, places_of
 
 TEN = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
 THREE = rb.Query(range=rb.Interval(0, 3), sensitivity=1.0)
@@ -68,8 +69,8 @@ def test_the_minimax_remap_is_that_of_the_whole_linear_program():
     """Every column and row at once, for a small base."""
     base = rb.Staircase.calibrated(query=rb.Query(range=rb.Interval(0, 2), sensitivity=1.0), epsilon=1.0, step=0.25)
     made = remap(base, step=0.25)
-    places, ends = _places(made.base)
-    masses, values = _bin_masses(made.base, places, np.asarray(made.edges)), np.asarray(made.values)
+    places, ends = places_of(made.base)
+    masses, values = bin_masses(made.base, places, np.asarray(made.edges)), np.asarray(made.values)
     bins = masses.shape[1]
     rows = [
         np.append((masses[i][:, None] * np.abs(values - end[i])).reshape(-1), -1.0)
@@ -115,7 +116,7 @@ def test_no_other_value_of_a_bin_is_better_for_the_prior(name):
     places, prior = np.linspace(0.0, base.query.range.hull.upper, count), np.linspace(1.0, 4.0, count)
     for objective, power in (("mae", 1), ("mse", 2)):
         made = remap(base, objective=objective, at=prior, step=0.25)
-        joint = _bin_masses(made.base, places, np.asarray(made.edges)) * (prior / prior.sum())[:, None]
+        joint = bin_masses(made.base, places, np.asarray(made.edges)) * (prior / prior.sum())[:, None]
         risk = (joint[:, :, None] * np.abs(places[:, None, None] - places[None, None, :]) ** power).sum(axis=0)
         chosen = (made.weights / TOTAL) @ np.asarray(made.values)
         own = (joint * np.abs(places[:, None] - chosen[None, :]) ** power).sum(axis=0)

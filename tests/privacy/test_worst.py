@@ -115,7 +115,7 @@ def test_no_epsilon_where_an_edge_shows_more_than_delta(delta):
 @pytest.mark.few(1)
 @pytest.mark.parametrize("limit", [3.5, 4.2, 6.0])
 def test_limited_noise_that_reaches_only_part_of_the_support(limit):
-    """The laws differ by where they end; the hockey stick of such a pair is no threshold between the two centres."""
+    """The laws differ by where they end; the hockey stick of such a pair is not at a threshold between them."""
     m = mechanism(rb.TruncatedLaplacian(scale=0.8, limit=limit), rb.Interval(-INF, 0.25), rb.Interval(-3, 3))
     true = oracle(m)
     for p, q in itertools.permutations((3.0, 2.2, 1.0, -1.0), 2):
@@ -256,6 +256,55 @@ def test_delta_has_one_peak(seed):
     assert seen > 3
 
 
+def divergences(noise, shape, order, d, positions):
+    with precision(256):
+        return [Renyi(noise, shape, order).value(ball(float(p)), ball(d)) for p in positions]
+
+
+@pytest.mark.parametrize("order", [1.05, 2.0, 7.0])
+@pytest.mark.parametrize("width", [0.05, 1.0, 6.0, INF])
+def test_a_renyi_divergence_of_gaussian_noise_on_an_interval_has_one_peak(width, order):
+    """The variance rises to the middle and falls from there, and so does what is a mean of it."""
+    noise, d, reach = rb.Gaussian(scale=1.0), 1.5, max(8.0, 8.0 / width)
+    shape = Shape(spans=((0.0, width),), normalised=True)
+    values = divergences(noise, shape, order, d, np.linspace(-reach, reach + order * d, 150))
+    assert valley([x.mid() for x in values]) < 1e-30
+    assert Renyi(noise, shape, order).peaked
+
+
+def test_on_three_spans_it_has_more():
+    """The control."""
+    shape = Shape(spans=((0.0, 4.0), (8.0, 9.0), (13.0, 17.0)), normalised=True)
+    values = divergences(rb.Gaussian(scale=1.0), shape, 2.0, 0.5, np.linspace(-2.0, 19.0, 80))
+    assert valley([x.mid() for x in values]) > 0.1
+    assert not Renyi(rb.Gaussian(scale=1.0), shape, 2.0).peaked
+
+
+@pytest.mark.parametrize(("scale", "width"), [(42.0, 0.22), (1.0, 1e-4), (5.0, 4.0)])
+def test_the_worst_case_over_an_endless_range_about_a_narrow_support(scale, width):
+    """Of order 2 the peak is at the middle; the total variation is largest where the pair lies evenly about it."""
+    m = mechanism(rb.Gaussian(scale=scale), rb.Interval(0, width), rb.Interval(-INF, INF))
+    middle = 0.5 * width
+    order_2 = rb.renyi(m.law(middle), m.law(middle + 1.0), 2.0)
+    variation = rb.hockey_stick(m.law(middle - 0.5), m.law(middle + 0.5), 0.0)
+    for asked, there in ((worst_renyi(m.setting, 2.0), order_2), (worst_delta(m.setting, 0.0), variation)):
+        assert asked.closed
+        assert asked.lower <= there * (1.0 + 1e-9)
+        assert there <= asked.upper * (1.0 + 1e-9)
+    assert worst_renyi(m.setting, 1.05).closed
+
+
+def test_a_tiny_delta_on_a_support_far_narrower_than_the_noise():
+    """The worst position is hundreds of scales outside: the loss is above epsilon only there."""
+    for scale, above in ((233.8226, True), (233.8227, False)):
+        m = mechanism(rb.Gaussian(scale=scale), rb.Interval(0, 24), rb.Interval(-INF, INF), sensitivity=24.0)
+        worst = worst_delta(m.setting, 0.01)
+        assert worst.closed
+        assert (worst.lower > 1e-15) is above
+        assert (worst.upper > 1e-15) is above
+        assert min(abs(x) for x in worst.pair) > 100 * scale
+
+
 def test_with_a_gap_there_may_be_two():
     """The control, and what no objective may claim."""
     support = rb.Union((0, 1), (2, 6), (7, 8))
@@ -279,7 +328,7 @@ def test_only_what_the_theorem_is_about_is_called_peaked(noise, support, one):
     shape = Shape(**support, normalised=True)
     assert Delta(noise, shape, 0.5).peaked is one
     assert not Delta(noise, shape, -0.5).peaked
-    assert not Renyi(noise, shape, 2.0).peaked
+    assert Renyi(noise, shape, 2.0).peaked is (noise == rb.Gaussian(scale=1.0))
     assert not Loss(noise, shape).peaked
     query, grid = rb.Query(range=rb.Interval(0, 4), sensitivity=1.0), rb.Grid(step=1.0, within=rb.Interval(0, 4))
     for support, bounding in ((grid, rb.QUANTIZE), (None, rb.RECTIFY)):

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from unittest import mock
 
-from rangebound.release.noise import exponential_mechanism, joint_selection
+from rangebound.release.noise import exponential_mechanism
 
 
 class _Open(Exception):
@@ -35,7 +35,7 @@ def law_of(draw):
         chosen = _Way(way)
         with (
             mock.patch.object(exponential_mechanism, "draw", chosen.one_of),
-            mock.patch.object(joint_selection, "uniform", chosen.uniform),
+            mock.patch.object(exponential_mechanism, "uniform", chosen.uniform),
         ):
             try:
                 result = draw()

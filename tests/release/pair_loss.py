@@ -22,13 +22,12 @@ from rangebound.laws.family import Curve
 from rangebound.ledger.rule import RenyiFilter
 from rangebound.privacy.gdp import delta_of_mu
 from rangebound.release.noise import exponential_mechanism
+from rangebound.release.noise.exponential_mechanism import SelectionPublisher
 from rangebound.release.noise.joint_loss import NoiseAccount, added_up
-from rangebound.release.noise.joint_selection import SelectionPublisher
-from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
+from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher, floored
 from rangebound.release.noise.partition_selection import WHOLE
-from rangebound.release.noise.quantiles import QuantilePublisher
-from rangebound.release.noise.range_ends import RangePublisher
-from rangebound.release.noise.strategies.lattice_noise import LatticeNoise, wholes
+from rangebound.release.noise.quantiles import QuantilePublisher, RangePublisher
+from rangebound.release.noise.strategies.strategy import LatticeNoise, wholes
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
 from rangebound.release.output.ledger_entry import charges
@@ -339,7 +338,7 @@ def group_law(publisher, share, x, y):
         rows = (publisher.table.weights[nearest(publisher.table.inputs, each[0])] / 2.0**62 for each in (x, y))
         return PairLaw(pairs=(tuple(tuple(each.tolist()) for each in rows),))
     assert isinstance(publisher, MechanismPublisher)
-    exact = [(publisher.exact(a), publisher.exact(b)) for a, b in zip(x, y, strict=True)]
+    exact = [(floored(a, publisher.grain), floored(b, publisher.grain)) for a, b in zip(x, y, strict=True)]
     if share.mu:
         return PairLaw(square=sum((a - b) ** 2 for a, b in exact) / publisher.mechanism.noise.scale**2)
     return PairLaw(pairs=tuple(_cell_laws(publisher.mechanism, a, b) for a, b in exact if a != b))
@@ -433,7 +432,7 @@ def group_loss(publisher, share, law, x, y):
             return pure_loss(found[0][0])
         return PairLoss(epsilon=sum(epsilon for epsilon, _ in found), square=sum(mu**2 for _, mu in found))
     noise = publisher.mechanism.noise
-    far = np.array([publisher.exact(a) - publisher.exact(b) for a, b in zip(x, y, strict=True)])
+    far = np.array([floored(a, publisher.grain) - floored(b, publisher.grain) for a, b in zip(x, y, strict=True)])
     if share.mu:
         assert noise.curve is Curve.QUADRATIC
         return PairLoss(epsilon=math.inf, square=float((far**2).sum()) / noise.scale**2)

@@ -21,7 +21,7 @@ from rangebound.release.budget_split import allocations
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher
 from rangebound.release.noise.partition_selection import ThresholdSelection
 from rangebound.release.noise.quantiles import QuantilePublisher
-from rangebound.release.noise.strategies.lattice_noise import LatticeNoise
+from rangebound.release.noise.strategies.strategy import LatticeNoise
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
 from rangebound.release.plan.groupings import blocks
 from rangebound.release.plan.toml import make_plan

@@ -14,9 +14,10 @@ READ = """
 import sys
 import rangebound as rb
 from rangebound import release
-release.parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
+asked = '{name = "visits", kind = "count"}, {name = "age", kind = "mean", column = "age", range = [0, 100]}'
+release.parse_plan('budget = {epsilon = 1.0}\\nquery = [' + asked + ']')
 heavy = ("rangebound.release.noise", "rangebound.ledger", "rangebound.privacy", "rangebound.release.sql")
-print([m for m in sys.modules if m.startswith((*heavy, "scipy", "duckdb", "sqlglot", "flint"))])
+print([m for m in sys.modules if m.startswith((*heavy, "numpy", "scipy", "duckdb", "sqlglot", "flint", "pandas"))])
 print(sum(m.startswith("rangebound") for m in sys.modules) < 60)
 """
 

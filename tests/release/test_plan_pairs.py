@@ -31,8 +31,8 @@ from rangebound.release.engine.dialect import choice, integer, text
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise import publishers
 from rangebound.release.noise.exponential_mechanism import rate
+from rangebound.release.noise.exponential_mechanism import sequence_rate as selection_rate
 from rangebound.release.noise.joint_loss import Contributions
-from rangebound.release.noise.joint_selection import rate as selection_rate
 from rangebound.release.noise.marginal_publisher import marginal_publishers
 from rangebound.release.noise.noisy_coordinates import gaussian_length
 from rangebound.release.noise.partition_selection import PartitionSelection, threshold_selection
@@ -1205,7 +1205,7 @@ BROKEN = {
     ),
     "selected keys are drawn at four times their rate": (
         SELECTIONS[0],
-        "noise.joint_selection.rate",
+        "noise.exponential_mechanism.sequence_rate",
         lambda *given: 4 * selection_rate(*given),
         "(top k|mode).*share",
     ),

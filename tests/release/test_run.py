@@ -12,7 +12,7 @@ import rangebound.release.run as run_module
 from rangebound.errors import ArgumentError, BudgetExceeded, PlanError
 from rangebound.ledger.book import Ledger
 from rangebound.release import Release, demo, explain, make_plan, parse_plan, release
-from rangebound.release.output.table import sha256
+from rangebound.release.output.plan_facts import sha256
 from rangebound.release.prepare import prepare
 from tests.release.plans import KINDS, SUPPORTED, plan_data
 from tests.release.test_range import PEOPLE, table

@@ -21,7 +21,7 @@ from rangebound.privacy.gdp import delta_of_mu
 from rangebound.release.budget_split import allocations
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
 from rangebound.release.output.ledger_entry import charges
-from rangebound.release.output.plan_risk import plan_risk
+from rangebound.release.output.plan_facts import plan_risk
 from rangebound.release.plan.kinds.kind import KINDS as KNOWN
 from rangebound.release.plan.kinds.two_columns import ALPHA, BETA, GAMMA, MomentsKind
 from rangebound.release.plan.toml import make_plan

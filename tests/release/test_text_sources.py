@@ -142,7 +142,7 @@ def damaged_file(chance, form):
 
 
 def lines_of(data, form):
-    """The lines below the header as text; bytes that are no character are U+FFFD, which no row has on purpose."""
+    """The lines below the header as text; invalid bytes are U+FFFD, which no row has on purpose."""
     codec = form.encoding
     if codec.startswith("utf-16"):
         codec = "utf-16-be" if codec == "utf-16-be" else "utf-16-le"

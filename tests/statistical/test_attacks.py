@@ -73,7 +73,7 @@ def clopper_pearson(hits: int, count: int) -> tuple[float, float]:
 
 
 def fine(published: np.ndarray, bits: int) -> np.ndarray:
-    """Whether the number is no multiple of 2^-bits."""
+    """Whether the number is not a multiple of 2^-bits."""
     with np.errstate(over="ignore"):
         return np.ldexp(published, bits) % 1.0 != 0.0
 

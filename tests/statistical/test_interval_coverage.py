@@ -285,7 +285,7 @@ def joint_plan(account, *, joint):
 
 
 def joint_coverage(account, runs, *, joint=True):
-    """How many of so many tables had intervals that held all at once: of an empty table, and of another."""
+    """How many of this many tables had intervals that held all at once: of an empty table, and of another."""
     plan = joint_plan(account, joint=joint)
     ready, found = prepare(plan), []
     for seed in (0, 1):

@@ -150,7 +150,7 @@ def test_every_short_text_has_its_own_cell_and_is_read_back(length):
 
 def test_the_empty_text_is_not_read_as_nothing():
     assert csv_text([["", None]]) == '"\'\\",\n'
-    assert csv_text([[None]]) == '""\n'  # a line with nothing on it is no row for some readers
+    assert csv_text([[None]]) == '""\n'  # some readers skip an empty line
     assert plain_text("'\\") == ""
 
 

@@ -10,8 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.accounting.event import Private
-from rangebound.audit.bound import EmpiricalBound, lower_bound
-from rangebound.audit.features import FEATURES, Classifier, HistogramClassifier, best, classified, seen_only
+from rangebound.audit.bound import (
+    FEATURES,
+    Classifier,
+    EmpiricalBound,
+    HistogramClassifier,
+    best,
+    classified,
+    lower_bound,
+    seen_only,
+)
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanisms.certificates import A_MECHANISM, PRIVATE
 from rangebound.mechanisms.finite import Table

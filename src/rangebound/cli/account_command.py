@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -10,12 +11,12 @@ import typer
 
 import rangebound as rb
 from rangebound.cli import printing
-from rangebound.cli.mechanism_options import noise_named
+from rangebound.cli.mechanism_commands import noise_named
 from rangebound.cli.options import Json, option, progress_bar
 from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.values import arguments
 
 if TYPE_CHECKING:
-    from rangebound.accounting import ComposedEvent
     from rangebound.accounting.best_accountant import EveryAccountant
     from rangebound.accounting.event import SingleEvent
     from rangebound.values.support import Support
@@ -78,11 +79,9 @@ def _bounds(every: EveryAccountant) -> dict[str, float]:
     }
 
 
-def _read(path: Path) -> tuple[ComposedEvent, list[float], list[float]]:
+def _read(path: Path) -> tuple[rb.accounting.ComposedEvent, list[float], list[float]]:
     """The event of a file, and the deltas and epsilons it asks for."""
     import tomllib
-
-    from rangebound.accounting import ComposedEvent
 
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -100,7 +99,7 @@ def _read(path: Path) -> tuple[ComposedEvent, list[float], list[float]]:
             events.append(_event(entry))
         except (ArgumentError, ArgumentTypeError) as error:
             raise ArgumentError(f"{path}, release {number}: {error}") from None
-    return ComposedEvent(events=tuple(events)), _levels(data, "delta"), _levels(data, "epsilon")
+    return rb.accounting.ComposedEvent(events=tuple(events)), _levels(data, "delta"), _levels(data, "epsilon")
 
 
 def _levels(data: dict[str, Any], name: str) -> list[float]:
@@ -113,9 +112,7 @@ def _levels(data: dict[str, Any], name: str) -> list[float]:
 
 def _event(entry: dict[str, Any]) -> SingleEvent:
     """One [[release]]: a mechanism, how often it is used, and its sampling rate."""
-    from rangebound.accounting import MechanismEvent, SampledEvent
     from rangebound.laws.boundings import Bounding
-    from rangebound.values import arguments
 
     unknown = sorted(set(entry) - _KNOWN)
     if unknown:
@@ -133,8 +130,8 @@ def _event(entry: dict[str, Any]) -> SingleEvent:
     )
     times = entry.get("times", 1)
     if "rate" in entry:
-        return SampledEvent(mechanism=mechanism, rate=entry["rate"], times=times)
-    return MechanismEvent(mechanism=mechanism, times=times)
+        return rb.accounting.SampledEvent(mechanism=mechanism, rate=entry["rate"], times=times)
+    return rb.accounting.MechanismEvent(mechanism=mechanism, times=times)
 
 
 def _support(name: str, value: Any) -> Support:
@@ -156,27 +153,25 @@ def _ends(pair: Any) -> Any:
     return [float(each) if each in ("inf", "-inf") else each for each in pair] if isinstance(pair, list) else pair
 
 
-def _count(event: ComposedEvent) -> int:
+def _count(event: rb.accounting.ComposedEvent) -> int:
     from rangebound.accounting.event import steps
 
     return sum(steps(event).values())
 
 
 def _show(rows: list[_Row], count: int) -> None:
-    import sys
-
     from rich.console import Console
     from rich.table import Table
 
-    from rangebound.values.arguments import counted, downwards, upwards
-
-    table = Table(box=None, pad_edge=False, header_style="bold", title=counted(count, "step"), title_justify="left")
+    table = Table(
+        box=None, pad_edge=False, header_style="bold", title=arguments.counted(count, "step"), title_justify="left"
+    )
     for name in ("asked", "at least", "at most", "privacy loss", "Renyi", "adaptive"):
         table.add_column(name, justify="left" if name == "asked" else "right")
     for row in rows:
         table.add_row(
             f"{row.asked} at {row.given} {row.level:g}",
-            downwards(row.bounds["at_least"]),
-            *(upwards(row.bounds[key]) for key in ("at_most", "privacy_loss", "renyi", "adaptive")),
+            arguments.downwards(row.bounds["at_least"]),
+            *(arguments.upwards(row.bounds[key]) for key in ("at_most", "privacy_loss", "renyi", "adaptive")),
         )
     Console(width=None if sys.stdout.isatty() else _WIDTH, highlight=False, markup=False, emoji=False).print(table)

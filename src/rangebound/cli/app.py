@@ -16,10 +16,9 @@ from typer.main import get_command
 import rangebound
 from rangebound.cli import (
     account_command,
-    audit_command,
     ledger_command,
+    mechanism_commands,
     plan_command,
-    plot_command,
     release_command,
     serve_command,
     sql_command,
@@ -51,8 +50,8 @@ app.command()(release_command.demo)
 app.command()(plan_command.dummy)
 app.command()(serve_command.explore)
 app.add_typer(serve_command.app, name="serve")
-app.add_typer(plot_command.app, name="plot")
-app.add_typer(audit_command.app, name="audit")
+app.add_typer(mechanism_commands.plot_app, name="plot")
+app.add_typer(mechanism_commands.audit_app, name="audit")
 
 if TYPE_CHECKING:
     _MISUSE = typer.TyperException

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import rangebound as rb
 from rangebound.cli import printing
 from rangebound.cli.options import Json, NewFile, group, option, taking
 from rangebound.cli.output_files import write_new
-from rangebound.errors import ArgumentError, LedgerUnavailable, MissingExtra, plain
+from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable, MissingExtra, plain
 
 if TYPE_CHECKING:
-    from rangebound.ledger.book import Ledger
     from rangebound.ledger.rule import Rule
     from rangebound.release.output.ledger_entry import ChargeFinding
 
@@ -41,11 +41,9 @@ class Place:
     key: Key = None
     json: Json = False
 
-    def opened(self) -> AbstractContextManager[Ledger]:
+    def opened(self) -> AbstractContextManager[rb.Ledger]:
         """The ledger, which must be there."""
-        from rangebound.ledger.book import Ledger
-
-        return Ledger.open(self.ledger, key=self.key)
+        return rb.Ledger.open(self.ledger, key=self.key)
 
 
 @app.command()
@@ -60,12 +58,11 @@ def init(
     The roles are owner, approver, analyst and auditor, and service for a server. Run it as a superuser; then grant each
     person one of the first four, and hand on the key file.
     """
-    from rangebound.ledger.book import Ledger
     from rangebound.ledger.key import key_path, user_folder
     from rangebound.ledger.postgres_schema import ROLES, postgres_place
 
     schema = postgres_place(postgres).schema
-    with Ledger.create(postgres, key=key, note=note, roles=True) as book:
+    with rb.Ledger.create(postgres, key=key, note=note, roles=True) as book:
         place = key_path(user_folder("key") / (book.history()[0].request or ""), key)[0]
         made = [f"{schema}_{role}" for role in ROLES]
         words = [
@@ -99,12 +96,11 @@ def open_(
     note: Note = "",
 ) -> None:
     """Open an account, in a new ledger if there is no such file yet."""
-    from rangebound.ledger.book import Ledger
     from rangebound.ledger.location import there_is
 
     chosen = _rule(rule, spare, order)
     terms: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "approval": approval or False, "period": period}
-    with at.opened() if there_is(at.ledger) else Ledger.create(at.ledger, key=at.key) as book:
+    with at.opened() if there_is(at.ledger) else rb.Ledger.create(at.ledger, key=at.key) as book:
         opened = book.open_account(account, rule=chosen, who=who, note=note, **terms)
         printing.accounts([opened], book.head, as_json=at.json)
 
@@ -138,12 +134,10 @@ def requests(
     every: Annotated[bool, typer.Option("--all", help="Show those that were decided too.")] = False,
 ) -> None:
     """Show the requests that wait for approval."""
-    from rangebound.ledger.replay import RequestStatus
-
     with at.opened() as book:
         found = book.requests(account)
         if request is None:
-            shown = [each for each in found if every or each.status is RequestStatus.WAITING]
+            shown = [each for each in found if every or each.status is rb.ledger.RequestStatus.WAITING]
             return printing.requests(shown, as_json=at.json)
         text = book.dry_run(request)
         own = next((each for each in found if each.request == request), None)
@@ -195,18 +189,14 @@ def verify(
     The file itself is checked too. Other commands check the same when they open a ledger, except for published bytes
     that they do not show. Releases that version 0.2 charged too little are named, by their published bytes.
     """
-    from rangebound.errors import LedgerTampered
-    from rangebound.ledger import verify as check
-    from rangebound.ledger import verify_export
-
     if (ledger is None) == (export is None):
         raise ArgumentError("ledger: must be named, or an export by --export; one of the two is checked")
     try:
         if ledger is not None:
-            found = check(ledger, key=key, head=head)
+            found = rb.ledger.verify(ledger, key=key, head=head)
             return printing.report(found, _undercharged(Place(ledger=ledger, key=key)), as_json=json)
         assert export is not None
-        return printing.export_report(verify_export(export, key=key, head=head), as_json=json)
+        return printing.export_report(rb.ledger.verify_export(export, key=key, head=head), as_json=json)
     except LedgerTampered as error:
         if json:
             printing.data({"ok": False, "findings": list(error.findings)})
@@ -256,9 +246,7 @@ def adopt(
 
     For a ledger that was moved without its head, or was made by version 0.1.
     """
-    from rangebound.ledger.book import Ledger
-
-    with Ledger.adopt(at.ledger, key=at.key, head=head) as book:
+    with rb.Ledger.adopt(at.ledger, key=at.key, head=head) as book:
         printing.accounts(book.accounts(), book.head, as_json=at.json)
 
 
@@ -270,12 +258,12 @@ def export(
     lines: Annotated[bool, typer.Option("--lines", help="Write JSON lines, one for each entry.")] = False,
 ) -> None:
     """Write the history as CSV or JSON lines, or everything as JSON."""
-    from rangebound.ledger.export import to_csv, to_json, to_lines
-
     if lines and at.json:
         raise ArgumentError("lines: --lines writes the history, and --json everything; give one of them")
     with at.opened() as book:
-        text = to_json(book) if at.json else (to_lines if lines else to_csv)(book.history())
+        text = (
+            rb.ledger.to_json(book) if at.json else (rb.ledger.to_lines if lines else rb.ledger.to_csv)(book.history())
+        )
     if output is None:
         sys.stdout.write(text)  # unchanged: typer.echo would drop what looks like a colour
         return
@@ -284,17 +272,15 @@ def export(
 
 def _rule(name: str | None, spare: str | None, order: str | None) -> Rule:
     """The rule that the options name; an option of another rule is refused, not ignored."""
-    from rangebound.ledger.rule import GaussianFilter, PlainSum, RenyiFilter
-
     match name, spare, order:
         case None | "sum", None, None:
-            return PlainSum()
+            return rb.ledger.PlainSum()
         case "gaussian", None, None:
-            return GaussianFilter()
+            return rb.ledger.GaussianFilter()
         case "gaussian", str(), None:
-            return GaussianFilter(spare=spare)
+            return rb.ledger.GaussianFilter(spare=spare)
         case None | "renyi", None, str():
-            return RenyiFilter(order=order)
+            return rb.ledger.RenyiFilter(order=order)
         case "renyi", _, None:
             raise ArgumentError("order: missing; a Renyi filter needs one, such as --order 16")
         case "sum" | "gaussian" | "renyi" | None, _, _:

@@ -9,11 +9,13 @@ from typing import Annotated
 
 import typer
 
+import rangebound as rb
 from rangebound.cli import printing
 from rangebound.cli.options import Json, KeyFile, LedgerFile, NewFile, PlanFile, group, option
 from rangebound.cli.output_files import write_new
-from rangebound.cli.release_command import account_in, check_table, consulted, ledger_place, stopping
+from rangebound.cli.release_command import account_in, check_table, consulted, ledger_place, stopping, warn
 from rangebound.errors import ArgumentError
+from rangebound.values.arguments import counted
 
 # The rooms below are loaded by the commands that need them, so that help is immediate.
 app = group("Plans of releases.")
@@ -38,7 +40,6 @@ def new(
     output: NewFile = None,
 ) -> None:
     """Write a first plan for a table; read no data but a header."""
-    from rangebound.release import draft, make_plan
     from rangebound.release.engine import opened
     from rangebound.release.engine.text_file import proposed_format
     from rangebound.release.plan.draft import drafted_bounds
@@ -50,7 +51,7 @@ def new(
     stated = place | ({"table": name} if name else {})
     if metadata is None and "path" in place and Path(table).suffix.lower() in TEXT_FILES and Path(table).is_file():
         stated |= proposed_format(Path(table)).text_fields
-    source = make_plan({"source": stated, "budget": {"epsilon": 1.0}, "query": query}).source
+    source = rb.release.make_plan({"source": stated, "budget": {"epsilon": 1.0}, "query": query}).source
     assert source is not None
     description = None if metadata is None else read_description(metadata.read_text(encoding="utf-8", errors="replace"))
     if description is None:
@@ -60,7 +61,7 @@ def new(
         schema, unit = description.schema, unit or description.unit
     if output is not None and source.path is not None:  # a plan's paths are relative to its own folder
         source = source.model_copy(update={"path": Path(os.path.relpath(table, output.parent)).as_posix()})
-    text = draft(schema, source, unit=unit, description=description)
+    text = rb.release.draft(schema, source, unit=unit, description=description)
     rows = 1 if description is None else description.rows or 1
     note = f"note: {drafted_bounds(unit, rows)}\n"
     if output is None:
@@ -75,15 +76,12 @@ def new(
 @app.command()
 def check(plan: PlanFile, json: Json = False) -> None:
     """Check a plan, its columns and its statements; read no data."""
-    from rangebound.release import explain as words
-    from rangebound.release import read_plan
     from rangebound.release.engine import opened
     from rangebound.release.plan.toml import pointing
-    from rangebound.values.arguments import counted
 
-    found = read_plan(plan)
+    found = rb.read_plan(plan)
     with pointing(plan):
-        words(found)
+        rb.release.explain(found)
         if found.source is not None:
             with opened(found.source, folder=plan.parent) as engine:
                 check_table(found, engine)
@@ -96,12 +94,12 @@ def check(plan: PlanFile, json: Json = False) -> None:
 @app.command()
 def explain(plan: PlanFile, json: Json = False) -> None:
     """Explain a plan in words, with its cost, errors and intervals."""
-    from rangebound.release import read_plan
+    from rangebound.release.output.plan_facts import plan_facts
     from rangebound.release.plan.toml import pointing
 
-    found = read_plan(plan)
+    found = rb.read_plan(plan)
     with pointing(plan), consulted(ledger_place(found.budget.ledger, plan, None), None) as known:
-        printing.forecast(found, {}, account=account_in(known, found.budget.account), as_json=json)
+        printing.forecast(plan_facts(found), {}, account=account_in(known, found.budget.account), as_json=json)
 
 
 @app.command()
@@ -117,12 +115,10 @@ def solve(
 
     A part is left for questions without a margin; --rest says how much.
     """
-    from rangebound.release import read_plan
-    from rangebound.release import solve as solved
     from rangebound.release.plan.toml import pointing
 
     with pointing(plan):
-        found = solved(read_plan(plan), rest=rest)
+        found = rb.release.solve(rb.read_plan(plan), rest=rest)
     printing.solution(found, as_json=json)
 
 
@@ -139,10 +135,8 @@ def suggest(
     json: Json = False,
 ) -> None:
     """Estimate range, rows and groups privately, for a charge."""
-    from rangebound.ledger.book import Ledger
     from rangebound.release.engine import opened
     from rangebound.release.gaps import draft_of, gaps_of, left_out
-    from rangebound.release.gaps import suggest as estimate
     from rangebound.release.plan.toml import pointing
     from rangebound.release.sql.view import view
 
@@ -159,10 +153,12 @@ def suggest(
             if book is None or request is None:
                 missing = "ledger" if book is None else "request"
                 raise ArgumentError(f"{missing}: missing; a suggestion is charged like a release (--dry-run is not)")
-            printing.cautions(whole, view(whole, engine))
-            with Ledger.open(book, key=key) as paying, stopping(paying, request):
+            warn(whole, view(whole, engine))
+            with rb.Ledger.open(book, key=key) as paying, stopping(paying, request):
                 before = paying.published(request) is not None
-                found = estimate(draft, engine, ledger=paying, request=request, share=share, folder=plan.parent)
+                found = rb.release.suggest(
+                    draft, engine, ledger=paying, request=request, share=share, folder=plan.parent
+                )
                 charge = printing.charge(paying, request, before=before, account=whole.budget.account or "")
     words = f"{found}\n# {charge.words(str(found.cost))}"
     return printing.fact({**found.to_dict(), "charge": charge.to_dict()}, words, as_json=json)
@@ -173,17 +169,13 @@ def schema() -> None:
     """Print the JSON schema of plans."""
     import json
 
-    from rangebound.release import plan_schema
-
-    sys.stdout.write(json.dumps(plan_schema(), indent=1) + "\n")
+    sys.stdout.write(json.dumps(rb.release.plan_schema(), indent=1) + "\n")
 
 
 @app.command()
 def fields() -> None:
     """Print every field with type, default and effect, as Markdown."""
-    from rangebound.release import field_table
-
-    sys.stdout.write(field_table())
+    sys.stdout.write(rb.release.field_table())
 
 
 def dummy(
@@ -199,10 +191,9 @@ def dummy(
     ] = None,
 ) -> None:
     """Make up rows for a plan, from the plan alone; read no data."""
-    from rangebound.release import read_plan
     from rangebound.release.dummy.made_up_rows import made_up
 
-    found = made_up(read_plan(plan), rows)
+    found = made_up(rb.read_plan(plan), rows)
     if output is not None:
         *tables, written = found.write(output)
         them = "it" if not tables[1:] else "them"

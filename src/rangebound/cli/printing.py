@@ -8,20 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+import rangebound as rb
 from rangebound.errors import plain
+from rangebound.values.arguments import counted, upwards
 
 if TYPE_CHECKING:
-    from rangebound.ledger.book import Ledger
-    from rangebound.ledger.export import ExportReport
-    from rangebound.ledger.guarded_chain import Report
-    from rangebound.ledger.record import Account, ApprovalRequest, Record
     from rangebound.ledger.rule import AnyCost, Rule
-    from rangebound.release.asked_in_sql import Answer
-    from rangebound.release.output.forecast import Solution
     from rangebound.release.output.ledger_entry import ChargeFinding
-    from rangebound.release.output.table import Release
-    from rangebound.release.plan.model import Plan
-    from rangebound.release.sql.relation import View
+    from rangebound.release.output.plan_facts import PlanFacts
 
 # What is slow to load is loaded where it is needed, so that help is immediate.
 _APPROVERS = {"others": "another person than the one who asks", "anyone": "anyone"}
@@ -37,10 +31,8 @@ _FOUND = {
 """What a report of a ledger, or of an export, names without calling it wrong."""
 
 
-def accounts(found: Sequence[Account], head: str, *, as_json: bool) -> None:
+def accounts(found: Sequence[rb.ledger.Account], head: str, *, as_json: bool) -> None:
     """The state of the accounts."""
-    from rangebound.values.arguments import counted
-
     if as_json:
         return data({"accounts": [each.to_dict() for each in found], "head": head})
     table: list[Sequence[object]] = [("account", "promise", "rule", "spent", "remaining", "spends")]
@@ -61,7 +53,7 @@ def _rule(rule: Rule) -> str:
     return ", ".join([name[1], *(f"{option} {value}" for option, value in options)])
 
 
-def history(records: Sequence[Record], *, as_json: bool) -> None:
+def history(records: Sequence[rb.ledger.Record], *, as_json: bool) -> None:
     """Entries in their order."""
     if as_json:
         return data([record.to_dict() for record in records])
@@ -74,7 +66,7 @@ def history(records: Sequence[Record], *, as_json: bool) -> None:
     return _print(table)
 
 
-def requests(found: Sequence[ApprovalRequest], *, as_json: bool) -> None:
+def requests(found: Sequence[rb.ledger.ApprovalRequest], *, as_json: bool) -> None:
     """Requests that wait for approval, or were decided."""
     if as_json:
         return data([each.to_dict() for each in found])
@@ -87,7 +79,7 @@ def requests(found: Sequence[ApprovalRequest], *, as_json: bool) -> None:
     return _print(table)
 
 
-def filed(found: ApprovalRequest, dry_run: bytes, *, as_json: bool) -> None:
+def filed(found: rb.ledger.ApprovalRequest, dry_run: bytes, *, as_json: bool) -> None:
     """A request with the dry run that it was filed with: of a plan in words, of anything else as it is."""
     try:
         said = json.loads(dry_run)
@@ -101,7 +93,7 @@ def filed(found: ApprovalRequest, dry_run: bytes, *, as_json: bool) -> None:
     return _print("", *map(plain, lines.splitlines()))
 
 
-def report(found: Report, charges: Sequence[ChargeFinding] | None, *, as_json: bool) -> None:
+def report(found: rb.ledger.Report, charges: Sequence[ChargeFinding] | None, *, as_json: bool) -> None:
     """A check that found nothing wrong with a ledger, and the `charges` of releases that were too small, if known."""
     if as_json:
         listed = None if charges is None else [each.to_dict() for each in charges]
@@ -109,33 +101,22 @@ def report(found: Report, charges: Sequence[ChargeFinding] | None, *, as_json: b
     return _print(*_checked(found), *(plain(f"warning: {each}") for each in charges or ()), f"head {found.head}")
 
 
-def _checked(found: Report | ExportReport) -> list[str]:
-    from rangebound.values.arguments import counted
+def _checked(found: rb.ledger.Report | rb.ledger.ExportReport) -> list[str]:
 
     notes = {words: getattr(found, name, ()) for name, words in _FOUND.items()}
     said = [f"{words} {', '.join(map(str, entries))}" for words, entries in notes.items() if entries]
     return [f"ok: {counted(found.entries, 'entry', 'entries')}, all as written", *said]
 
 
-def export_report(found: ExportReport, *, as_json: bool) -> None:
+def export_report(found: rb.ledger.ExportReport, *, as_json: bool) -> None:
     """A check of an export that found nothing wrong, and the accounts as they stood at its end."""
-    from rangebound.ledger.rule import PlainSum
-
     if as_json:
         facts = {"entries": found.entries, "head": found.head, "clock_set_back": found.clock_set_back}
         return data({"ok": True, **facts, "accounts": [each.to_dict() for each in found.accounts]})
     _print(*_checked(found))
-    if not all(isinstance(each.rule, PlainSum) for each in found.accounts):
+    if not all(isinstance(each.rule, rb.ledger.PlainSum) for each in found.accounts):
         _print("charges were not compared with published tables, which an export does not contain; verify the ledger")
     return accounts(found.accounts, found.head, as_json=False)
-
-
-def cautions(plan: Plan, seen: View) -> None:
-    """Warnings before a charge, on standard error."""
-    from rangebound.release.plan.cautions import cautions as found
-
-    for each in found(plan, seen.schema, seen.before_units):
-        sys.stderr.write(f"warning: {plain(each)}\n")
 
 
 def fact(facts: Mapping[str, object], words: str, *, as_json: bool) -> None:
@@ -152,7 +133,7 @@ class Charge:
 
     request: str
     before: bool
-    account: Account
+    account: rb.ledger.Account
     cost: AnyCost
 
     def to_dict(self) -> dict[str, object]:
@@ -163,9 +144,7 @@ class Charge:
 
     def words(self, cost: str) -> str:
         """The charge in a line; `cost` is that of the plan, where the account adds no plain sums and has another."""
-        from rangebound.ledger.rule import Cost
-
-        spent = str(self.cost) if isinstance(self.cost, Cost) else f"{cost}, charged as {self.cost}"
+        spent = str(self.cost) if isinstance(self.cost, rb.Cost) else f"{cost}, charged as {self.cost}"
         again = f"request {self.request!r} was published before and costs nothing more"
         within = f" in {self.account.current}" if self.account.current else ""
         left = f"account {self.account.name!r} has {self.account.left} left{within}"
@@ -177,7 +156,7 @@ class Charge:
         return [plain(each) for each in (self.words(cost), promise) if each is not None]
 
 
-def charge(ledger: Ledger, request: str, *, before: bool, account: str) -> Charge:
+def charge(ledger: rb.Ledger, request: str, *, before: bool, account: str) -> Charge:
     """What a request was charged, as the ledger has it."""
     paid = ledger.paid(request)
     assert paid is not None
@@ -185,23 +164,23 @@ def charge(ledger: Ledger, request: str, *, before: bool, account: str) -> Charg
     return Charge(request=request, before=before, account=ledger.account(account), cost=paid.cost)
 
 
-def forecast(plan: Plan, facts: Mapping[str, object], *, account: Account | None = None, as_json: bool) -> None:
+def forecast(
+    found: PlanFacts, facts: Mapping[str, object], *, account: rb.ledger.Account | None = None, as_json: bool
+) -> None:
     """A plan in words, and a table of what each question will look like; `account` is the one that would pay."""
-    from rangebound.release import explain, hazards
-    from rangebound.release import forecast as outlooks
-    from rangebound.release.output.explain import dry_run
-    from rangebound.release.output.forecast import COLUMNS, outlook_cells
+    from rangebound.release.output.explain import explained, rehearsed
+    from rangebound.release.output.forecast import COLUMNS, outlook_cells, outlooks
+    from rangebound.release.prepare import rehearse
 
+    rehearse(found.ready)
     if as_json:
-        return data({**facts, **dry_run(plan, account=account)})
-    warned = [f"warning: {each}" for each in hazards(plan, account=account)]
-    return _print(explain(plan, account=account), "", [COLUMNS, *outlook_cells(outlooks(plan))], *warned)
+        return data({**facts, **rehearsed(found, account)})
+    warned = [f"warning: {each}" for each in rb.release.hazards(found.plan, account=account)]
+    return _print(explained(found, account), "", [COLUMNS, *outlook_cells(outlooks(found))], *warned)
 
 
-def solution(found: Solution, *, as_json: bool) -> None:
+def solution(found: rb.release.Solution, *, as_json: bool) -> None:
     """The smallest epsilon that meets all margins, and what each question gets."""
-    from rangebound.values.arguments import upwards
-
     if as_json:
         return data({**found.to_dict(), "changed": False})
     table: list[Sequence[object]] = [("query", "margin", "half-width", "share")]
@@ -212,13 +191,12 @@ def solution(found: Solution, *, as_json: bool) -> None:
     return _print(str(found), str(found.terms), table)
 
 
-def table(release: Release, charge: Charge, *, as_json: bool) -> None:
+def table(release: rb.release.Release, charge: Charge, *, as_json: bool) -> None:
     """A published table, and what it has cost."""
-    from rangebound.release import hazards
-    from rangebound.release.output.facts import scope_lines
+    from rangebound.release.output.plan_facts import scope_lines
     from rangebound.release.output.rendering import briefly, shown
 
-    rows, warned = release.rows(), list(hazards(release.plan, account=charge.account))
+    rows, warned = release.rows(), list(rb.release.hazards(release.plan, account=charge.account))
     if as_json:
         notes = {"notes": list(release.notes)} if release.notes else {}
         notes |= {"warnings": warned} if warned else {}
@@ -232,7 +210,7 @@ def table(release: Release, charge: Charge, *, as_json: bool) -> None:
     return _print([list(shortened[0] if shortened else ()), *cells], *said, *charge.lines(str(release.plan.budget)))
 
 
-def answer(found: Answer, charge: Charge, *, as_json: bool) -> None:
+def answer(found: rb.release.Answer, charge: Charge, *, as_json: bool) -> None:
     """The rows of a SELECT, and what they have cost."""
     from rangebound.release.output.rendering import shown
 

@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import rangebound as rb
 from rangebound.cli import printing
 from rangebound.cli.options import DryRun, Interrupted, Json, KeyFile, LedgerFile, PlanFile, Request, option, taking
 from rangebound.cli.output_files import check_files, write_new
-from rangebound.errors import ApprovalNeeded, ArgumentError, LedgerUnavailable, RangeboundError
+from rangebound.errors import ApprovalNeeded, ArgumentError, LedgerUnavailable, RangeboundError, plain
+from rangebound.values.postgres_address import is_address
 
 if TYPE_CHECKING:
     from rangebound.cli.printing import Charge
-    from rangebound.ledger.book import Ledger
-    from rangebound.ledger.record import Account, Record
-    from rangebound.release import Plan, Release, Source
     from rangebound.release.engine import Engine
     from rangebound.release.engine.duckdb import DuckDB
     from rangebound.release.engine.postgres import Postgres
     from rangebound.release.engine.spark import Spark
+    from rangebound.release.sql.relation import View
 
 _BLINK = 0.5  # seconds between two updates of the progress of a scan
 
@@ -67,7 +67,7 @@ class Publishing:
     postgres: Annotated[str | None, option(_POSTGRES, metavar="ADDRESS")] = None
     timeout: Annotated[float | None, option("How long a statement of PostgreSQL may take.", metavar="SECONDS")] = None
 
-    def opened(self, source: Source, folder: Path) -> AbstractContextManager[DuckDB | Postgres | Spark]:
+    def opened(self, source: rb.release.Source, folder: Path) -> AbstractContextManager[DuckDB | Postgres | Spark]:
         """The table; its path is relative to a folder."""
         from rangebound.release.engine import opened
 
@@ -87,17 +87,20 @@ class Publishing:
                 raise ArgumentError(f"{name}={str(path)!r}: exists already, and may be filled in; name a new file")
 
     def write_records(
-        self, plan: Plan, *, certificate: str = "", entry: Record | None = None, account: Account | None = None
+        self,
+        plan: rb.Plan,
+        *,
+        certificate: str = "",
+        entry: rb.ledger.Record | None = None,
+        account: rb.ledger.Account | None = None,
     ) -> None:
         """Write the record and the fact sheet where they are asked for, of what is known."""
-        from rangebound.release import fact_sheet, fact_sheet_text, record, record_text
-
         if self.record is not None:
-            found = record(plan, certificate=certificate, entry=entry, account=account)
-            write_new(self.record, record_text(found, also=", certificate and ledger" if entry else ""))
+            found = rb.release.record(plan, certificate=certificate, entry=entry, account=account)
+            write_new(self.record, rb.release.record_text(found, also=", certificate and ledger" if entry else ""))
         if self.fact_sheet is not None:
-            sheet = fact_sheet(plan, certificate=certificate, entry=entry, account=account)
-            write_new(self.fact_sheet, fact_sheet_text(sheet, plan.title))
+            sheet = rb.release.fact_sheet(plan, certificate=certificate, entry=entry, account=account)
+            write_new(self.fact_sheet, rb.release.fact_sheet_text(sheet, plan.title))
 
 
 @taking(Publishing)
@@ -107,10 +110,10 @@ def release(asked: Publishing, plan: PlanFile, dry_run: DryRun = False, json: Js
     From an account that needs approval, the first run files a request with the dry run and exits with code 3; the same
     command publishes once it is approved. The table is not opened before.
     """
-    from rangebound.release import read_plan
+    from rangebound.release.output.plan_facts import plan_facts
     from rangebound.release.plan.toml import pointing
 
-    found = read_plan(plan)
+    found = rb.read_plan(plan)
     if found.source is None:
         raise ArgumentError("source: missing; name the table in the plan, as [source] with a path")
     folder = plan.parent  # paths in a plan are relative to its own folder, those on the command line to the current one
@@ -122,10 +125,10 @@ def release(asked: Publishing, plan: PlanFile, dry_run: DryRun = False, json: Js
             asked.write_records(found, account=account)
             if is_closed(known, found.budget.account, asked.request):
                 facts = {"dry_run": True, "approval": "needed"}
-                return printing.forecast(found, facts, account=account, as_json=json)
+                return printing.forecast(plan_facts(found), facts, account=account, as_json=json)
             with asked.opened(found.source, folder) as engine:
                 check_table(found, engine)
-                return printing.forecast(found, {"dry_run": True}, account=account, as_json=json)
+                return printing.forecast(plan_facts(found), {"dry_run": True}, account=account, as_json=json)
     with pointing(plan), paying(place, asked.key, asked.request, found) as book:
         ask_first(found, book, json=json)
         with asked.opened(found.source, folder) as engine:
@@ -137,7 +140,7 @@ def release(asked: Publishing, plan: PlanFile, dry_run: DryRun = False, json: Js
 class PayingLedger:
     """The ledger that is charged, under the id `request`; `files` are its own, which no output may replace."""
 
-    ledger: Ledger
+    ledger: rb.Ledger
     request: str
     files: tuple[Path, ...]
 
@@ -145,7 +148,6 @@ class PayingLedger:
 def ledger_place(named: object, plan: Path, ledger: str | None) -> str | None:
     """Where the ledger is: as the command line says, else as the plan does, relative to the plan's folder unless it
     is an address."""
-    from rangebound.values.postgres_address import is_address
 
     if ledger or not isinstance(named, str) or not named:
         return ledger or None
@@ -154,15 +156,12 @@ def ledger_place(named: object, plan: Path, ledger: str | None) -> str | None:
 
 @contextmanager
 def paying(
-    place: str | None, key: Path | None, request: str | None, plan: Plan | None = None
+    place: str | None, key: Path | None, request: str | None, plan: rb.Plan | None = None
 ) -> Iterator[PayingLedger]:
     """The ledger that is charged, opened; it and the id of the charge must be given.
 
     Edge cases: where there is none, the error has the command that makes it for the account of a `plan`.
     """
-    from rangebound.ledger import Ledger, ledger_files
-    from rangebound.values.postgres_address import is_address
-
     if place is None:
         raise ArgumentError("ledger: missing; name it in the plan's [budget] or by --ledger (--dry-run needs none)")
     if request is None:
@@ -174,47 +173,47 @@ def paying(
         raise LedgerUnavailable(
             f"ledger={place!r}: there is no such file; this makes it, for one such release: {command}"
         )
-    with Ledger.open(place, key=key) as opened:
-        yield PayingLedger(ledger=opened, request=request, files=ledger_files(place, key=key))
+    with rb.Ledger.open(place, key=key) as opened:
+        yield PayingLedger(ledger=opened, request=request, files=rb.ledger.ledger_files(place, key=key))
 
 
 @contextmanager
-def consulted(place: str | None, key: Path | None) -> Iterator[Ledger | None]:
+def consulted(place: str | None, key: Path | None) -> Iterator[rb.Ledger | None]:
     """The ledger for a dry run, which charges nothing: None where there is none, or it cannot be read."""
-    from rangebound.ledger.book import Ledger
-
     with ExitStack() as stack:
         opened = None
         with suppress(RangeboundError):
-            opened = None if place is None else stack.enter_context(Ledger.open(place, key=key))
+            opened = None if place is None else stack.enter_context(rb.Ledger.open(place, key=key))
         yield opened
 
 
-def account_in(ledger: Ledger | None, name: object) -> Account | None:
+def account_in(ledger: rb.Ledger | None, name: object) -> rb.ledger.Account | None:
     """The account with a name, if there is such a ledger and it has one."""
     return next((each for each in ([] if ledger is None else ledger.accounts()) if each.name == name), None)
 
 
-def is_closed(ledger: Ledger | None, account: object, request: str | None) -> bool:
+def is_closed(ledger: rb.Ledger | None, account: object, request: str | None) -> bool:
     """Whether a table may not even be opened, because its account needs approval that was not given."""
     from rangebound.release.run import is_approved, needs_approval
 
     return ledger is not None and needs_approval(ledger, account) and not is_approved(ledger, request)
 
 
-def ask_first(plan: Plan, book: PayingLedger, *, json: bool) -> None:
+def ask_first(plan: rb.Plan, book: PayingLedger, *, json: bool) -> None:
     """File the request of a plan that needs approval and does not have it, and show its dry run; the error says so."""
+    from rangebound.release.output.plan_facts import plan_facts
     from rangebound.release.run import demand_plan_approval
 
     try:
         demand_plan_approval(plan, ledger=book.ledger, request=book.request)
     except ApprovalNeeded as error:
         facts = {"dry_run": True, "account": error.account, "request": error.request, "status": "waiting"}
-        printing.forecast(plan, facts, account=account_in(book.ledger, error.account), as_json=json)
+        paying = account_in(book.ledger, error.account)
+        printing.forecast(plan_facts(plan), facts, account=paying, as_json=json)
         raise
 
 
-def check_table(found: Plan, engine: Engine) -> None:
+def check_table(found: rb.Plan, engine: Engine) -> None:
     """Check a plan and its statements against its table, of which the schema alone is read, and show the cautions."""
     from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.sql.aggregate import check_statements
@@ -223,12 +222,20 @@ def check_table(found: Plan, engine: Engine) -> None:
     seen = view(found, engine)
     check_schema(found, seen.schema)
     check_statements(found, engine)
-    printing.cautions(found, seen)
+    warn(found, seen)
+
+
+def warn(plan: rb.Plan, seen: View) -> None:
+    """Warnings before a charge, on standard error."""
+    from rangebound.release.plan.cautions import cautions
+
+    for each in cautions(plan, seen.schema, seen.before_units):
+        sys.stderr.write(f"warning: {plain(each)}\n")
 
 
 def publish(
-    found: Plan, engine: DuckDB | Postgres | Spark, book: PayingLedger, asked: Publishing, *, plan: Path, json: bool
-) -> tuple[Release, Charge]:
+    found: rb.Plan, engine: DuckDB | Postgres | Spark, book: PayingLedger, asked: Publishing, *, plan: Path, json: bool
+) -> tuple[rb.release.Release, Charge]:
     """The release of a plan that was read from a file, with its outputs written, and what it has cost."""
     from rangebound.release.output.table import writable
 
@@ -255,8 +262,6 @@ def demo(
     json: Json = False,
 ) -> None:
     """Publish a made-up table of clinic visits, with a report."""
-    from rangebound.ledger.book import Ledger
-    from rangebound.release import Source, read_plan
     from rangebound.release import demo as clinic
     from rangebound.release.engine.duckdb import DuckDB
 
@@ -264,8 +269,11 @@ def demo(
     place.mkdir(parents=True)
     (place / clinic.TABLE).write_text(clinic.table(), encoding="utf-8")
     (place / "plan.toml").write_text(clinic.plan(), encoding="utf-8")
-    plan = read_plan(place / "plan.toml")
-    with Ledger.create(place / clinic.LEDGER) as ledger, DuckDB(Source(path=str(place / clinic.TABLE))) as engine:
+    plan = rb.read_plan(place / "plan.toml")
+    with (
+        rb.Ledger.create(place / clinic.LEDGER) as ledger,
+        DuckDB(rb.release.Source(path=str(place / clinic.TABLE))) as engine,
+    ):
         ledger.open_account("clinics", epsilon=2 * Decimal(repr(plan.budget.epsilon)))  # enough for a second one
         made = _made(plan, engine, ledger, "demo", quiet=json)
         charge = printing.charge(ledger, "demo", before=False, account="clinics")
@@ -284,14 +292,15 @@ def demo(
         )
 
 
-def _made(plan: Plan, engine: DuckDB | Postgres | Spark, ledger: Ledger, request: str, *, quiet: bool) -> Release:
+def _made(
+    plan: rb.Plan, engine: DuckDB | Postgres | Spark, ledger: rb.Ledger, request: str, *, quiet: bool
+) -> rb.release.Release:
     """The release, with its progress on a terminal: its duration depends on the data and is for the custodian alone."""
     from rich.console import Console
 
-    from rangebound.release import release as run
     from rangebound.release.sql.view import view
 
-    printing.cautions(plan, view(plan, engine))
+    warn(plan, view(plan, engine))
     console = Console(stderr=True, quiet=quiet)
     ended = threading.Event()
 
@@ -307,13 +316,13 @@ def _made(plan: Plan, engine: DuckDB | Postgres | Spark, ledger: Ledger, request
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # they were shown
-                return run(plan, engine, ledger=ledger, request=request, progress=status.update)
+                return rb.release.release(plan, engine, ledger=ledger, request=request, progress=status.update)
         finally:
             ended.set()
             watcher.join()
 
 
-def _table_files(plan: Plan, folder: Path) -> list[Path]:
+def _table_files(plan: rb.Plan, folder: Path) -> list[Path]:
     """The files of a plan's tables, where they are files, and the log that DuckDB keeps beside its own."""
     own = folder / plan.source.path if plan.source and plan.source.path else None
     joined = [folder / each.path for each in plan.join or () if each.path is not None]
@@ -321,7 +330,7 @@ def _table_files(plan: Plan, folder: Path) -> list[Path]:
 
 
 @contextmanager
-def stopping(ledger: Ledger, request: str) -> Iterator[None]:
+def stopping(ledger: rb.Ledger, request: str) -> Iterator[None]:
     """If a signal ends a release or a suggestion, report the state of its charge."""
     came = signal.SIGINT
 
@@ -343,7 +352,7 @@ def stopping(ledger: Ledger, request: str) -> Iterator[None]:
 
 
 @contextmanager
-def _still_charged(ledger: Ledger, request: str) -> Iterator[None]:
+def _still_charged(ledger: rb.Ledger, request: str) -> Iterator[None]:
     """If a file cannot be written after all, report the state of the charge."""
     try:
         yield
@@ -354,12 +363,12 @@ def _still_charged(ledger: Ledger, request: str) -> Iterator[None]:
         raise ArgumentError(f"{error}; {_became(ledger, request)}") from None
 
 
-def _became(ledger: Ledger, request: str) -> str:
+def _became(ledger: rb.Ledger, request: str) -> str:
     charged = ledger.paid(request) is not None
     return "the charge stands; the same request again is free" if charged else "nothing was charged"
 
 
-def _write(made: Release, outputs: list[Path], certificate: Path | None) -> None:
+def _write(made: rb.release.Release, outputs: list[Path], certificate: Path | None) -> None:
     for path in outputs:
         made.write(path)
     if certificate is not None:

@@ -14,6 +14,7 @@ import typer
 from rangebound.cli import printing
 from rangebound.cli.options import SETTINGS, Json, option
 from rangebound.errors import ArgumentError
+from rangebound.values.extras import need
 
 if TYPE_CHECKING:
     from rangebound.web.service.access import TokenStore
@@ -42,7 +43,6 @@ def serve(
         return
     if demo == (config is not None):
         raise ArgumentError("config: missing; give --config server.toml, or --demo for made-up data")
-    from rangebound.values.extras import need
 
     need("starlette", "uvicorn", "duckdb", "pydantic", what="rangebound serve")
     from rangebound.web.service.listener import serve as run
@@ -124,8 +124,6 @@ def explore(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address; open no browser.")] = False,
 ) -> None:
     """Choose epsilon on a page in the browser; read no data."""
-    from rangebound.values.extras import need
-
     need("starlette", "uvicorn", "duckdb", "pydantic", what="rangebound explore")
     from rangebound.web.explorer.page_server import explore as run
 

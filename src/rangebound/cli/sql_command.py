@@ -7,10 +7,11 @@ import sys
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import rangebound as rb
 from rangebound.cli import printing
 from rangebound.cli.options import DryRun, Json, option, taking
 from rangebound.cli.output_files import write_new
@@ -26,9 +27,7 @@ from rangebound.cli.release_command import (
     publish,
 )
 from rangebound.errors import ArgumentError, plain
-
-if TYPE_CHECKING:
-    from rangebound.release import Plan, Translated
+from rangebound.values.postgres_address import is_address
 
 
 @taking(Publishing)
@@ -47,8 +46,8 @@ def sql(
     From an account that needs approval, the first run files a request and exits with code 3, as `release` does; names
     of columns are then taken as they are written, since the table is not opened before.
     """
-    from rangebound.release import Answer, Source, translate
     from rangebound.release.gaps import draft_of
+    from rangebound.release.output.plan_facts import plan_facts
     from rangebound.release.plan.table_schema import check_schema
     from rangebound.release.plan.toml import pointing
     from rangebound.release.run import needs_approval
@@ -60,11 +59,11 @@ def sql(
     if not isinstance(base.get("source"), dict):
         raise ArgumentError("source: missing; name the table in the plan, as [source] with a path")
     with pointing(plan):
-        source = Source(**base["source"])
+        source = rb.release.Source(**base["source"])
         budget = base["budget"] if isinstance(base.get("budget"), dict) else {}
         account, place = budget.get("account"), ledger_place(budget.get("ledger"), plan, options.ledger)
         open_table = partial(options.opened, source, plan.parent)
-        as_written = partial(translate, select, base, folder=plan.parent)
+        as_written = partial(rb.release.translate, select, base, folder=plan.parent)
         if dry_run:
             with consulted(place, key) as known:
                 payer, closed = account_in(known, account), is_closed(known, account, request)
@@ -80,7 +79,7 @@ def sql(
                         _save(asked, save, plan)
                         facts = {"dry_run": True, "plan": asked.plan.to_toml(), "notes": list(asked.notes)}
                         facts |= {"approval": "needed"} if closed else {}
-                        return printing.forecast(asked.plan, facts, account=payer, as_json=json)
+                        return printing.forecast(plan_facts(asked.plan), facts, account=payer, as_json=json)
         with paying(place, key, request) as book:
             early = as_written() if needs_approval(book.ledger, account) else None
             if early is not None:
@@ -95,31 +94,29 @@ def sql(
                         _show(asked, json=json)
                     _save(asked, save, plan)
                     made, charge = publish(asked.plan, engine, book, options, plan=plan, json=json)
-    return printing.answer(Answer(asked=asked, release=made), charge, as_json=json)
+    return printing.answer(rb.release.Answer(asked=asked, release=made), charge, as_json=json)
 
 
-def _show(asked: Translated, *, json: bool) -> None:
+def _show(asked: rb.release.Translated, *, json: bool) -> None:
     if not json:
         sys.stdout.write(f"{asked}\n")
         sys.stdout.flush()
 
 
-def _save(asked: Translated, save: Path | None, plan: Path) -> None:
+def _save(asked: rb.release.Translated, save: Path | None, plan: Path) -> None:
     if save is not None:
         write_new(save, str(_moved(asked, plan.parent, save)))
 
 
-def _moved(asked: Translated, folder: Path, save: Path) -> str:
+def _moved(asked: rb.release.Translated, folder: Path, save: Path) -> str:
     """The plan for a file in another folder: relative paths in it count from there."""
-
-    from rangebound.values.postgres_address import is_address
 
     def moved(path: str | None) -> str | None:
         if path is None or is_address(path) or Path(path).is_absolute():
             return path
         return Path(os.path.relpath(folder / path, save.parent)).as_posix()
 
-    found: Plan = asked.plan
+    found: rb.Plan = asked.plan
     assert found.source is not None
     source = found.source.model_copy(update={"path": moved(found.source.path)})
     budget = found.budget.model_copy(update={"ledger": moved(found.budget.ledger)})

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import rangebound as rb
 from rangebound.cli import printing
 from rangebound.cli.options import Json, KeyFile, option
 from rangebound.errors import ArgumentError, CertificateInvalid, plain
-
-if TYPE_CHECKING:
-    from rangebound.release.output.table_certificate import Checked
+from rangebound.values.arguments import counted, downwards, shown, upwards
 
 _OF_A_TABLE = "rangebound release certificate"
 _OF_A_LIMIT = "rangebound limit"
@@ -49,8 +48,6 @@ def verify(
     The certificate of a mechanism or of a limit is proved again from its file alone. That of a table needs the
     published .json file, from which the table is computed again.
     """
-    from rangebound.values.arguments import shown
-
     text = _text(certificate, work)
     stated = _stated_format(text)
     if published is not None:
@@ -109,10 +106,8 @@ def _stated_format(text: str) -> str | None:
 
 def _mechanism(text: str) -> tuple[dict[str, object], str]:
     """A claim about a mechanism, proved again."""
-    from rangebound.mechanisms.certificates import verify as prove_again
-
     try:
-        found = prove_again(text)
+        found = rb.verify(text)
     except CertificateInvalid as error:
         if _stated_format(text) is None:
             raise CertificateInvalid(
@@ -133,7 +128,6 @@ def _mechanism(text: str) -> tuple[dict[str, object], str]:
 def _in_coq(text: str, certificate: Path, path: Path) -> tuple[dict[str, object], str]:
     """The same, and a file for Coq: of the proof or, where the claim is false, of its refutation."""
     from rangebound.cli.output_files import check_files
-    from rangebound.mechanisms.certificates import Certificate
     from rangebound.mechanisms.coq_file import coq_file
 
     check_files([path], [certificate], name="coq")
@@ -141,13 +135,13 @@ def _in_coq(text: str, certificate: Path, path: Path) -> tuple[dict[str, object]
         facts, words = _mechanism(text)
     except CertificateInvalid as error:
         try:
-            read = Certificate.from_json(text)
+            read = rb.Certificate.from_json(text)
             path.write_text(coq_file(read.mechanism, read.claim, refuted=True), encoding="utf-8")
         except ArgumentError:  # it cannot be read, or is not covered
             raise error from None
         _, said = _coqc(path)
         raise CertificateInvalid(f"{error}. A refutation is in {str(path)!r}; {said}") from error
-    path.write_text(Certificate.from_json(text).to_coq(), encoding="utf-8")
+    path.write_text(rb.Certificate.from_json(text).to_coq(), encoding="utf-8")
     accepted, said = _coqc(path)
     if accepted is False:
         raise CertificateInvalid(f"coq={str(path)!r}: {said}; please report it, with the certificate")
@@ -173,10 +167,7 @@ def _coqc(path: Path) -> tuple[bool | None, str]:
 
 def _limit(text: str) -> tuple[dict[str, object], str]:
     """A limit that no mechanism can be below, proved again."""
-    from rangebound.optimum.limit_proof import Limit
-    from rangebound.values.arguments import downwards
-
-    found = Limit.from_json(text)
+    found = rb.Limit.from_json(text)
     found.verify()
     facts: dict[str, object] = {
         "ok": True,
@@ -200,18 +191,14 @@ def _table(
     text: str, published: bytes, ledger: str | None, key: Path | None, work: float
 ) -> tuple[dict[str, object], str]:
     """A published table, computed again from its plan and its draws, and its charge if there is a ledger."""
-    from rangebound.release import check_certificate, check_entry
-
-    found = check_certificate(text, published, work=work)
+    found = rb.release.check_certificate(text, published, work=work)
     if ledger is not None:
-        from rangebound.ledger.book import Ledger
-
-        with Ledger.open(ledger, key=key) as opened:
-            check_entry(found, published, opened)
+        with rb.Ledger.open(ledger, key=key) as opened:
+            rb.release.check_entry(found, published, opened)
     return _facts(found, charged=ledger is not None), _words(found, charged=ledger is not None)
 
 
-def _facts(found: Checked, *, charged: bool) -> dict[str, object]:
+def _facts(found: rb.release.Checked, *, charged: bool) -> dict[str, object]:
     facts: dict[str, object] = {"ok": True, "epsilon": found.epsilon, "delta": found.delta, "numbers": found.numbers}
     facts |= {"charged": charged}
     if found.entry is not None and found.entry.promise is not None:
@@ -219,8 +206,7 @@ def _facts(found: Checked, *, charged: bool) -> dict[str, object]:
     return facts | {"privacy": found.terms.to_dict()}
 
 
-def _words(found: Checked, *, charged: bool) -> str:
-    from rangebound.values.arguments import counted, upwards
+def _words(found: rb.release.Checked, *, charged: bool) -> str:
 
     words = f"ok: {counted(found.numbers, 'number')}, epsilon {upwards(found.epsilon)}, delta {upwards(found.delta)}"
     unchecked = "the charge was not checked, which needs --ledger" if found.entry else "charged to no ledger"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from rangebound.errors import ArgumentError, LedgerUnavailable
@@ -164,68 +165,10 @@ WRITES: dict[str, tuple[str, ...]] = {
 }
 """The kinds of entries that a role may add."""
 
-_ADDED_BEFORE = """
-BEGIN
-    IF NEW.seq IS DISTINCT FROM coalesce((SELECT max(seq) FROM {schema}.entries), 0) + 1 THEN
-        RAISE EXCEPTION 'entry out of order' USING ERRCODE = '{state}';
-    END IF;
-    RETURN NEW;
-END
-"""
-_NOTICE = """
-    -- A transaction that notifies cannot be prepared: it would hold the lock of the ledger when its session is gone.
-    PERFORM pg_notify('{schema}', '');"""
-_ADDED = _ADDED_BEFORE.replace("BEGIN", f"BEGIN{_NOTICE}", 1)
-# Entries that were made in a file, which the next move has brought here, bear names as stated, and no login.
-_TOLD = """coalesce(
-            (SELECT what FROM {schema}.entries WHERE kind = 'move' AND seq > e.seq ORDER BY seq LIMIT 1), 'file'
-        ) = 'file'"""
-_BY_WHOM = """
-BEGIN
-    IF NEW.kind = 'approve' AND NOT pg_has_role(session_user, '{schema}_service', 'MEMBER') AND EXISTS (
-        SELECT FROM {schema}.entries WHERE seq = NEW.ref AND split_part(who, '/', 1) = session_user::text
-    ) AND NOT EXISTS (
-        SELECT FROM {schema}.entries WHERE kind = 'account' AND account = NEW.account
-        AND strpos(what, '"approval": "anyone"') > 0
-    ) THEN
-        RAISE EXCEPTION 'a request of the same login' USING ERRCODE = '{own}';
-    END IF;
-    IF NEW.kind = 'move' AND NEW.what = 'postgres' THEN  -- it would say that what is here was made in a file
-        RAISE EXCEPTION 'a move to where the ledger is' USING ERRCODE = '{state}';
-    END IF;
-    IF NEW.kind IN ('publish', 'fail') AND EXISTS (
-        SELECT FROM {schema}.entries e WHERE seq = NEW.ref AND split_part(who, '/', 1) <> session_user::text AND {told}
-    ) THEN
-        RAISE EXCEPTION 'a charge of another login' USING ERRCODE = '{another}';
-    END IF;
-    IF NEW.kind = 'spend' AND EXISTS (
-        SELECT FROM {schema}.entries e WHERE request = NEW.request AND kind = 'request' AND account = NEW.account
-        AND split_part(who, '/', 1) <> session_user::text AND {told}
-    ) THEN
-        RAISE EXCEPTION 'a request of another login' USING ERRCODE = '{another}';
-    END IF;
-    RETURN NEW;
-END
-"""
-_BY_WHOM = _BY_WHOM.replace("{told}", _TOLD)
-_STORED = """
-BEGIN
-    IF NOT EXISTS (
-        SELECT FROM {schema}.entries
-        WHERE seq = NEW.seq AND seq = (SELECT max(seq) FROM {schema}.entries) AND digest = sha256(NEW.bytes)
-    ) THEN
-        RAISE EXCEPTION 'bytes of no entry' USING ERRCODE = '{state}';
-    END IF;
-    RETURN NEW;
-END
-"""
-_KEPT = """
-BEGIN
-    RAISE EXCEPTION 'a ledger is never changed' USING ERRCODE = '{state}';
-END
-"""
-_FUNCTIONS = {"added": _ADDED, "stored": _STORED, "kept": _KEPT}
-_OF_ROLES = {"by_whom": _BY_WHOM}
+_TEXT = files("rangebound.ledger").joinpath("postgres_schema.sql").read_text(encoding="utf-8")
+_SQL = {name: f"\n{body}" for name, body in (each.split("\n", 1) for each in re.split("^--- ", _TEXT, flags=re.M)[1:])}
+_FUNCTIONS = {name: _SQL[name] for name in ("added", "stored", "kept")}
+_OF_ROLES = {"by_whom": _SQL["by_whom"]}
 _TRIGGERS = {
     "entries": {
         "added": "BEFORE INSERT ON {schema}.entries FOR EACH ROW",
@@ -245,31 +188,14 @@ _INDEXES = {
     "payloads": ("CREATE UNIQUE INDEX payloads_pkey ON {schema}.payloads USING btree (seq)",),
 }
 
-FOUND = """
-SELECT c.relname, c.relkind, c.relpersistence,
-    (SELECT array_agg(a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
-        || CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END || a.attgenerated::text
-        || a.attidentity::text ORDER BY a.attnum)
-        FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
-    (SELECT array_agg(pg_get_triggerdef(t.oid) || t.tgenabled::text || ' ' || p.prosrc ORDER BY t.tgname)
-        FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid WHERE t.tgrelid = c.oid AND NOT t.tgisinternal),
-    (SELECT array_agg(pg_get_indexdef(i.indexrelid) ORDER BY i.indexrelid::regclass::text)
-        FROM pg_index i WHERE i.indrelid = c.oid),
-    (SELECT count(*) FROM pg_rewrite r WHERE r.ev_class = c.oid)
-        + (SELECT count(*) FROM pg_inherits h WHERE c.oid IN (h.inhrelid, h.inhparent)),
-    c.relrowsecurity AND c.relforcerowsecurity,
-    (SELECT coalesce(array_agg(p.polname || ' ' || p.polcmd::text || p.polpermissive::text
-        || (SELECT coalesce(string_agg(r.rolname, ',' ORDER BY r.rolname), '') FROM pg_roles r
-            WHERE r.oid = ANY (p.polroles)) ORDER BY p.polname), '{}') FROM pg_policy p WHERE p.polrelid = c.oid)
-FROM pg_class c WHERE c.relnamespace = %s::oid AND c.relkind NOT IN ('i', 't', 'I') ORDER BY c.relname
-"""
+FOUND = _SQL["found"]
 """What the catalog says of a schema, of which `expected` says what a ledger has."""
 
 
 def expected(schema: str, *, roles: bool, before: bool = False) -> list[tuple[object, ...]]:
     """The rows of `FOUND` for the tables of a ledger, with the roles of a team or without; or as 0.2 made them."""
     rows: list[tuple[object, ...]] = []
-    functions = _FUNCTIONS | ({"added": _ADDED_BEFORE} if before else _OF_ROLES if roles else {})
+    functions = _FUNCTIONS | ({"added": _SQL["added by 0.2"]} if before else _OF_ROLES if roles else {})
     for table, columns in (("entries", ENTRIES), ("payloads", PAYLOADS)):
         triggers = [
             f"CREATE TRIGGER {name} {text} EXECUTE FUNCTION {schema}.{name}()O {functions[name]}"

@@ -15,10 +15,9 @@ from rangebound.laws.atomic_law import LatticeLaw
 from rangebound.laws.error import Error
 from rangebound.laws.stair_sums import StairSums
 from rangebound.mechanisms.private_mechanism import PrivateMechanism, largest, nothing
-from rangebound.mechanisms.refutation import safe_digits
 from rangebound.mechanisms.stair_noise import Bits, StairNoise
 from rangebound.privacy.claim import Claim, Notion
-from rangebound.privacy.proof import Proof, Theorem
+from rangebound.privacy.proof import Proof, Theorem, safe_digits
 from rangebound.privacy.risk import PairProfile, mirrored
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values import arguments

@@ -15,19 +15,18 @@ from rangebound import sampling
 from rangebound.errors import ClaimFalse, Undecided
 from rangebound.laws import boundings as bounding
 from rangebound.laws.boundings import TRUNCATE, UNBOUNDED, Bounding, Shape
-from rangebound.laws.confidence import confidence_interval
 from rangebound.laws.distribution import Law
-from rangebound.laws.error import Error, average_error, worst_error
+from rangebound.laws.error import Error, average_error, confidence_interval, worst_error
 from rangebound.laws.families import FAMILIES
 from rangebound.laws.family import Noise
 from rangebound.laws.moments import moments
 from rangebound.mechanisms.private_mechanism import PrivateMechanism, largest, mean
-from rangebound.mechanisms.quick_profile import free_gaussian, truncated_laplace
-from rangebound.mechanisms.refutation import refutation
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.counterexample import finite_pair
+from rangebound.privacy.gdp import free_gaussian
+from rangebound.privacy.laplace_union import interval_profile
 from rangebound.privacy.pairs.divergences import fisher
-from rangebound.privacy.proof import Proof, check, prove
+from rangebound.privacy.proof import Proof, check, prove, refutation
 from rangebound.privacy.risk import PairProfile
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.worst import (
@@ -207,7 +206,7 @@ class Mechanism(PrivateMechanism):
             return None
         if not isinstance(self.support, Interval) or not self.support.bounded:
             return None
-        return truncated_laplace(self.support.width / self.noise.scale, self.query.sensitivity / self.noise.scale)
+        return interval_profile(self.support.width / self.noise.scale, self.query.sensitivity / self.noise.scale)
 
     @property
     def _is_quick(self) -> bool:

@@ -10,12 +10,11 @@ import numpy as np
 
 from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.mechanisms.finite import Table
-from rangebound.optimum.boundary_layers import layered
 from rangebound.optimum.column_generation import open_gap, solve
 from rangebound.optimum.input_lattice import check_doubles
 from rangebound.optimum.limit_proof import LimitedError, Over
 from rangebound.optimum.lower_limit import KnownColumns, proved
-from rangebound.optimum.smooth_table import is_smooth, peaked, smooth, smooth_weights
+from rangebound.optimum.smooth_table import is_smooth, layered, peaked, smooth, smooth_weights
 from rangebound.optimum.table_setting import (
     LARGE,
     PEAKED,

@@ -6,9 +6,8 @@ that they can be distinguished in print and by everyone.
 
 from __future__ import annotations
 
+from rangebound.plot.curves import errors, fisher, profile, renyi_curve, tradeoff
 from rangebound.plot.density import law
-from rangebound.plot.errors_by_epsilon import errors
-from rangebound.plot.guarantee import fisher, profile, renyi_curve, tradeoff
 from rangebound.plot.training import fisher_losses, steps
 from rangebound.plot.worst_pair import worst_pair
 

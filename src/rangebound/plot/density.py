@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import singledispatch
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -47,10 +46,10 @@ def law(*laws: AnyLaw, ax: Axes | None = None, labels: Sequence[str] | None = No
     >>> ax.get_xlabel(), [twin.get_ylabel() for twin in ax.figure.axes]
     ('published number', ['density', 'probability of the end itself'])
     """
-    single = [one for each in laws for one in _singles(each)]
-    if not single:
+    found = [one for each in laws for one in _apart(each)]
+    if not found:
         raise ArgumentError("laws=(): give at least one Law, as m.law(answer) returns")
-    names = style.named(labels, [_describe(each) for each in single])
+    single, names = [each for each, _ in found], style.named(labels, [name for _, name in found])
     low, high = _window(single)
     lines = [bool(each.shape.spans) if isinstance(each, Law) else _is_fine(each, low, high) for each in single]
     discrete = not any(lines)
@@ -80,7 +79,7 @@ def law(*laws: AnyLaw, ax: Axes | None = None, labels: Sequence[str] | None = No
 
 
 def _is_fine(each: FiniteLaw | LatticeLaw, low: float, high: float) -> bool:
-    """Whether so many atoms of a law are in the picture that a line is easier to read than stems."""
+    """Whether a law has more atoms in the picture than can be read as stems: it is drawn as a line."""
     return int(((each.points >= low) & (each.points <= high)).sum()) > _MANY
 
 
@@ -96,57 +95,23 @@ def _ends_of(each: AnyLaw) -> tuple[Floats, Floats]:
     return (points, chances) if isinstance(each, Law) else (points[[0, -1]], chances[[0, -1]])
 
 
-@singledispatch
-def _singles(many: AnyLaw) -> list[AnyLaw]:
-    """The laws of the true answers one by one."""
+def _apart(many: AnyLaw) -> list[tuple[AnyLaw, str]]:
+    """The laws of the true answers one by one, each with its name for the legend."""
+    match many:
+        case Law():
+            noise = describe_noise(many.noise)
+            answers = many.location.reshape(-1)
+            return [(Law(many.noise, many.shape, np.asarray(at)), f"{noise}, true answer {at:g}") for at in answers]
+        case FiniteLaw(points=points, weights=weights, total=total):
+            rows, inputs = many.rows.reshape(-1), len(weights)
+            return [
+                (FiniteLaw(points, weights, total, np.asarray(at)), f"Table, input {at + 1} of {inputs}") for at in rows
+            ]
+        case LatticeLaw(points=points):
+            count = arguments.counted(len(points), "point")
+            laws = [LatticeLaw(points, row) for row in many.chances.reshape(-1, len(points))]
+            return [(each, f"{count}, mean {float(each.mean):.4g}") for each in laws]
     raise ArgumentTypeError(f"law={arguments.shown(many)}: must be a Law, as m.law(answer) returns")
-
-
-@_singles.register
-def _(many: Law) -> list[AnyLaw]:
-    return [Law(many.noise, many.shape, np.asarray(at)) for at in many.location.reshape(-1)]
-
-
-@_singles.register
-def _(many: FiniteLaw) -> list[AnyLaw]:
-    return [FiniteLaw(many.points, many.weights, many.total, np.asarray(row)) for row in many.rows.reshape(-1)]
-
-
-@_singles.register
-def _(many: LatticeLaw) -> list[AnyLaw]:
-    return [LatticeLaw(many.points, row) for row in many.chances.reshape(-1, len(many.points))]
-
-
-@singledispatch
-def _describe(each: AnyLaw) -> str:
-    """A law of one true answer in a few words."""
-    return "Law"
-
-
-@_describe.register
-def _(each: Law) -> str:
-    return f"{describe_noise(each.noise)}, true answer {float(each.location):g}"
-
-
-@_describe.register
-def _(each: FiniteLaw) -> str:
-    return f"Table, input {int(each.rows) + 1} of {len(each.weights)}"
-
-
-@_describe.register
-def _(each: LatticeLaw) -> str:
-    return f"{arguments.counted(len(each.points), 'point')}, mean {float(each.mean):.4g}"
-
-
-@singledispatch
-def _size(each: AnyLaw) -> float:
-    """A length to leave beside a law that has but one point."""
-    return 1.0
-
-
-@_size.register
-def _(each: Law) -> float:
-    return each.noise.scale
 
 
 def _window(laws: list[AnyLaw]) -> tuple[float, float]:
@@ -155,7 +120,7 @@ def _window(laws: list[AnyLaw]) -> tuple[float, float]:
     high = max(float(each.quantile(1.0 - _TAIL)) for each in laws)
     ends = [each.shape.ends for each in laws]
     first, last = min(a for a, _ in ends), max(b for _, b in ends)
-    margin = 0.06 * (high - low) or max(map(_size, laws))
+    margin = 0.06 * (high - low) or max(each.noise.scale if isinstance(each, Law) else 1.0 for each in laws)
     # An end that is nearly in the picture is shown.
     low = first if low - first < 2.0 * margin else low
     high = last if last - high < 2.0 * margin else high

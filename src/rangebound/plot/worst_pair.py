@@ -18,7 +18,7 @@ from rangebound.mechanisms.finite.weights import exponential
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.mechanisms.staircase import Staircase
 from rangebound.plot import style
-from rangebound.plot.guarantee import sweep
+from rangebound.plot.curves import sweep
 from rangebound.privacy.pairs.divergences import hockey_stick, renyi
 from rangebound.privacy.worst import worst_delta, worst_loss
 from rangebound.values import arguments

@@ -46,7 +46,9 @@ def enclosed(
             by_window = laplace_windows.enclosed if setting.shape.normalised else laplace_rounded.enclosed
             quick = by_window(tasks(setting, make), target)
         elif setting.noise.gaussian and (by_windows(setting) or not setting.shape.normalised):
-            quick = gaussian_worst.enclosed(tasks(setting, make), target)
+            todo = tasks(setting, make)
+            if not any(task.objective.peaked for task in todo):  # a single peak takes a few cells
+                quick = gaussian_worst.enclosed(todo, target)
     if quick is not None and _decided(quick, target):
         return quick
     found = None

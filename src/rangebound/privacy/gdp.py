@@ -21,6 +21,7 @@ from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refi
 from rangebound.values.roots import boundary
 
 _FINEST = 2.0**-50
+_BITS = 192
 _SMALLEST, _LARGEST = 1e-30, 1e6  # of mu: below the first nothing is left to promise, above the second nothing is
 
 PureParts = Sequence[tuple[Fraction, int]]
@@ -37,6 +38,20 @@ def _tail(x: Ball) -> Ball:
     return (x / Ball(2).sqrt()).erfc() / 2
 
 
+def free_gaussian(sensitivity: float, scale: float, epsilon: float, summands: int = 1) -> Ball:
+    """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) with mu = sensitivity over scale [balle2018, Thm 8].
+
+    Of the sum of this many numbers, one of which is the sensitivity and not 0, the noise has the scale of one number
+    times the root of their number.
+    """
+    with precision(_BITS):
+        return _of_mu(ball(sensitivity) / (ball(scale) * ball(summands).sqrt()), ball(epsilon))
+
+
+def _of_mu(mu: Ball, epsilon: Ball) -> Ball:
+    return _tail(epsilon / mu - mu / 2) - epsilon.exp() * _tail(epsilon / mu + mu / 2)
+
+
 def _profile(mu: float, epsilon: float | Fraction, pure: PureParts = ()) -> Ball:
     """The delta at epsilon of a mu-GDP release and pure parts together.
 
@@ -46,16 +61,10 @@ def _profile(mu: float, epsilon: float | Fraction, pure: PureParts = ()) -> Ball
     """
 
     def evaluate() -> Ball:
-        m = ball(mu)
-
-        def of_mu(x: Ball) -> Ball:
-            if not mu:
-                return (1 - x.exp()).max(0)
-            return _tail(x / m - m / 2) - x.exp() * _tail(x / m + m / 2)
-
         total = Ball(0)
         for loss, chance in _losses(tuple(pure), ctx.prec).items():
-            total += chance * of_mu(_exact(Fraction(epsilon) - loss))
+            level = _exact(Fraction(epsilon) - loss)
+            total += chance * (_of_mu(ball(mu), level) if mu else (1 - level.exp()).max(0))
         return total
 
     return refine(evaluate)

@@ -15,12 +15,17 @@ need("clarabel", "duckdb", "pydantic", "sqlglot")
 if TYPE_CHECKING:  # what the table below says, for type checkers and editors; a test holds them together
     from rangebound.release.asked_in_sql import Answer, ask
     from rangebound.release.gaps import Suggestion, suggest
-    from rangebound.release.output.deployment_record import record, record_text
+    from rangebound.release.output.deployment_record import (
+        Requirement,
+        fact_sheet,
+        fact_sheet_text,
+        record,
+        record_text,
+    )
     from rangebound.release.output.explain import explain
-    from rangebound.release.output.fact_sheet import Requirement, fact_sheet, fact_sheet_text
-    from rangebound.release.output.facts import hazards
     from rangebound.release.output.forecast import MarginMet, Outlook, Solution, forecast, solve
-    from rangebound.release.output.plan_risk import Conversions, plan_risk
+    from rangebound.release.output.plan_facts import hazards, plan_risk
+    from rangebound.release.output.plan_risk import Conversions
     from rangebound.release.output.table import Release
     from rangebound.release.output.table_certificate import Checked, check_certificate, check_entry
     from rangebound.release.plan.asking.translation import Translated, translate
@@ -106,12 +111,11 @@ __all__ = [
 _NAMES = {
     "asked_in_sql": ("Answer", "ask"),
     "gaps": ("Suggestion", "suggest"),
-    "output.deployment_record": ("record", "record_text"),
+    "output.deployment_record": ("Requirement", "fact_sheet", "fact_sheet_text", "record", "record_text"),
     "output.explain": ("explain",),
-    "output.fact_sheet": ("Requirement", "fact_sheet", "fact_sheet_text"),
-    "output.facts": ("hazards",),
+    "output.plan_facts": ("hazards", "plan_risk"),
     "output.forecast": ("MarginMet", "Outlook", "Solution", "forecast", "solve"),
-    "output.plan_risk": ("Conversions", "plan_risk"),
+    "output.plan_risk": ("Conversions",),
     "output.table": ("Release",),
     "output.table_certificate": ("Checked", "check_certificate", "check_entry"),
     "plan.asking.translation": ("Translated", "translate"),
@@ -121,7 +125,7 @@ _NAMES = {
     "plan.toml": ("make_plan", "parse_plan", "read_plan"),
     "run": ("release",),
 }
-"""The names that are no parts of a plan, by their files from this folder on."""
+"""The names that are not parts of a plan, by their files from this folder on."""
 _HOMES = {name: f"{__name__}.{home}" for home, names in _NAMES.items() for name in names}
 
 if not TYPE_CHECKING:  # a kind is found by its file, and so is its class; the parts of a plan are there too

@@ -12,9 +12,9 @@ from typing import Any
 
 from rangebound.errors import ArgumentError, plain
 from rangebound.ledger.book import Ledger
-from rangebound.release.output.facts import scope_lines
-from rangebound.release.output.rendering import lined_up, reading_order, shown
-from rangebound.release.output.table import Release
+from rangebound.release.output.plan_facts import scope_lines
+from rangebound.release.output.rendering import lined_up, shown
+from rangebound.release.output.table import Release, reading_order
 from rangebound.release.plan.asking.published_values import Group, Value, truth_of, value_of
 from rangebound.release.plan.asking.translation import Ordering, Translated, translate
 from rangebound.release.plan.fields import date
@@ -145,7 +145,7 @@ def paying_account(base: Plan | Mapping[str, object]) -> object:
 def _groups(release: Release) -> list[Group]:
     """What was published, group by group, in the order of the plan."""
     found: dict[tuple[Value, ...], dict[int, dict[str, Value]]] = {}
-    for at in reading_order(release.plan, release.cells):
+    for at in reading_order(release):
         cell = release.cells[at]
         question = release.plan.query[cell.question]
         if question.made:

@@ -28,8 +28,7 @@ from rangebound.release.noise.allocation import (
     split,
     split_gaussian,
 )
-from rangebound.release.noise.draw import Columns
-from rangebound.release.noise.form import Publisher
+from rangebound.release.noise.draw import Columns, Publisher
 from rangebound.release.noise.forms import Form, form_of
 from rangebound.release.noise.marginal_publisher import Marginals, marginal_publishers, unit_strategy
 from rangebound.release.noise.noisy_coordinates import MechanismPublisher

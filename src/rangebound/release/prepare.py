@@ -16,8 +16,7 @@ from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.mechanisms.finite import Table
 from rangebound.release.budget_split import PlanParts, allocations
 from rangebound.release.noise.allocation import Allocation, BudgetShare
-from rangebound.release.noise.draw import Bits, Cell, Coordinates, Draw, Estimate, Key, Reading
-from rangebound.release.noise.form import Publisher
+from rangebound.release.noise.draw import Bits, Cell, Coordinates, Draw, Estimate, Key, Publisher, Reading
 from rangebound.release.noise.forms import Form, form_of
 from rangebound.release.noise.joint_loss import JointLoss, added_up
 from rangebound.release.noise.partition_selection import (

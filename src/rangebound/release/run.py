@@ -16,7 +16,7 @@ from rangebound.ledger.rule import AnyCost
 from rangebound.release.engine import Engine
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.output.agreement import consistent
-from rangebound.release.output.explain import dry_run
+from rangebound.release.output.explain import rehearsed
 from rangebound.release.output.ledger_entry import (
     agreed_charges,
     charge_text,
@@ -26,6 +26,7 @@ from rangebound.release.output.ledger_entry import (
     fitting,
     without_delta,
 )
+from rangebound.release.output.plan_facts import PlanFacts
 from rangebound.release.output.table import Release
 from rangebound.release.output.table_certificate import Entry, write_certificate
 from rangebound.release.plan.cautions import cautions, unread_columns, whole_quantiles
@@ -151,7 +152,9 @@ def demand_plan_approval(plan: Plan, *, ledger: Ledger, request: str, who: str |
     check_size(ready)
     paying = ledger.account(account)
     check_rule(ready, paying)
-    shown = json.dumps({"plan": plan.to_toml(), **dry_run(plan, account=paying)}, indent=1, ensure_ascii=False)
+    shown = json.dumps(
+        {"plan": plan.to_toml(), **rehearsed(PlanFacts(ready=ready), paying)}, indent=1, ensure_ascii=False
+    )
     try:
         filed = ledger.file_request(
             account=account,

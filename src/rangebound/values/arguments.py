@@ -10,12 +10,13 @@ import math
 import operator
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import SupportsIndex, TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
+
+if TYPE_CHECKING:  # reading a plan and checking a scalar load no NumPy: functions of arrays import it themselves
+    import numpy as np
+    import numpy.typing as npt
 
 E = TypeVar("E", bound=enum.Enum)
 F = TypeVar("F", bound=Callable[..., object])
@@ -28,7 +29,6 @@ FINITE = "must be finite everywhere and fit into doubles; decide what a missing 
 EXACT = (
     "must be a double exactly, or the sensitivity would not hold; round it yourself, and add that to the sensitivity"
 )
-_NO_NUMBERS = (bool, np.bool_, np.timedelta64)  # a duration counts as an integer to NumPy
 
 
 def shown(value: object) -> str:
@@ -85,9 +85,30 @@ def similar(name: str, names: Iterable[str]) -> str:
     return f"did you mean {known[found[0]]!r}?" if found else ""
 
 
-def real(name: str, value: object, *, why: str = "") -> float:
+def from_numpy(value: object) -> bool:
+    """Whether a value is one of NumPy, such as a scalar or an array, by its type: NumPy need not be loaded to tell."""
+    return any(each.__module__ == "numpy" for each in type(value).__mro__)
+
+
+def numpy_kind(value: object) -> str:
+    """The letter for the kind of a scalar of NumPy, such as `f`, `i`, `u` or `b`; nothing for other values.
+
+    >>> import numpy as np
+    >>> numpy_kind(np.float32(0.5)), numpy_kind(np.timedelta64(1)), numpy_kind(0.5)
+    ('f', 'm', '')
+    """
+    if not from_numpy(value):
+        return ""
+    import numpy as np
+
+    return value.dtype.kind if isinstance(value, np.generic) else ""
+
+
+def real(name: str, value: Any, *, why: str = "") -> float:
     """`value` as a float that may be infinite; booleans, strings, arrays and NaN are refused."""
-    if isinstance(value, _NO_NUMBERS) or not isinstance(value, (int, float, np.integer, np.floating)):
+    plain = isinstance(value, (int, float))  # as a float64 of NumPy is
+    kind = "" if plain else numpy_kind(value)
+    if isinstance(value, bool) or not (plain or kind in ("i", "u", "f")):
         raise ArgumentTypeError(f"{name}={shown(value)}: must be a real number (int or float)" + (why and f"; {why}"))
     try:
         number = float(value)
@@ -95,7 +116,7 @@ def real(name: str, value: object, *, why: str = "") -> float:
         raise ArgumentError(f"{name}={shown(value)}: must fit into a double (below about 1.8e308)") from None
     if math.isnan(number):
         raise ArgumentError(f"{name}=nan: must be a number")
-    if number != (int(value) if isinstance(value, np.integer) else value):  # NumPy would compare rounded doubles
+    if number != (int(value) if kind in ("i", "u") else value):  # NumPy would compare rounded doubles
         raise ArgumentError(f"{name}={shown(value)}: must be a double exactly; round it yourself, on the safe side")
     return number
 
@@ -146,6 +167,8 @@ def at_orders(alpha: object, curve: Callable[[float], float]) -> float | npt.NDA
     >>> at_orders([2, 3], lambda order: 10.0 * order).tolist()
     [20.0, 30.0]
     """
+    import numpy as np
+
     if isinstance(alpha, (list, tuple)) or (isinstance(alpha, np.ndarray) and alpha.ndim):
         orders = reals("alpha", alpha, infinite=True)
         return np.asarray([curve(order("alpha", each)) for each in orders.reshape(-1).tolist()]).reshape(orders.shape)
@@ -187,6 +210,8 @@ def reals(name: str, value: object, *, infinite: bool = False, rounded: bool = F
 
     What is not exactly a double is refused, or `rounded` to the nearest one.
     """
+    import numpy as np
+
     rule = "must be a real number or an array of them"
     if isinstance(value, (bool, np.bool_, str, bytes, bytearray, memoryview, np.ma.MaskedArray)) or value is None:
         raise ArgumentTypeError(f"{name}={shown(value)}: {rule}")
@@ -216,6 +241,8 @@ def answers(value: object, lower: float, upper: float) -> npt.NDArray[np.float64
     sensitivity. No error shows an answer.
     Edge cases: an integer beyond 2^53 is refused, whatever its last digits are, unless the range ends before it.
     """
+    import numpy as np
+
     numbers = hidden("answer", value, rounded=True)
     check_exact(value, np.asarray(value), lower, upper)
     return numbers
@@ -251,6 +278,8 @@ def beyond_double(array: npt.NDArray[np.generic]) -> bool:
     """Whether some numbers in an array of long doubles are not doubles."""
     if array.dtype.kind != "f" or array.dtype.itemsize <= 8:
         return False
+    import numpy as np
+
     with np.errstate(over="ignore", invalid="ignore"):
         return bool((array.astype(np.float64) != array).any())
 
@@ -258,10 +287,13 @@ def beyond_double(array: npt.NDArray[np.generic]) -> bool:
 def large_integers(value: object, array: npt.NDArray[np.float64 | np.int64]) -> list[int]:
     """The integers beyond 2^53 in size, as they were given: NumPy rounds those in a list that has a float, too.
 
+    >>> import numpy as np
     >>> mixed = [2**53 + 1, 0.5]
     >>> large_integers(mixed, np.asarray(mixed))
     [9007199254740993]
     """
+    import numpy as np
+
     if array.dtype.kind in "iu":
         large: list[int] = array[(array > _WHOLE) | (array < -_WHOLE)].tolist() if array.dtype.itemsize >= 8 else []
         return large
@@ -284,6 +316,8 @@ def _integer(value: SupportsIndex) -> int:
 
 def together(*arrays: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], ...]:
     """Arrays of one shape, or an error that says which shapes do not fit."""
+    import numpy as np
+
     try:
         return tuple(np.broadcast_arrays(*arrays))
     except ValueError:

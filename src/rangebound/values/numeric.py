@@ -9,8 +9,6 @@ from fractions import Fraction
 from types import ModuleType
 from typing import Any
 
-import array_api_compat
-
 # Arrays of NumPy, PyTorch or another library of the array API standard; no static type covers them all.
 Array = Any
 
@@ -62,12 +60,16 @@ def root_down(value: Fraction) -> float:
 
 def namespace(*arrays: Array) -> Any:
     """The array API namespace of the arrays among `arrays` (plain numbers adapt to it)."""
+    import array_api_compat  # not at the top: with it comes NumPy, which the rounding of a fraction does without
+
     found = [each for each in arrays if array_api_compat.is_array_api_obj(each)]
     return array_api_compat.array_namespace(*found)
 
 
 def as_in(array: Array, values: Any) -> Array:
     """Values as an array of the same library, kind and device."""
+    import array_api_compat
+
     device = array_api_compat.device(array)
     return namespace(array).asarray(values, dtype=array.dtype, device=device)
 

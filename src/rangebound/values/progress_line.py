@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock, Timer
 
-import numpy as np
-
 from rangebound.errors import ArgumentTypeError
 from rangebound.values import arguments
 from rangebound.values.extras import missing, need
@@ -26,7 +24,7 @@ def is_shown(progress: object) -> bool:
     >>> is_shown(False)
     False
     """
-    if progress is not None and not isinstance(progress, (bool, np.bool_)):
+    if progress is not None and not isinstance(progress, bool) and arguments.numpy_kind(progress) != "b":
         raise ArgumentTypeError(f"progress={arguments.shown(progress)}: must be True, False or None")
     if progress:
         need("rich", what="progress=True")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from rangebound.values import arguments
 from rangebound.values.numeric import rounded_up
 from rangebound.values.support import Grid, Interval, Union
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 @arguments.guided
@@ -62,6 +64,8 @@ class Query:
         >>> Query(range=Interval(0, 10), sensitivity=1).clip([-3, 4]).tolist()
         [0.0, 4.0]
         """
+        import numpy as np
+
         hull = self.range.hull
         answers = arguments.answers(answer, hull.lower, hull.upper)
         clipped: npt.NDArray[np.float64] = np.clip(answers, hull.lower, hull.upper)

@@ -7,12 +7,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.values import arguments
+
+if TYPE_CHECKING:  # an interval needs no NumPy
+    import numpy as np
+    import numpy.typing as npt
 
 _GRID_LIMIT = 1_000_000
 _SLACK = 1e-9  # of a step: 10 * 0.1 is meant to reach 1 whichever way the product was rounded
@@ -153,12 +155,14 @@ class Grid:
         if count > _GRID_LIMIT:
             raise ArgumentError(f"step={step}: gives over {_GRID_LIMIT} points in {self.within}; take a larger step")
         points = self.points
-        if len(points) < 2 or not (np.diff(points) > 0.0).all():
+        if len(points) < 2 or not (points[:-1] < points[1:]).all():
             raise ArgumentError(f"step={step}: must give at least two different points in {self.within}")
 
     @cached_property
     def points(self) -> npt.NDArray[np.float64]:
         """The points, in order."""
+        import numpy as np
+
         count = math.floor(self.within.width / self.step + _SLACK) + 1
         points: npt.NDArray[np.float64] = np.minimum(
             self.within.lower + self.step * np.arange(count), self.within.upper
@@ -195,9 +199,12 @@ def nearest(support: Support, numbers: npt.NDArray[np.float64]) -> tuple[npt.NDA
 
     A number that a grid's own rounding may have made of a point is that point.
 
+    >>> import numpy as np
     >>> [each.tolist() for each in nearest(Union((0, 1), (2, 3)), np.asarray([0.5, 1.75, 4.0]))]
     [[0.5, 1.0, 3.0], [0.5, 2.0, inf]]
     """
+    import numpy as np
+
     if isinstance(support, Grid):
         points = starts = ends = support.points
         at = np.clip(np.searchsorted(points, numbers), 1, len(points) - 1)
@@ -214,13 +221,14 @@ def nearest(support: Support, numbers: npt.NDArray[np.float64]) -> tuple[npt.NDA
 def published_numbers(support: Support, numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Published numbers as members of the support; one that the support does not have is refused.
 
+    >>> import numpy as np
     >>> published_numbers(Interval(0, 1), np.asarray([0.5])).tolist()
     [0.5]
     """
     below, above = nearest(support, numbers)
-    gap = np.flatnonzero(below < above)
-    if gap.size:
-        here, low, high = (each.reshape(-1)[gap[0]] for each in (numbers, below, above))
+    gap = below < above
+    if gap.any():
+        here, low, high = (each[gap][0] for each in (numbers, below, above))
         ways = " and ".join(str(float(x)) for x in (low, high) if math.isfinite(x))
         raise ArgumentError(f"published={here}: is never published; the numbers of the support next to it are {ways}")
     return below

@@ -464,7 +464,7 @@ def test_labels_outside_the_classes_are_left_out() -> None:
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_cell_decides_whether_there_is_a_fit(kind: Any, name: str) -> None:
-    """What is no number is missing and left out, what is infinite is clipped; there was an error that showed it."""
+    """What is not a number is missing and left out, what is infinite is clipped; there was an error that showed it."""
     cell = pytest.importorskip("pandas").NA if name == "pandas.NA" else ODD[name]
     table = np.full((5, 2), 4.0, dtype=object)
     table[:, 0] = [1.0, 2.0, 3.0, cell, 0.0]

@@ -275,7 +275,7 @@ def test_a_penalty_on_the_weights_is_not_lost_in_silence() -> None:
 
 
 def likelihood(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """That of distributions, which raise an error for what is no scale, and cannot run under vmap."""
+    """That of distributions, which raise an error for an invalid scale, and cannot run under vmap."""
     scale = F.softplus(output[:, 1:])
     return -torch.distributions.Normal(output[:, :1], scale).log_prob(target[:, None] + 0.5).sum()
 

@@ -42,7 +42,7 @@ def square(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 
 def infinite(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """A loss that is infinite, and whose gradient is no number, where an output is not positive."""
+    """A loss that is infinite, and whose gradient is NaN, where an output is not positive."""
     return -(output - output.detach() + torch.relu(output.detach() - 3.0)).log().sum()
 
 
@@ -88,7 +88,7 @@ def test_a_bad_example_moves_the_sum_by_no_more_than_the_clip(kind: Any, dtype: 
 
 
 def test_the_control_without_the_rule_is_caught() -> None:
-    """A sum of rows as they are is no number once one of them is not."""
+    """A sum of rows as they are is NaN once one of them is."""
     rows = torch.tensor([[1.0, 2.0], [math.nan, 1.0]])
     assert blocked(rows, torch.ones(2, 1), Elementwise(clip=1.0)).isnan().any()
 

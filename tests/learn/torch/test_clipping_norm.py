@@ -159,7 +159,7 @@ def test_the_norm_is_saved_and_restored() -> None:
 
 @pytest.mark.parametrize("speed", [100.0, 1e3, 1e300])
 def test_a_large_speed_ends_at_the_bounds(speed: float) -> None:
-    """An exponential of more than 709 is no float."""
+    """An exponential of more than 709 overflows."""
     control = ClipController(Adaptive(clip=1.0, speed=speed), 1.0, 10.0)
     for released, expected in ((-1e9, 1e20), (1e9, 1e-20), (1e9, 1e-20)):
         for _ in range(3):

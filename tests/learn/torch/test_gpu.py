@@ -85,12 +85,12 @@ def test_mixed_precision_clips_in_float32():
         assert each.abs().max() <= 16 * CLIP.levels
 
 
-def test_draws_by_a_graph_are_new_each_time():
+def test_draws_are_new_each_time():
     m = rb.Mechanism(noise=rb.Gaussian(scale=2.0), query=rb.Query(range=rb.Interval(-50, 50), sensitivity=1.0))
     location = torch.linspace(-4.0, 4.0, 4096, dtype=torch.float64, device="cuda")
-    drawn = [release_in_place(m, location, graphs=True) for _ in range(5)]
+    drawn = [release_in_place(m, location) for _ in range(5)]
     for i, each in enumerate(drawn):
         assert all(float((each == other).double().mean()) < 0.01 for other in drawn[:i])
         assert float((each - location).std()) == pytest.approx(2.0, rel=0.1)
-    moved = release_in_place(m, -location, graphs=True)
+    moved = release_in_place(m, -location)
     assert float((moved + location).mean()) == pytest.approx(0.0, abs=0.2)

@@ -1,8 +1,5 @@
 """The draw in tensors: the cipher against another's, the numbers word for word against the draw of the processor."""
 
-import math
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -15,7 +12,10 @@ from rangebound.sampling import entropy, sampler_for
 from tests.sampling.sources import Repeating, mechanisms, name, words
 from tests.statistical.test_goodness_of_fit import p_value
 
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+if torch.cuda.is_available():
+    from rangebound.learn.torch import triton_draw
+CPU = torch.device("cpu")
 BOUNDINGS = {
     "truncate": (rb.TRUNCATE, rb.Interval(-3, 2)),
     "rectify": (rb.RECTIFY, rb.Interval(-1, 1)),
@@ -30,23 +30,23 @@ def step(kind: str) -> rb.Mechanism:
     return step_mechanism(clipping=Elementwise(clip=0.5), noise_multiplier=2.0, bounding=bounding, support=support)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_the_cipher_is_chacha20(device):
+@on_gpu
+def test_the_cipher_is_chacha20():
     secret = bytes(range(100, 132))
-    key = torch.frombuffer(bytearray(secret), dtype=torch.int32).to(device)
-    found = tensor_draw.keystream(key, 1003).cpu().numpy().view(np.uint64)
+    key = torch.frombuffer(bytearray(secret), dtype=torch.int32).cuda()
+    found = triton_draw.keystream(key, 1003).cpu().numpy().view(np.uint64)
     assert found.tolist() == [tensor_draw.word(secret, i) for i in range(1003)]
 
 
-def test_the_first_block_is_the_published_one():
+def test_the_first_words_are_the_published_ones():
     """RFC 8439, A.1, test vectors 1 and 2: the key of zeros, counters 0 and 1."""
-    found = tensor_draw.keystream(torch.zeros(8, dtype=torch.int32), 16).numpy().tobytes().hex()
+    found = b"".join(tensor_draw.word(bytes(32), i).to_bytes(8, "little") for i in range(16)).hex()
     assert found.startswith("76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7")
     assert found[128:].startswith("9f07e7be5551387a98ba977c732d080dcb0f29a048e3656912c6533e32ee7aed")
 
 
 GAUSSIAN = [m for m in mechanisms() if isinstance(m.noise, rb.Gaussian)] + [step(kind) for kind in BOUNDINGS]
-IN_TENSORS = [m for m in GAUSSIAN if tensor_draw._constants(m, torch.device("cpu")) is not None]
+IN_TENSORS = [m for m in GAUSSIAN if tensor_draw.constants_for(m, CPU) is not None]
 ELSEWHERE = [m for m in GAUSSIAN if m not in IN_TENSORS]
 
 
@@ -56,39 +56,44 @@ def test_most_gaussian_mechanisms_on_one_interval_are_drawn_in_tensors():
     assert len(ELSEWHERE) == 28
 
 
-@pytest.mark.parametrize("device", DEVICES)
+def test_on_the_processor_nothing_is_drawn_here():
+    assert all(tensor_draw.release_in_place(m, torch.zeros(3, dtype=torch.float64)) is None for m in GAUSSIAN)
+
+
+@on_gpu
 @pytest.mark.parametrize("m", ELSEWHERE, ids=name)
-def test_what_has_no_form_in_tensors_is_left_to_the_processor(m, device):
-    assert tensor_draw.release_in_place(m, torch.zeros(3, dtype=torch.float64, device=device)) is None
+def test_what_has_no_such_form_is_left_to_the_processor(m):
+    assert tensor_draw.release_in_place(m, torch.zeros(3, dtype=torch.float64, device="cuda")) is None
 
 
-@pytest.mark.few(14)
-@pytest.mark.parametrize("device", DEVICES)
+def in_kernel(m: rb.Mechanism, random, location, step=None, **changed):
+    """What the kernel draws with these words, and which numbers are undecided."""
+    plan, table, cells = tensor_draw.constants_for(m, torch.device("cuda"), step)
+    named = tensor_draw.packed(tensor_draw._sampler(m, step).plan)
+    plan = plan.new_tensor([changed.get(name, value) for name, value in named.items()])
+    words_there = torch.from_numpy(random.view(np.int64)).cuda()
+    value, undecided = triton_draw.drawn(plan, table, cells, words_there, torch.as_tensor(location).double().cuda())
+    return value.cpu().numpy(), undecided.cpu().numpy()
+
+
+@on_gpu
 @pytest.mark.parametrize("m", IN_TENSORS, ids=name)
-def test_what_it_decides_is_what_the_processor_draws(m, device):
+def test_what_it_decides_is_what_the_processor_draws(m):
     size = _coarse_step(m) if IN_TENSORS.index(m) % 2 else None  # on a coarser lattice, and on that of a release
-    constants = tensor_draw._constants(m, torch.device(device), size)
     count = 20_000
     answers, random = np.linspace(-9, 9, count), words(count, 3)
     random[:40] >>= np.arange(40, dtype=np.uint64)  # both tails too
     random[40:80] = ~random[:40]
-    value, undecided = tensor_draw.drawn(
-        *constants, torch.from_numpy(random.view(np.int64)).to(device), torch.from_numpy(answers).to(device)
-    )
+    value, undecided = in_kernel(m, random, answers, size)
     sampler, expected = sampler_for(m.noise, m.shape, m.query, size), np.empty(count)
     for start in range(0, count, sampler.chunk):
         part = slice(start, start + sampler.chunk)
         sampler.draw(random[part], answers[part], Repeating(4), expected[part])
-    sure = ~undecided.cpu().numpy()
-    assert sure.mean() > 0.99
-    np.testing.assert_array_equal(value.cpu().numpy()[sure], expected[sure])
-    wrong = tensor_draw.drawn(
-        constants[0]._replace(scale=1.01 * constants[0].scale, scale_steps=1.01 * constants[0].scale_steps),
-        *constants[1:],
-        torch.from_numpy(random.view(np.int64)).to(device),
-        torch.from_numpy(answers).to(device),
-    )[0]
-    assert (wrong.cpu().numpy() != expected).any()  # the control: noise that is a little too wide is noticed
+    assert undecided.mean() < 0.01
+    np.testing.assert_array_equal(value[~undecided], expected[~undecided])
+    plan = tensor_draw.packed(sampler.plan)
+    wider = {name: 1.01 * plan[name] for name in ("scale", "scale_steps")}
+    assert (in_kernel(m, random, answers, size, **wider)[0] != expected).any()  # the control: noise a little too wide
 
 
 def test_every_truncated_step_has_the_form():
@@ -99,27 +104,30 @@ def test_every_truncated_step_has_the_form():
         m = step_mechanism(
             clipping=Elementwise(clip=clip), noise_multiplier=multiplier, bounding=rb.TRUNCATE, support=support
         )
-        assert tensor_draw._constants(m, torch.device("cpu")) is not None
+        assert tensor_draw.constants_for(m, CPU) is not None
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@on_gpu
 @pytest.mark.parametrize("kind", BOUNDINGS)
-def test_the_released_law(kind, device):
+def test_the_released_law(kind):
     m, at, count = step(kind), 0.75, 40_000
-    drawn = tensor_draw.release_in_place(m, torch.full((count,), at, dtype=torch.float64, device=device)).cpu().numpy()
+    drawn = tensor_draw.release_in_place(m, torch.full((count,), at, dtype=torch.float64, device="cuda")).cpu().numpy()
     cuts = np.linspace(-1.85, 2.9, 9)  # no cut on a point of a grid, no cell of few numbers
     assert p_value(drawn, m, at, cuts) > 1e-8
     assert p_value(drawn, m, at + 0.5, cuts) < 1e-8  # the control: the law at another answer
 
 
+@on_gpu
 def test_undecided_numbers_are_settled_with_the_word_that_was_drawn(monkeypatch):
     """With a margin so wide that nothing is decided, every number comes from the balls: and is the same."""
     m, secret = step("truncate"), bytes(range(32))
-    location = torch.linspace(-3, 3, 50, dtype=torch.float64)
+    location = torch.linspace(-3, 3, 50, dtype=torch.float64, device="cuda")
     monkeypatch.setattr(tensor_draw, "fresh", lambda size: bytearray(secret))
     expected = tensor_draw.release_in_place(m, location)
-    plan, table, cells = tensor_draw._constants(m, location.device)
-    monkeypatch.setattr(tensor_draw, "_constants", lambda *_: (plan._replace(margin=1.0), table, cells))
+    plan, table, cells = tensor_draw.constants_for(m, location.device)
+    wide = plan.clone()
+    wide[list(tensor_draw.packed(tensor_draw._sampler(m, None).plan)).index("margin")] = 1.0
+    monkeypatch.setattr(tensor_draw, "constants_for", lambda *_: (wide, table, cells))
     assert torch.equal(tensor_draw.release_in_place(m, location), expected)
     monkeypatch.setattr(tensor_draw, "word", lambda key, index: index)  # the control: other words, other numbers
     assert not torch.equal(tensor_draw.release_in_place(m, location), expected)
@@ -127,7 +135,7 @@ def test_undecided_numbers_are_settled_with_the_word_that_was_drawn(monkeypatch)
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["unbounded", "truncate", "rectify"])
-def test_training_steps_are_released_on_a_coarse_lattice_and_so_seldom_undecided(kind):
+def test_training_steps_are_released_on_a_coarse_lattice(kind):
     m = step(kind)
     size = _coarse_step(m)
     assert _coarse_step(step("quantize")) is None  # a grid is its own lattice
@@ -136,30 +144,35 @@ def test_training_steps_are_released_on_a_coarse_lattice_and_so_seldom_undecided
     lower, upper = m.shape.ends
     assert bool(((drawn % size == 0.0) | (drawn == lower) | (drawn == upper)).all())
     assert not bool((m.release(np.zeros(100)) % size == 0.0).all())  # the control: a single release has a finer one
-    count = 200_000
-    random, location = torch.from_numpy(words(count, 7).view(np.int64)), torch.zeros(count, dtype=torch.float64)
-    plan, *tables = tensor_draw._constants(m, torch.device("cpu"), size)
-    wider = plan._replace(margin=1e3 * plan.margin)  # by so much that undecided numbers can be counted
-    fine, *_ = tensor_draw._constants(m, torch.device("cpu"))
-    finer = fine._replace(margin=1e3 * fine.margin)
-    coarse = tensor_draw.drawn(wider, *tables, random, location)[1].sum()
-    assert 20 * int(coarse) < int(tensor_draw.drawn(finer, *tables, random, location)[1].sum())
 
 
+@on_gpu
+@pytest.mark.parametrize("kind", ["unbounded", "truncate", "rectify"])
+def test_on_the_coarse_lattice_numbers_are_seldom_undecided(kind):
+    m, count = step(kind), 200_000
+    random, location, few = words(count, 7), np.zeros(count), []
+    for size in (_coarse_step(m), None):
+        margin = 1e3 * tensor_draw.packed(tensor_draw._sampler(m, size).plan)["margin"]  # so that they can be counted
+        few.append(int(in_kernel(m, random, location, size, margin=margin)[1].sum()))
+    assert 20 * few[0] < few[1]
+
+
+@on_gpu
 def test_each_release_has_a_key_of_its_own(monkeypatch):
     keys = []
     monkeypatch.setattr(tensor_draw, "fresh", lambda size: keys.append(entropy.fresh(size)) or bytearray(keys[-1]))
-    location = torch.zeros(100, dtype=torch.float64)
+    location = torch.zeros(100, dtype=torch.float64, device="cuda")
     first, second = (tensor_draw.release_in_place(step("unbounded"), location) for _ in range(2))
     assert len(keys) == 2
     assert keys[0] != keys[1]
     assert not torch.equal(first, second)
 
 
+@on_gpu
 def test_no_entropy_no_draw(monkeypatch):
     monkeypatch.setattr(entropy.os, "urandom", lambda size: bytes(size))
     with pytest.raises(EntropyUnavailable, match="nothing was drawn"):
-        tensor_draw.release_in_place(step("rectify"), torch.zeros(3, dtype=torch.float64))
+        tensor_draw.release_in_place(step("rectify"), torch.zeros(3, dtype=torch.float64, device="cuda"))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -171,54 +184,17 @@ def test_noise_for_a_gpu_is_drawn_there(monkeypatch):
     assert released.unique().numel() > 900  # a lattice of 2^-12 of the scale repeats about 34 of 1000
 
 
+@on_gpu
 def test_the_margin_of_a_rounded_draw_grows_with_the_location_and_with_the_noise():
-    """0.1 of a step from a cell's end: sure near 0, and not where either of the two is large."""
-    line = (-math.inf, math.inf)
-    plan = tensor_draw.Numbers(
-        answers=line, given=line, outputs=line, collected=line, largest=0.0,
-        scale=1.0, scale_steps=1.0, per_step=1.0, margin=0.0, margin_growth=0.01,
-    )  # fmt: skip
-    for centre, noise, expected in ((0.0, 0.4, True), (20.0, 0.4, False), (0.0, 20.4, False), (20.0, -20.4, False)):
-        value, sure = tensor_draw._rounded(plan, torch.tensor([centre]).double(), torch.tensor([noise]).double())
-        assert value.item() == round(centre + noise)
-        assert sure.item() is expected
-
-
-@pytest.mark.parametrize("runs", [True, False])
-def test_a_graph_that_did_not_run_publishes_nothing(monkeypatch, runs):
-    """As one does that was captured on a stream of another device; what it was captured with had a key of zeros."""
-    mechanism, location = step("unbounded"), torch.zeros(5, dtype=torch.float64)
-    constants = tensor_draw._constants(mechanism, location.device)
-    key, own = torch.zeros(8, dtype=torch.int32), location.clone()
-    found = tensor_draw._once(constants, key, own)
-
-    def replay():
-        for old, new in zip(found, tensor_draw._once(constants, key, own), strict=True):
-            if runs:
-                old.copy_(new)
-
-    stale = found[0].clone()
-    captured = tensor_draw._CapturedDraw(graph=SimpleNamespace(replay=replay), key=key, location=own, found=found)
-    monkeypatch.setattr(tensor_draw, "_repeated", lambda m, c, key, at: tensor_draw._replayed(captured, key, at))
-    if runs:
-        assert not torch.equal(tensor_draw.release_in_place(mechanism, location, graphs=True), stale)
-    else:
-        with pytest.raises(AssertionError, match="did not run"):
-            tensor_draw.release_in_place(mechanism, location, graphs=True)
+    """In steps of the coarse lattice: of numbers at 0, fewer are undecided than of those far from it."""
+    m, count = step("unbounded"), 100_000
+    random, growth = words(count, 9), 1e-6
+    found = [in_kernel(m, random, np.full(count, at), margin_growth=growth)[1].mean() for at in (0.0, 0.4)]
+    assert found[1] > 1.2 * found[0] > 0.0
 
 
 def test_all_mechanisms_share_the_tables():
     """Each step has another mechanism where the clipping norm adapts: tables of their own would fill the memory."""
-    first, second = (tensor_draw._constants(step(kind), torch.device("cpu")) for kind in ("unbounded", "rectify"))
+    first, second = (tensor_draw.constants_for(step(kind), CPU) for kind in ("unbounded", "rectify"))
     assert first[1] is second[1]
-    assert first[0] != second[0]
-
-
-def test_no_draw_is_captured_unless_it_was_asked_for(monkeypatch):
-    asked = []
-    monkeypatch.setattr(tensor_draw, "_repeated", lambda *given: asked.append(given))
-    mechanism, location = step("unbounded"), torch.zeros(5, dtype=torch.float64)
-    tensor_draw.release_in_place(mechanism, location)
-    assert asked == []
-    tensor_draw.release_in_place(mechanism, location, graphs=True)
-    assert len(asked) == 1
+    assert not torch.equal(first[0], second[0])

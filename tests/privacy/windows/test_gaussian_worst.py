@@ -14,11 +14,10 @@ from rangebound.privacy.counterexample import tasks
 from rangebound.privacy.search.branch_and_bound import enclose
 from rangebound.privacy.search.objectives import Delta, Renyi
 from rangebound.privacy.setting import Setting
-from rangebound.privacy.windows import gaussian_rounded, gaussian_worst
+from rangebound.privacy.windows import gaussian_worst
 from rangebound.privacy.windows import gaussian_worst as tested
-from rangebound.privacy.windows.gaussian_rounded import _GaussianCells, rounded_renyi
 from rangebound.privacy.windows.gaussian_windows import windows_of
-from rangebound.privacy.windows.gaussian_worst import enclosed
+from rangebound.privacy.windows.gaussian_worst import _GaussianCells, enclosed, rounded_renyi
 from rangebound.values.ball import ball, down, precision, up
 from rangebound.values.support import Interval, Union
 
@@ -275,7 +274,7 @@ def test_control_windows_without_an_ellipse_miss_the_largest_sum(monkeypatch):
 
     On the windows that have ellipses even a degree of 4 does not, so that would be no control.
     """
-    monkeypatch.setattr(gaussian_rounded, "truncation", lambda degree, rho: 0.0)
+    monkeypatch.setattr(gaussian_worst, "truncation", lambda degree, rho: 0.0)
     monkeypatch.setattr(
         _GaussianCells, "subdivided", lambda self, windows: windows._replace(rho=np.full_like(windows.rho, 4.0))
     )

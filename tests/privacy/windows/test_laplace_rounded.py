@@ -44,7 +44,7 @@ SETTINGS = {
     "very fine": laplace(1e4, 1.0, 0.0, 12.0, 5e3, (-2e4, 3e4)),
     "coarse": laplace(0.3, 5.0, -20.0, 20.0, 1.0),
     "very coarse": laplace(1e-3, 1.0, 0.0, 4.0, 2e-3),
-    "steps that are no doubles": laplace(0.3, 0.1, -1.0, 1.0, 0.25),
+    "steps that are not doubles": laplace(0.3, 0.1, -1.0, 1.0, 0.25),
     "far from 0": laplace(2.0, 1.0, 4e6, 4e6 + 10.0, 1.0),
     "wide sensitivity": laplace(3.0, 1.0, 0.0, 6.0, 6.0),
     "over the width": laplace(3.0, 1.0, 0.0, 6.0, 50.0),

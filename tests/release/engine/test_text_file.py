@@ -46,7 +46,7 @@ DAMAGE = {
     "a carriage return": ("b\rx,2", ["b\rx", "2"]),
     "a zero": ("b\x00x,2", ["b\x00x", "2"]),
     "nothing": (",", [None, None]),
-    "bytes that are no character": ("m\xe4x,2", [None, "2"]),
+    "invalid bytes": ("m\xe4x,2", [None, "2"]),
     "a character that is cut off": ("\xe2\x82,2", [None, "2"]),
     "spaces": (' "b" ,2', [' "b" ', "2"]),
     "a long value": ("b" * LONGEST_LINE + ",2", [None, None]),

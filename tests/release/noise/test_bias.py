@@ -103,7 +103,7 @@ def test_the_bounds_of_a_tree_hold_in_simulations(leaves, root):
     random = np.random.default_rng(4)
     tree = random_tree(random, leaves, 4)
     noise = Noise(tree, random.choice([2.0, 5.0], leaves), root)
-    drift = tree_drift(tree.levels, tree.places, noise.variances, gaussian_moments())
+    drift = tree_drift(tree.levels, tree.places, noise.variances, gaussian_moments(), np.arange(len(tree)))
     for counts in truths(leaves):
         exact, found = noise.matrix @ counts, noise.published(counts, 150, random)
         mean, error = found.mean(axis=0), found.std(axis=0) / np.sqrt(len(found))
@@ -119,7 +119,7 @@ def test_control_the_bias_of_clamping_is_no_bound_for_what_adds_up():
     found = noise.published(large, 300, np.random.default_rng(5))[:, 1]
     moved, error = 1000.0 - found.mean(), found.std() / np.sqrt(300)
     assert moved > free_drift(noise.variances).up[1] + CHANCE * error
-    drift = tree_drift(tree.levels, tree.places, noise.variances, gaussian_moments())
+    drift = tree_drift(tree.levels, tree.places, noise.variances, gaussian_moments(), np.arange(len(tree)))
     assert moved < drift.down[1] < energy_drift(noise.variances, Identities.of([(0, range(1, 101))])).down[1]
 
 

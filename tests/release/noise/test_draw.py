@@ -38,7 +38,7 @@ def test_the_value_is_in_the_support_and_the_interval_in_its_hull(question, nois
     found = estimate(question, noisy[:count], pairs[:count])
     assert any(lower <= found.value <= upper for lower, upper in question.allowed.spans)
     hull = question.allowed.hull
-    assert (0.0 if count == 3 else hull.lower) <= found.lower <= found.upper <= hull.upper  # 0 is no published spread
+    assert (0.0 if count == 3 else hull.lower) <= found.lower <= found.upper <= hull.upper  # 0 is never published
 
 
 @pytest.mark.parametrize(

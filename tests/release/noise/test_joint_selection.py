@@ -8,7 +8,6 @@ from itertools import permutations, product
 import pytest
 
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise import joint_selection as joint
 from tests.release.all_draws import law_of
 
 
@@ -19,7 +18,7 @@ def misses(counts, sequence):
 
 
 def law(counts, size, rate):
-    deepest = joint.depth(len(counts), size)
+    deepest = exponential.sequence_depth(len(counts), size)
     length = exponential.WEIGHT_BITS + 3 * (deepest - exponential.DEEPEST) // 2 + 2
     sequences = list(permutations(range(len(counts)), size))
     scores = [Fraction(misses(counts, each)) for each in sequences]
@@ -28,7 +27,7 @@ def law(counts, size, rate):
 
 
 def drawn_law(counts, size, rate):
-    return law_of(lambda: tuple(joint.draw(counts, size, rate, None)))
+    return law_of(lambda: tuple(exponential.draw_sequence(counts, size, rate, None)))
 
 
 def cases(seed, number):
@@ -62,8 +61,8 @@ def test_no_neighbour_loses_more_nor_in_a_longer_range(epsilon, replaced):
     steps = Fraction(2 if replaced else 1)
     for counts, size, _ in cases(4, 150):
         base = [each % 4 + 1 for each in counts]
-        rate = joint.rate(size, steps, epsilon)
-        limit = float(joint.privacy_loss(size, steps, rate))
+        rate = exponential.sequence_rate(size, steps, epsilon)
+        limit = float(exponential.sequence_loss(size, steps, rate))
         assert limit <= epsilon
         moved = [each + chance.choice([-1, 0, 1] if replaced else [0, 1]) for each in base]  # in any keys
         found = losses(law(base, size, rate), law(moved, size, rate))
@@ -83,11 +82,11 @@ def test_the_range_is_attained_by_every_unit_that_is_added():
                 more = [a + b for a, b in zip(counts, unit, strict=True)]
                 moves = [misses(more, each) - misses(counts, each) for each in permutations(range(3), size)]
                 widest = max(widest, max(moves) - min(moves))
-        assert widest == range_ == joint.score_range(size, Fraction(1))
+        assert widest == range_ == exponential.score_range(size, Fraction(1))
 
 
 def test_control_the_rate_of_a_single_key_is_too_large_for_two():
-    rate = joint.rate(1, Fraction(1), 1.0)
+    rate = exponential.sequence_rate(1, Fraction(1), 1.0)
     pairs = (([1, 2, 2], [2, 2, 3]), ([1, 1, 0], [2, 1, 0]))
     found = [each for one, two in pairs for each in losses(law(one, 2, rate), law(two, 2, rate))]
     assert max(map(abs, found)) > 1.0 or max(found) - min(found) > 1.0
@@ -95,14 +94,14 @@ def test_control_the_rate_of_a_single_key_is_too_large_for_two():
 
 def test_the_error_in_units_holds_as_often_as_it_says():
     counts, size, rate = [9, 7, 7, 3, 0], 3, Fraction(1, 2)
-    limit = joint.rank_error(5, 3, rate, 0.9)
+    limit = exponential.sequence_rank_error(5, 3, rate, 0.9)
     beyond = sum(chance for each, chance in law(counts, size, rate).items() if misses(counts, each) > limit)
     assert beyond <= Fraction(1, 10)
 
 
 @pytest.mark.parametrize(("keys", "size"), [(10_000, 50), (1, 1)])
 def test_a_weight_is_never_rounded_by_more_than_it_says(keys, size):
-    deepest = joint.depth(keys, size)
+    deepest = exponential.sequence_depth(keys, size)
     length = exponential.WEIGHT_BITS + 3 * (deepest - exponential.DEEPEST) // 2 + 2
     assert deepest > math.log(math.perm(keys, size)) + 88 - (keys == 1)
     assert exponential.weights([Fraction(10**9)], Fraction(1), deepest=deepest, length=length)[0] >= 2**130

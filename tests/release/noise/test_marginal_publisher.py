@@ -21,10 +21,10 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.noise.allocation import Allocation, BudgetShare, LossForm
 from rangebound.release.noise.marginal_publisher import unit_strategy
-from rangebound.release.noise.strategies.lattice_noise import gaussian_reach
 from rangebound.release.noise.strategies.marginal_strategy import rescaled
+from rangebound.release.noise.strategies.strategy import gaussian_reach
 from rangebound.release.output.ledger_entry import charges
-from rangebound.release.output.table import plan_from_json, plan_json
+from rangebound.release.output.plan_facts import plan_from_json, plan_json
 from rangebound.release.plan.groupings import hidden_groupings, workloads
 from rangebound.release.prepare import answers, prepare, prepared
 from rangebound.release.sql.aggregate import aggregate

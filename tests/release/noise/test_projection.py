@@ -91,7 +91,7 @@ def cost(numbers, values):
 
 
 def leaves_of(size, identities):
-    """The matrix that makes all numbers of those that are no sum, for shapes whose sums are all of them."""
+    """The matrix that makes all numbers of those that are not sums, for shapes whose sums are all of them."""
     finest = sorted({*range(size)} - {total for total, _ in identities})
     known = {each: column for column, each in enumerate(finest)}
     rows = np.zeros((size, len(known)))

@@ -19,8 +19,8 @@ from rangebound.release import check_certificate, check_entry, explain, parse_pl
 from rangebound.release.noise import workload_publisher
 from rangebound.release.noise.joint_loss import Contributions, NoiseAccount
 from rangebound.release.noise.strategies.crosstab import LaplaceStrategy, Margins, design_crosstab
-from rangebound.release.noise.strategies.lattice_noise import laplace_radius, wholes
 from rangebound.release.noise.strategies.marginal_strategy import cell_count
+from rangebound.release.noise.strategies.strategy import laplace_radius, wholes
 from rangebound.release.output.table import Release
 from rangebound.release.plan.groupings import blocks
 from rangebound.release.plan.kinds.summed_counts import marginals

@@ -25,7 +25,7 @@ def released(plan, rows):
 
 
 def drawn(plan, rows, times):
-    """The first number of a plan, drawn so many times from rows that are read once."""
+    """The first number of a plan, drawn this many times from rows that are read once."""
     with DuckDB(rows, threads=1) as engine:
         (found,) = aggregate(plan, engine, SALT)
     ready = prepare(plan)

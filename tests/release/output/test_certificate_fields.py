@@ -18,7 +18,7 @@ import pytest
 from rangebound.errors import ArgumentError, CertificateInvalid
 from rangebound.ledger.book import Ledger
 from rangebound.release import Release, check_certificate, check_entry, release
-from rangebound.release.output.table import plan_json, sha256
+from rangebound.release.output.plan_facts import plan_json, sha256
 from tests.release.output.asked import asked
 
 DAYS = [datetime.date(2025, 1, 30) + datetime.timedelta(days=at) for at in range(4)]
@@ -343,7 +343,7 @@ def accepted(found, part, wanted=protects):
     certificate, table = json.loads(found.certificate), json.loads(found.to_bytes())
     for place, new in part([each for each in changes(table["plan"], ("plan",)) if wanted(each[0])]):
         data = published(changed(table, place, new))
-        with contextlib.suppress(ArgumentError):  # of what is no valid plan
+        with contextlib.suppress(ArgumentError):  # of an invalid plan
             plan = plan_json(Release.from_bytes(data).plan)
             text = said({**certificate, "published": sha256(data), "plan": sha256(plan.encode())})
             if data != published(table) and not is_refused(lambda: check_certificate(text, data)):  # noqa: B023

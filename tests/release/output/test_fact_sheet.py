@@ -6,7 +6,7 @@ import pytest
 
 from rangebound.ledger.book import Ledger
 from rangebound.release import demo, parse_plan
-from rangebound.release.output.fact_sheet import Verdict, fact_sheet, fact_sheet_text
+from rangebound.release.output.deployment_record import Verdict, fact_sheet, fact_sheet_text
 from tests.release.output.asked import asked
 
 COUNT = {"kind": "count", "by": ["clinic"]}

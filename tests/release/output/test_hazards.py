@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.replay import BudgetPeriod
 from rangebound.release.output.explain import dry_run
-from rangebound.release.output.facts import hazards, is_odd, stated_ranges
+from rangebound.release.output.plan_facts import hazards, is_odd, stated_ranges
 from tests.release.output.asked import asked, released, report
 
 UNIT = {"column": "person", "rows": 3}

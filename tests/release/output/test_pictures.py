@@ -55,7 +55,7 @@ def test_levels_have_pictures_of_their_own_and_days_of_any_question_are_a_series
     assert [len(each.findall(".//circle")) for each in svgs(page)] == [2, 1, 1]
     pages = {name: drawn(table, name, levels=False) for name in ("daily", "plain", "bins", "nothing")}
     assert [len(svgs(pages["daily"])), "<polygon" in pages["daily"], "<polygon" in pages["plain"]] == [1, True, False]
-    assert [pages[name].count("<circle") for name in ("plain", "bins")] == [2, 3]  # parts are no levels
+    assert [pages[name].count("<circle") for name in ("plain", "bins")] == [2, 3]  # parts are not levels
     assert pages["nothing"] == ""
 
 

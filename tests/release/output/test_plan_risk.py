@@ -11,7 +11,8 @@ from rangebound.privacy.gdp import delta_of_mu
 from rangebound.release import check_certificate, explain
 from rangebound.release.budget_split import allocations
 from rangebound.release.output.ledger_entry import charges
-from rangebound.release.output.plan_risk import account_profile, conversions, plan_odds, plan_risk
+from rangebound.release.output.plan_facts import plan_facts, plan_risk
+from rangebound.release.output.plan_risk import account_profile, conversions
 from rangebound.release.prepare import prepare, prepared
 from tests.release.output.asked import asked, released, report
 
@@ -120,4 +121,4 @@ def test_explain_and_the_report_have_the_sentence():
     assert sentence in explain(given)
     assert report(released(given, {"person": range(50)})).count(sentence) == 2  # above the numbers, and in the plan
     other = asked({"kind": "count"}, unit={"column": "person", "neighbours": "replace", "size": 100})
-    assert "one of two candidates by the toss of a coin" in plan_odds(other, prepare(other).allocation)
+    assert "one of two candidates by the toss of a coin" in plan_facts(other).odds

@@ -9,8 +9,9 @@ import pytest
 
 from rangebound.errors import PlanError
 from rangebound.release import check_certificate, parse_plan
-from rangebound.release.output.rendering import grouping_columns, reading_order
-from rangebound.release.output.table import Release, plan_json
+from rangebound.release.output.plan_facts import plan_json
+from rangebound.release.output.rendering import grouping_columns
+from rangebound.release.output.table import Release, reading_order
 from rangebound.release.plan.groupings import public_keys
 from rangebound.release.plan.kinds.summed_counts import Level
 from tests.release.output.asked import asked, forms, released, report
@@ -82,7 +83,7 @@ def test_questions_come_in_the_order_of_the_plan(public, clipping):
     order = [each.name for each in found.plan.query]
     assert order[: len(MIXED)] == [each["name"] for each in MIXED]
     assert len(order) > len(MIXED) or not clipping
-    order_of_cells = reading_order(found.plan, found.cells)
+    order_of_cells = reading_order(found)
     assert sorted(order_of_cells) == list(range(len(found.cells)))
     assert [row["value"] for row in found.rows()] == [found.cells[at].value for at in order_of_cells]
     for rows in forms(found):

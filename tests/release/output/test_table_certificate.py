@@ -14,7 +14,7 @@ from rangebound.errors import CertificateInvalid
 from rangebound.mechanisms.calibration import calibrate
 from rangebound.release import Release, check_certificate, make_plan, release
 from rangebound.release.noise import publishers
-from rangebound.release.output.table import sha256
+from rangebound.release.output.plan_facts import sha256
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.prepare import cells_of, prepare
 from tests.release.output.asked import asked, released

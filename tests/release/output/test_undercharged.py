@@ -13,7 +13,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, PlainSum, RenyiFilter
 from rangebound.release import check_certificate, check_entry, release
 from rangebound.release.output.ledger_entry import charge_text, charges, least_due, undercharged
-from rangebound.release.output.table import sha256
+from rangebound.release.output.plan_facts import sha256
 from rangebound.release.prepare import prepare
 from tests.release.output.asked import asked
 
@@ -76,7 +76,7 @@ def test_tables_that_were_charged_too_little_are_named_and_no_others(ledger):
 
 
 def test_where_the_published_bytes_say_nothing_that_is_said(ledger):
-    """Bytes that are no table, and a table that another version measured in another way."""
+    """Bytes that are not a table, and a table that another version measured in another way."""
     plan = plan_of("gaussian")
     other = replace(release(plan, ROWS, ledger=None), mechanisms=("noise on weeks",)).to_bytes()
     for request, stored in (("r", b"[]"), ("other", other)):

@@ -6,7 +6,7 @@ import pytest
 
 from rangebound.errors import PlanError
 from rangebound.release import make_plan, parse_plan
-from rangebound.release.output.table import plan_from_json, plan_json
+from rangebound.release.output.plan_facts import plan_from_json, plan_json
 
 REGIONS = {"path": "regions.csv", "public": True, "on": ["region"], "columns": ["name"]}
 VISITS = {"table": "visits", "public": False, "on": ["person"], "columns": ["day"], "rows": 5}

@@ -7,7 +7,7 @@ import pytest
 
 from rangebound.errors import PlanError
 from rangebound.release import check_certificate, make_plan, parse_plan, read_plan, release
-from rangebound.release.output.table import plan_from_json, plan_json
+from rangebound.release.output.plan_facts import plan_from_json, plan_json
 
 HEAD = "budget = {epsilon = 1.0, delta = 1e-6}\n"
 ASKED = '[[query]]\nname = "n"\nkind = "count"\nby = ["x"]\n'

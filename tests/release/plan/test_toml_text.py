@@ -16,7 +16,7 @@ import rangebound as rb
 from rangebound import release as room
 from rangebound.errors import PlanError
 from rangebound.release import Budget, Count, Mean, Share, Source, Unit, explain, make_plan, parse_plan
-from rangebound.release.output.table import plan_from_json, plan_json
+from rangebound.release.output.plan_facts import plan_from_json, plan_json
 from rangebound.release.plan.kinds import written_kinds
 from rangebound.release.plan.toml_text import toml_text, written_fields
 from tests.release.plans import SUPPORTED, plan_data

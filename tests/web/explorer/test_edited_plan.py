@@ -20,8 +20,8 @@ from rangebound.web.explorer.edited_plan import (
     with_values,
     without_query,
 )
-from rangebound.web.explorer.forms import OF_ROWS, OF_VALUES, PlanChanges, QuestionForm
 from rangebound.web.explorer.plan_view import quick_way
+from rangebound.web.explorer.question_forms import OF_ROWS, OF_VALUES, PlanChanges, QuestionForm
 
 PLAN = """
 unit = {column = "person", rows = 2}
@@ -44,7 +44,10 @@ SECRET = PLAN.replace("epsilon = 1.0", "epsilon = 1.0, delta = 1e-6") + 'by = ["
 
 def parts(plan):
     allocation = quick_way(plan)
-    return {each.name: part_of(plan, allocation, allocation.questions[at]) for at, each in enumerate(plan.query)}
+    return {
+        each.name: part_of(plan.budget.epsilon, allocation, allocation.questions[at])
+        for at, each in enumerate(plan.query)
+    }
 
 
 def test_changes_make_the_plan_that_a_file_would():
@@ -76,7 +79,7 @@ def test_an_epsilon_that_no_file_may_have_is_refused(epsilon):
 def test_a_share_that_is_dragged_is_got_and_the_others_keep_their_proportions(text, share):
     plan = parse_plan(text)
     before = parts(plan)
-    found = dragged(plan, quick_way(plan), "visits", share)
+    found = dragged(plan.query, plan.budget.epsilon, quick_way(plan), "visits", share)
     after = parts(adjusted(text, found, Path()))
     assert after["visits"] == pytest.approx(share, rel=1e-3)
     assert after["people"] / after["minutes"] == pytest.approx(before["people"] / before["minutes"], rel=1e-3)
@@ -86,23 +89,25 @@ def test_a_share_that_is_dragged_is_got_and_the_others_keep_their_proportions(te
 def test_a_margin_keeps_its_share_while_another_is_dragged():
     text = PLAN.replace("weight = 2", "margin = 40")
     plan = parse_plan(text)
-    found = dragged(plan, quick_way(plan), "visits", 0.6)
+    found = dragged(plan.query, plan.budget.epsilon, quick_way(plan), "visits", 0.6)
     after = parts(adjusted(text, found, Path()))
     assert after["people"] == parts(plan)["people"]
     assert after["visits"] == pytest.approx(0.6, rel=1e-3)
     assert "people" not in found.weights
     with pytest.raises(ArgumentError, match="people"):
-        dragged(plan, quick_way(plan), "people", 0.5)
+        dragged(plan.query, plan.budget.epsilon, quick_way(plan), "people", 0.5)
 
 
 def test_no_question_is_dragged_to_nothing_or_takes_all():
     plan = parse_plan(PLAN)
     for share in (0.0, 1.0):
-        found = dragged(plan, quick_way(plan), "visits", share)
+        found = dragged(plan.query, plan.budget.epsilon, quick_way(plan), "visits", share)
         assert min(found.weights.values()) >= 0.0009
         assert min(parts(adjusted(PLAN, found, Path())).values()) > 0.0
     alone = parse_plan('budget = {epsilon = 1.0}\nquery = [{name = "a", kind = "count"}]')
-    assert dragged(alone, quick_way(alone), "a", 0.3).weights == {"a": 1.0}  # one alone has all
+    assert dragged(alone.query, alone.budget.epsilon, quick_way(alone), "a", 0.3).weights == {
+        "a": 1.0
+    }  # one alone has all
 
 
 CHANGES = PlanChanges(
@@ -136,7 +141,7 @@ def test_a_text_that_is_no_plan_keeps_nothing():
 
 def test_a_question_that_is_added_after_a_drag_gets_an_average_share():
     plan = parse_plan(PLAN)
-    found = dragged(plan, quick_way(plan), "visits", 0.5)
+    found = dragged(plan.query, plan.budget.epsilon, quick_way(plan), "visits", 0.5)
     after = parts(adjusted(PLAN + '[[query]]\nname = "more"\nkind = "count"\n', found, Path()))
     assert after["more"] == pytest.approx(0.25, rel=1e-3)
     assert after["visits"] == pytest.approx(0.375, rel=1e-3)

@@ -14,11 +14,11 @@ from rangebound.errors import ArgumentError
 from rangebound.privacy.risk.tradeoff_curve import TOLERANCE, smallest_mu
 from rangebound.release import demo, parse_plan, read_plan
 from rangebound.release.output.ledger_entry import charges
+from rangebound.release.output.plan_facts import plan_risk
 from rangebound.release.output.plan_limits import plan_limits
-from rangebound.release.output.plan_risk import conversions, plan_risk
+from rangebound.release.output.plan_risk import conversions
 from rangebound.release.plan.kinds.facts import OneCoordinate
 from rangebound.release.prepare import prepare
-from rangebound.web.explorer.forms import OneNumber
 from rangebound.web.explorer.plan_view import (
     cell_laws,
     percent_up,
@@ -28,6 +28,7 @@ from rangebound.web.explorer.plan_view import (
     risk_numbers,
     typical_answers,
 )
+from rangebound.web.explorer.question_forms import OneNumber
 
 PLANS = {"demo": parse_plan(demo.plan()), "one number": OneNumber().plan()}
 BUDGETS = [(epsilon, delta) for epsilon in (0.1, 1.0, 4.0) for delta in (0.0, 1e-12, 1e-6, 3e-3)]

@@ -10,7 +10,7 @@ from rangebound.errors import ArgumentError, PlanError
 from rangebound.release import demo, parse_plan, solve
 from rangebound.release.output.forecast import expected_widths
 from rangebound.web.explorer import tasks
-from rangebound.web.explorer.forms import Asked
+from rangebound.web.explorer.question_forms import Asked
 
 PLAN = 'budget = {epsilon = 1.0}\nquery = [{name = "visits", kind = "count"}]'
 TEXT = """# ours

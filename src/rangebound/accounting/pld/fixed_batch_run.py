@@ -134,7 +134,7 @@ def _is_first(mu: float, rate: float, s: float) -> bool:
     """
     right, left = _levels(2.0 * mu * _DEEP, rate), -_levels(mu * _DEEP + 0.5 * mu**2, rate)[::-1]
     above, below = _cells(mu, rate)
-    with np.errstate(under="ignore", over="ignore", invalid="ignore"):  # what is no number proves nothing
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):  # NaN proves nothing
         first, second = _Weights(right, s), _Weights(left, s)
         most = _above(mu, mu, rate, -1.0, first.centroids) * (1.0 - 1e-9) * first.total
         least = _below(mu, mu, rate, _COSINES[1], second.centroids, rounded_up=False) * (1.0 - 1e-9) * second.total

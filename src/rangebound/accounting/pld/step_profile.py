@@ -42,7 +42,7 @@ from functools import lru_cache
 
 from rangebound.accounting.event import Private
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.mechanisms.quick_profile import free_gaussian
+from rangebound.privacy.gdp import free_gaussian
 from rangebound.privacy.risk import mirrored
 from rangebound.values.ball import Ball, ball, down, hull, up
 from rangebound.values.enclosure import Enclosure

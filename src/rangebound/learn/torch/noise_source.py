@@ -89,17 +89,16 @@ class SecureNoise:
     On a GPU the numbers are drawn there, from the keystream of a cipher (`tensor_draw`). Where that does not support
     the law, the numbers are drawn on the CPU and copied back. They are rounded to multiples of a power of two, at most
     2^-12 of the scale: the coarser the lattice, the fewer draws lie so near the middle between two of its points that
-    only slower arithmetic can decide them. With `cuda_graphs`, draws on a GPU are captured in a graph and repeated.
+    only slower arithmetic can decide them.
     """
 
     threads: int = 1
-    cuda_graphs: bool = False
 
     def release(self, mechanism: Mechanism, location: torch.Tensor) -> torch.Tensor:
         """Numbers distributed exactly as the laws."""
         step = _coarse_step(mechanism)
         if location.device.type == "cuda":
-            there = release_in_place(mechanism, location.detach().to(torch.float64), step, graphs=self.cuda_graphs)
+            there = release_in_place(mechanism, location.detach().to(torch.float64), step)
             if there is not None:
                 return there
         answers = location.detach().to("cpu", torch.float64).numpy()

@@ -65,7 +65,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         seen: Seen | None = None,
         keep_batches: bool = False,
         loss_scale: float = 1.0,
-        cuda_graphs: bool = False,
+        cuda_graphs: bool = True,
     ) -> None:
         self._inner, self._mechanism, self._scale = inner, mechanism, loss_scale
         self._control: ClipController | None = None
@@ -413,7 +413,9 @@ class PrivateOptimizer(torch.optim.Optimizer):
 
 def _all_finite(tensors: list[torch.Tensor]) -> bool:
     """Whether all numbers are finite: mostly their norms say so, in few operations."""
-    if bool(torch.isfinite(torch.stack(torch._foreach_norm(tensors))).all()):
+    alike = [[each for each in tensors if each.dtype == dtype] for dtype in {each.dtype for each in tensors}]
+    norms = [torch.stack(torch._foreach_norm(some)).double() for some in alike]  # those of one precision in one go
+    if bool(torch.isfinite(torch.cat(norms)).all()):
         return True
     return all(bool(torch.isfinite(each).all()) for each in tensors)
 

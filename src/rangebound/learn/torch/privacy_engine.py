@@ -112,7 +112,7 @@ class PrivacyEngine:
         memory: int | None = None,
         loss_scale: float = 1.0,
         chunk_size: int | None = None,
-        cuda_graphs: bool = False,
+        cuda_graphs: bool = True,
     ) -> tuple[torch.nn.Module, PrivateOptimizer, PrivateLoader]:
         """Return the module itself, an optimizer that releases its gradients, and a loader that samples as accounted.
 
@@ -141,10 +141,10 @@ class PrivacyEngine:
         and where it cannot be had there is a warning. `chunk_size` is a public number: by default what the
         memory has room for, at most slightly more than an expected batch. State it where `backward` gets parts of a
         batch.
-        With `cuda_graphs` passes and draws on a GPU are captured in graphs and repeated, which makes small steps fast.
-        Module and criterion must then do the same operations on tensors each time: Python code in them runs only
-        while a graph is captured, and a branch that depends on a counter or on a number of Python stays as it was.
-        `Adaptive` clipping uses no graph.
+        With `cuda_graphs` passes on a GPU are captured in graphs and repeated where a trial with made-up examples gives
+        the same sums, which makes small steps fast; where not, a warning says why. Python code of module and criterion
+        runs only while a graph is captured, anew when one of their attributes has another plain value: if they read
+        other things that change, say `cuda_graphs=False`. `Adaptive` clipping uses no graph.
 
         Edge cases: modules that mix examples are refused; an engine makes one model private.
         """
@@ -195,7 +195,7 @@ class PrivacyEngine:
         optimizer.zero_grad()
         private = PrivateOptimizer(
             optimizer, module=module, criterion=criterion, clipping=clipping, mechanism=step.mechanism, loader=loader,
-            noise=SecureNoise(cuda_graphs=cuda_graphs) if noise is None else noise,
+            noise=SecureNoise() if noise is None else noise,
             memory=int(limit), chunk=loader.chunk if chunk_size is None else repetitions("chunk_size", chunk_size),
             seen=self._saw, keep_batches=any(each.needs_batches for each in self._watchers),
             loss_scale=scale, cuda_graphs=cuda_graphs,

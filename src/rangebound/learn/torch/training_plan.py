@@ -232,7 +232,7 @@ class TrainingProgress:
     which no noise covers and no account counts, so it is for the eyes of who may see the data, and not for a log that
     others read.
 
-    Edge cases: a line is written at most once a second, and at the end of each pass. Each costs one evaluation of the
+    Edge cases: a line is written at most once per second, and at the end of each pass. Each costs one evaluation of the
     account, some tens of milliseconds or, with random allocation, seconds; a line is written only after a pause ten
     times as long.
     """

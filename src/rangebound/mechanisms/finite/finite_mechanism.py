@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -19,7 +18,7 @@ from rangebound import sampling
 from rangebound.errors import ArgumentError, ArgumentTypeError, ClaimFalse, Undecided
 from rangebound.laws.atomic_law import FiniteLaw
 from rangebound.laws.error import Error
-from rangebound.mechanisms.finite import input_cells, pair_numbers, table_files, table_proof
+from rangebound.mechanisms.finite import input_cells, pair_numbers, table_proof, table_sources
 from rangebound.mechanisms.finite.weights import (
     BINARY_PLACES,
     MOST,
@@ -27,8 +26,6 @@ from rangebound.mechanisms.finite.weights import (
     epsilon_private,
     exponential,
     from_text,
-    private_weights,
-    rounded,
     to_text,
     whole_weights,
 )
@@ -40,10 +37,9 @@ from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers, Many, One
 from rangebound.values.ball import Ball, ball
 from rangebound.values.enclosure import Enclosure
-from rangebound.values.numeric import rounded_up
 from rangebound.values.query import Query
 from rangebound.values.serial import read_json, support_from_dict, support_to_dict
-from rangebound.values.support import Grid, Interval
+from rangebound.values.support import Grid
 
 LONGEST = 64_000_000
 """Characters of the longest table that is read."""
@@ -101,7 +97,10 @@ class Table(PrivateMechanism):
 
     def __post_init__(self) -> None:
         arguments.instance("query", self.query, Query, "a Query")
-        inputs, outputs = _ascending("inputs", self.inputs), _ascending("outputs", self.outputs)
+        inputs, outputs = (
+            table_sources.ascending("inputs", self.inputs),
+            table_sources.ascending("outputs", self.outputs),
+        )
         if len(inputs) * len(outputs) > MOST:
             raise ArgumentError(
                 f"inputs and outputs: must have at most {MOST} weights, not {len(inputs) * len(outputs)}"
@@ -127,147 +126,10 @@ class Table(PrivateMechanism):
     def _parts(self) -> tuple[object, ...]:
         return self.query, self.inputs, self.outputs, self.weights.tobytes()
 
-    @classmethod
-    def from_probabilities(
-        cls,
-        *,
-        query: Query,
-        inputs: Sequence[float] | Floats,
-        outputs: Sequence[float] | Floats,
-        probabilities: npt.ArrayLike,
-        epsilon: float | Fraction | None = None,
-    ) -> Table:
-        """The table nearest to a matrix of probabilities, a row for each input; private at `epsilon` if that is given.
-
-        Every row is divided by its sum and rounded to whole numbers, each weight by about one unit of 2^-62. With an
-        epsilon, the rounded rows are mixed with as little of the uniform law as makes them epsilon-private, and the
-        table carries that claim.
-
-        Guarantee: with an epsilon the table is epsilon-private, checked in whole numbers. Without one, it is what it
-        is: ask `epsilon()`.
-        Edge cases: negative numbers and rows that miss the sum 1 by more than 1e-6 are refused. At epsilon 0
-        neighbouring rows must be equal.
-
-        >>> import rangebound as rb
-        >>> count = rb.Query(range=rb.Interval(0, 2), sensitivity=1.0)
-        >>> rows = [[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]]
-        >>> m = rb.Table.from_probabilities(
-        ...     query=count, inputs=[0, 1, 2], outputs=[0, 1, 2], probabilities=rows, epsilon=1.0
-        ... )
-        >>> m.epsilon() <= 1.0, round(m.law(0.0).atoms[1][2].item(), 3)
-        (True, 0.111)
-        """
-        matrix = arguments.reals("probabilities", probabilities)
-        places, published = _ascending("inputs", inputs), _ascending("outputs", outputs)
-        if matrix.shape != (len(places), len(published)):
-            raise ArgumentError(
-                f"probabilities of shape {matrix.shape}: must have a row for each input and a column for each output, "
-                f"{(len(places), len(published))}"
-            )
-        if (matrix < 0.0).any():
-            raise ArgumentError(f"probabilities={arguments.shown(probabilities)}: must be zero or more")
-        if (np.abs(matrix.sum(axis=1) - 1.0) > _SUM).any():
-            raise ArgumentError(f"probabilities={arguments.shown(probabilities)}: every row must sum to 1")
-        if epsilon is None:
-            return cls(query=query, inputs=places, outputs=published, weights=rounded(matrix))
-        arguments.instance("query", query, Query, "a Query")
-        exact = epsilon if isinstance(epsilon, Fraction) else Fraction(arguments.nonnegative("epsilon", epsilon))
-        reach = input_cells.reach(query.range, query.sensitivity, places)
-        found = cls(query=query, inputs=places, outputs=published, weights=private_weights(matrix, reach, exact))
-        return found.with_claim(Claim(epsilon=rounded_up(exact)))
-
-    @classmethod
-    def from_array(
-        cls,
-        array: npt.ArrayLike,
-        *,
-        query: Query,
-        inputs: Sequence[float] | Floats,
-        outputs: Sequence[float] | Floats,
-    ) -> Table:
-        """The table of a matrix from elsewhere: whole-number weights with any sums, or probabilities.
-
-        Whole numbers are divided by the sum of their row, exactly, and rounded to multiples of 2^-62; floats are taken
-        as `from_probabilities` takes them.
-
-        Guarantee: none is made; ask `epsilon()` and `delta(...)` for the one that it has.
-        Edge cases: a row of zeros is refused.
-
-        >>> import rangebound as rb
-        >>> count = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
-        >>> round(rb.Table.from_array([[3, 1], [1, 3]], query=count, inputs=[0, 1], outputs=[0, 1]).epsilon(), 6)
-        1.098612
-        """
-        matrix = np.asarray(array)
-        if matrix.dtype.kind not in "iu":
-            return cls.from_probabilities(query=query, inputs=inputs, outputs=outputs, probabilities=array)
-        if matrix.ndim != 2 or (matrix < 0).any() or not (matrix > 0).any(axis=1).all():
-            raise ArgumentError(
-                f"array={arguments.shown(array)}: must have rows of whole numbers from 0, each with one above 0"
-            )
-        weights = table_files.exact_weights([[Fraction(each) for each in row] for row in matrix.tolist()])
-        return cls(
-            query=query,
-            inputs=_ascending("inputs", inputs),
-            outputs=_ascending("outputs", outputs),
-            weights=weights,
-        )
-
-    @classmethod
-    def from_csv(cls, path: str | os.PathLike[str], *, query: Query) -> Table:
-        """The table of a file of probabilities from elsewhere.
-
-        The first line has the outputs, after a first cell that is empty or a name; every other line an input and the
-        probabilities of the outputs. Cells are parted by semicolons, tabs, commas or spaces.
-
-        Guarantee: probabilities are read as the decimal numbers that are written, divided by the sum of their row, and
-        rounded to multiples of 2^-62. The table claims nothing: ask `epsilon()` and `delta(...)`.
-        Edge cases: a line of another length, a negative number and a row that misses the sum 1 by more than 1e-6 are
-        refused, with the line.
-
-        >>> import pathlib, tempfile, rangebound as rb
-        >>> file = pathlib.Path(tempfile.mkdtemp()) / "flip.csv"
-        >>> _ = file.write_text("truth;0;1\\n0;0.75;0.25\\n1;0.25;0.75\\n")
-        >>> yes_or_no = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
-        >>> round(rb.Table.from_csv(file, query=yes_or_no).epsilon(), 6)
-        1.098612
-        """
-        found = table_files.read_csv(path)
-        return cls(query=query, inputs=found.inputs, outputs=found.outputs, weights=found.weights)
-
-    @classmethod
-    def from_ptable(cls, path: str | os.PathLike[str], *, largest: int, sensitivity: float = 1.0) -> Table:
-        """The perturbation table of a cell key method, with the guarantee that it really has.
-
-        The file is one that the R package ptable or tau-Argus writes for frequency counts: columns i (the count), j
-        (what is published), p, v and, as far as they are there, p_int_lb and p_int_ub (the interval of cell keys, whose
-        width is the probability). Counts above the last i are perturbed as the last i is, by the same v. `largest` is
-        the largest count of the table that is made; larger ones are clipped to it. Two counts above the last i differ
-        as any other two do, so no privacy number changes with `largest` once it is above the last i by the sensitivity.
-
-        Guarantee: none is claimed. `epsilon()` is usually infinite: a count of 0 is published as 0, and noise of
-        bounded size shows an edge; `delta(epsilon)` is the smallest delta that holds. Both are exact for one cell whose
-        key is uniform and secret.
-        Assumes: a fresh key. The cell key method uses the same key for the same records, so that cells in several
-        tables do not have independent noise, and these numbers do not compose over them.
-        Edge cases: tables for magnitudes, with fractional counts or a type other than "all", are refused.
-
-        >>> import pathlib, tempfile, rangebound as rb
-        >>> file = pathlib.Path(tempfile.mkdtemp()) / "ptable.csv"
-        >>> rows = ["i;j;p;v;p_int_ub", "0;0;1;0;1", "1;0;0.5;-1;0.5", "1;2;0.5;1;1"]
-        >>> _ = file.write_text("\\n".join(rows))
-        >>> m = rb.Table.from_ptable(file, largest=3)
-        >>> m.law(3.0).atoms[0].tolist(), m.law(3.0).atoms[1].tolist()
-        ([0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 0.5, 0.0, 0.5])
-        >>> m.epsilon(), m.delta(1.0)  # neighbouring counts above 1 have no output in common
-        (inf, 1.0)
-        """
-        if type(largest) is not int or not 1 <= largest <= MOST:
-            raise ArgumentError(f"largest={arguments.shown(largest)}: must be a whole number from 1 to {MOST}")
-        found = table_files.read_ptable(path, largest)
-        counts = Grid(step=1, within=Interval(0, largest))
-        query = Query(range=counts, sensitivity=sensitivity)
-        return cls(query=query, inputs=found.inputs, outputs=found.outputs, weights=found.weights)
+    from_probabilities = classmethod(table_sources.from_probabilities)
+    from_array = classmethod(table_sources.from_array)
+    from_csv = classmethod(table_sources.from_csv)
+    from_ptable = classmethod(table_sources.from_ptable)
 
     @cached_property
     def reach(self) -> Integers:
@@ -576,13 +438,3 @@ class Table(PrivateMechanism):
         arguments.instance("text", data, dict, "the JSON text of a table, as Table.to_json writes it")
         assert isinstance(data, dict)
         return cls.from_dict(data)
-
-
-def _ascending(name: str, values: object) -> tuple[float, ...]:
-    """Inputs or outputs as doubles that ascend."""
-    numbers = arguments.reals(name, values)
-    if numbers.ndim != 1 or not numbers.size:
-        raise ArgumentTypeError(f"{name}={arguments.shown(values)}: must be a sequence of at least one number")
-    if not (np.diff(numbers) > 0.0).all():
-        raise ArgumentError(f"{name}={arguments.shown(values)}: must ascend, each number once")
-    return tuple((numbers + 0.0).tolist())

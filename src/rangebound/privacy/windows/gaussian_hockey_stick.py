@@ -22,7 +22,7 @@ from rangebound.privacy.windows.gaussian_windows import (
 )
 from rangebound.values.array_types import Floats, Indices
 
-_HIGHEST, _DEEPEST = 240, 690.0  # degree of a polynomial, and its product with log rho, so that rho^-n is no underflow
+_HIGHEST, _DEEPEST = 240, 690.0  # degree of a polynomial, and its product with log rho: rho^-n does not underflow
 _LEAST, _SHARE = 1e-290, 1e-11  # divergence that is worth windows, and the share of it that may be missed
 _NOTHING = 1e-100  # what a divergence must be below where none was seen
 _SCOUTS, _SCOUTED = 64, 2_000  # places on each line that are tried first, and in all

@@ -18,7 +18,7 @@ from rangebound.values.array_types import Bools, Floats, Indices
 
 _LIBRARY = 2.0**-48  # relative error of exp, log and erfcx that is allowed for: four times the largest ever seen
 _ROOT = math.sqrt(2.0 * math.pi)
-_FAR = 1e3  # scales from the support: farther out moments are not known well enough
+_FAR = 1e5  # scales from the support: farther out moments are not known well enough
 FADED = 13.0  # scales: what lies so much farther than the nearest point of the support has e^-84 of its weight
 _LOST = 1e6  # scales from the support: farther out the weights of its points are not known to one part in a hundred
 _KNOWN = 0.01  # a norm that is not known to this is not known at all
@@ -185,41 +185,36 @@ class Laws:
         """The mass from low to high in units of the scale, relative to the density at the nearest point."""
         from scipy.special import erfcx
 
-        tails, errors, ends = [], [], []
+        (start, below, off), (end, above, more) = (self._exponent(x, place) for x in (low, high))
+        width, farthest = np.abs(high - low), np.maximum(np.abs(start), np.abs(end))
         beside = (...,) + (None,) * (low.ndim - place.p.ndim)
         offset, inside = place.offset[beside], place.inside[beside]
-        for x in (low, high):
-            y, exponent, error = self._exponent(x, place)
+        narrow = width * (farthest + 3.2 * self.scale) <= _NARROW * self.scale**2
+        masses, error = np.empty_like(start), np.empty_like(start)
+        if narrow.any():  # a Gauss rule, which for so narrow ones is off by less than 1e-15
+            with np.errstate(invalid="ignore"):
+                rate, step = 1.0 / (2.0 * self.scale**2), high - low
+                parts = (x * step * (2.0 * start + x * step) for x in _PLACES)
+                fine = sum(w * np.exp(-below - rate * each) for w, each in zip(_PARTS, parts, strict=True))
+                wrong = off + 32.0 * UNIT * rate * width * (farthest + np.abs(offset)) + _LIBRARY + 2e-15
+                masses, error = step / self.scale * fine, width / self.scale * fine * wrong
+        if narrow.all():
+            return masses, error
+        tails, errors = [], []
+        for y, exponent, rough in ((start, below, off), (end, above, more)):
             z = np.abs(y) / self.scale
             tail = np.where(np.isinf(y), 0.0, np.exp(-exponent) * (0.5 * _ROOT) * erfcx(z / math.sqrt(2.0)))
-            errors.append(tail * (2.0 * _LIBRARY + error + 4.0 * UNIT * np.where(np.isinf(z), 0.0, z)))
+            errors.append(tail * (2.0 * _LIBRARY + rough + 4.0 * UNIT * np.minimum(z, 1.0)))
             errors[-1] += tail * (4.0 * UNIT / self.scale) * np.abs(offset)
             tails.append(tail)
-            ends.append(y)
-        (start, end), (below, above) = ends, tails
         within = inside & (start <= 0.0) & (end >= 0.0)
-        masses = np.where(within, _ROOT - below - above, np.where(start >= -end, below - above, above - below))
-        error = errors[0] + errors[1] + np.where(within, _LIBRARY * _ROOT, 0.0)
+        rest = np.where(start >= -end, tails[0] - tails[1], tails[1] - tails[0])
+        rest = np.where(within, _ROOT - tails[0] - tails[1], rest)
+        wrong = errors[0] + errors[1] + np.where(within, _LIBRARY * _ROOT, 0.0)
         # Out of a gap, or to a threshold left of its span, only what rounding does may lead over the location.
         over = np.where(within | (np.sign(start) * np.sign(end) >= 0.0), 0.0, np.minimum(np.abs(start), np.abs(end)))
-        error = error + np.where(over <= 1e-9 * self.scale, 4.0 / self.scale * over, np.inf)
-        width = high - low
-        size = np.abs(width) * (np.maximum(np.abs(start), np.abs(end)) + 3.2 * self.scale)
-        narrow = size <= _NARROW * self.scale**2
-        if narrow.any():
-            fine, off = self._narrow(low, width, place, np.maximum(np.abs(start), np.abs(end)))
-            masses, error = np.where(narrow, fine, masses), np.where(narrow, off, error)
-        return masses, error
-
-    def _narrow(self, low: Floats, width: Floats, place: WindowPlace, farthest: Floats) -> tuple[Floats, Floats]:
-        """The mass of a narrow span by a Gauss rule, which for so narrow ones is off by less than 1e-15."""
-        with np.errstate(invalid="ignore"):
-            parts = [self.weights(low + at * width, place) for at in _PLACES]
-            mass, error = (sum(w * each[k] for w, each in zip(_PARTS, parts, strict=True)) for k in (0, 1))
-            # each place is rounded, and so the density there moves
-            moved = 4.0 * UNIT * (np.abs(low) + np.abs(width)) * farthest / self.scale**2
-            size = np.abs(width) / self.scale
-            return width / self.scale * mass, size * (error + (2e-15 + moved) * mass)
+        wrong = wrong + np.where(over <= 1e-9 * self.scale, 4.0 / self.scale * over, np.inf)
+        return np.where(narrow, masses, rest), np.where(narrow, error, wrong)
 
     def natural(self, seen: Seen, centre: Floats) -> tuple[Floats, Floats]:
         """The logarithm A of the norm, for the natural parameter (location - centre)/s^2, and its error."""

@@ -32,7 +32,7 @@ LONGEST_LINE = 1_000_000
 MOST_BYTES = 8 * LONGEST_LINE
 """More bytes than a line of a clean copy has: up to four per character, and quotation marks around each value."""
 _BLOCK = 1 << 18  # characters that are read at a time, well below a line's longest
-_DAMAGED = "\udc80"  # stands for bytes that are no character; no text has it
+_DAMAGED = "\udc80"  # stands for bytes that are not valid in the encoding; no text has it
 _HANDLER = "rangebound.damaged"
 _GUESSES = (",", ";", "\t", "|")
 
@@ -132,7 +132,7 @@ def proposed_format(path: Path) -> TextFormat:
 
 
 def _opened(path: Path, form: TextFormat) -> TextIO:
-    """A file as text, in which bytes that are no character are marked; nothing in it raises an error."""
+    """A file as text, in which invalid bytes are marked; nothing in it raises an error."""
     name = codec(form.encoding or "utf-8")
     if name == "utf-16" and not _is_utf16(path):
         name = "utf-16-le"
@@ -213,7 +213,7 @@ class _Lines:
         return len(block) <= LONGEST_LINE and self._clean_block.fullmatch(block) is not None
 
     def clean(self, line: str) -> str:
-        """A line of the copy, with its end; nothing for an empty line, which is no row."""
+        """A line of the copy, with its end; nothing for an empty line, which is not a row."""
         line = line.rstrip("\r")
         if not line:
             return ""

@@ -125,16 +125,6 @@ class Drift:
     clamped: Bools
     rounding: Floats
 
-    def reordered(self, places: Places) -> Drift:
-        """The same for the numbers at these places."""
-        return Drift(
-            variances=self.variances[places],
-            up=self.up[places],
-            down=self.down[places],
-            clamped=self.clamped[places],
-            rounding=self.rounding[places],
-        )
-
     def bound(self, lower: Floats, upper: Floats) -> Floats:
         """A bound on the bias of each number, for every true one from `lower` to `upper`; numbers are not negative.
 
@@ -181,10 +171,12 @@ def energy_drift(variances: Floats, sums: Identities) -> Drift:
     )
 
 
-def tree_drift(levels: Sequence[Places], places: Places, variances: Floats, moments: Sequence[float]) -> Drift:
+def tree_drift(
+    levels: Sequence[Places], places: Places, variances: Floats, moments: Sequence[float], order: Places
+) -> Drift:
     """All three bounds for the nodes of a tree whose leaves have one depth, given level by level with their parents.
 
-    `moments` bound E e^p / variance^(p / 2) of every answer, for p = 2, 4, ..., 24.
+    They stand in the given `order`. `moments` bound E e^p / variance^(p / 2) of every answer, for p = 2, 4, ..., 24.
     """
     heights = np.log(variances) / 2.0
     reach = math.fsum(
@@ -206,10 +198,10 @@ def tree_drift(levels: Sequence[Places], places: Places, variances: Floats, mome
         np.maximum.at(highest, places[level], highest[level])
     most = np.minimum(highest, energy) * _SLACK
     return Drift(
-        variances=variances,
-        up=most,
-        down=np.where(np.arange(len(places)) == 0, 0.0, most),
-        clamped=leaves,
+        variances=variances[order],
+        up=most[order],
+        down=np.where(order == 0, 0.0, most[order]),
+        clamped=leaves[order],
         rounding=np.full(len(places), _MOVED),
     )
 

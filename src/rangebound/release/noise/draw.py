@@ -1,22 +1,38 @@
 """What is drawn and what becomes of it: coordinates in, draws, readings and published cells out.
 
-From noisy coordinates to the number that was asked for: post-processing, always inside the support.
+A publisher draws, and says what one unit can lose by that; the form of a question says what publishes it, how it shares
+the budget, and what is made of draws: post-processing, always inside the support.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from rangebound.laws.family import Noise
-from rangebound.release.plan.statistic import Columns, Coordinates, Draw, Fractional, Key, Label, Pair, Summed
+from rangebound.release.noise.allocation import BudgetShare, LossForm
+from rangebound.release.noise.joint_loss import JointLoss
+from rangebound.release.plan.statistic import (
+    Columns,
+    Coordinates,
+    Draw,
+    Fractional,
+    Key,
+    Label,
+    Pair,
+    Sensitivity,
+    Summed,
+)
+from rangebound.release.plan.unit import Unit
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 
-__all__ = ["AddedNoise", "Bits", "Cell", "Columns", "Coordinates", "Draw", "Key", "Label", "Pair", "Reading", "Summed"]
+__all__ = ["Columns", "Coordinates", "Draw", "Key", "Label", "Pair", "Summed"]
 
 Bits = Callable[[int], int]
 """n secure random bits as an integer below 2^n."""
@@ -162,3 +178,193 @@ def _ratio(part: float, rest: float, empty: float) -> float:
     if math.isinf(part):
         return 1.0 if math.isfinite(rest) else empty
     return part / (part + rest) if part + rest > 0.0 else empty
+
+
+class Publisher(ABC):
+    """Whatever publishes the numbers of a question: it is made from public facts alone, before any data are read."""
+
+    @property
+    def width(self) -> int:
+        """How many doubles a draw has."""
+        return 1
+
+    @abstractmethod
+    def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
+        """One draw for every part of every group: the only step that sees exact coordinates.
+
+        Guarantee: private at the share that the publisher was made for, for all neighbouring tables.
+        """
+
+    @abstractmethod
+    def can_draw(self, *draws: Draw) -> bool:
+        """Whether these can be drawn at some true coordinates, to the last bit: those of all groups and parts."""
+
+    @abstractmethod
+    def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
+        """What draws say about the true coordinates, each with an interval at the publisher's confidence."""
+
+    def bias(
+        self, lower: Floats, upper: Floats, support: Interval | Union, step: float | None, *, whole: bool
+    ) -> Floats | None:
+        """A bound on the bias of a coordinate that is published in `support` and rounded to `step`.
+
+        `whole` says that true coordinates are whole numbers, and so are the ends of the support.
+
+        Guarantee: |E[published number] - x| is at most the bound for every true x from `lower` to `upper`. None where
+        none is known: keys have no mean, and how far a rank error moves a quantile depends on the rows near it.
+        """
+        return None
+
+    def expected_error(self, scale: float = 1.0, form: str = "{} (root mean square)") -> str:
+        """How far a number may be from the exact one, in words, as far as public facts say.
+
+        An error of a coordinate is multiplied by `scale` and put into `form`.
+        """
+        return form.format(f"{math.sqrt(self.mse) * scale:.4g}")
+
+    @property
+    @abstractmethod
+    def mse(self) -> float:
+        """The largest mean squared error of a coordinate, by which ways to split a budget are compared."""
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the width of the interval of a coordinate, before it is cut to the range; None where it depends on it.
+
+        Guarantee: no interval is wider by more than the rounding of its two ends.
+        """
+        return None
+
+    @abstractmethod
+    def words(self) -> str:
+        """The mechanism in a few words, as a table states it; published tables have these words."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, object] | str:
+        """The mechanism as plain data, as a certificate states it."""
+
+    def loss(self, share: BudgetShare) -> JointLoss:
+        """What one unit can lose by all that it draws for the groups of the unit; the share is that it was made for.
+
+        That of the share, as where each group is drawn by itself, unless less is known to be lost.
+
+        Guarantee: holds for all neighbouring tables, if `check` accepts the share. It is what is charged and stated.
+        """
+        return share.apart
+
+    @abstractmethod
+    def check(self, found: Sensitivity, share: BudgetShare) -> None:
+        """Refuse a claim that is not proved: private at `share`, where a unit moves coordinates as `found` says.
+
+        Guarantee: raises `CertificateInvalid` unless the claim is proved, in exact or rigorous arithmetic.
+        """
+
+
+@dataclass(frozen=True)
+class Form(ABC):
+    """A question with the contribution bounds that hold for it, and what is drawn and made of draws for its form."""
+
+    question: Any
+    unit: Unit
+
+    # How it shares the budget
+
+    @property
+    @abstractmethod
+    def loss(self) -> LossForm:
+        """What the privacy loss of its numbers is like, which says what they cost in a Gaussian account."""
+
+    @property
+    @abstractmethod
+    def draws(self) -> int:
+        """How many of its numbers a unit can be part of in one group; they share the budget."""
+
+    @property
+    def uses_delta(self) -> bool:
+        """Whether its mechanisms can use a delta in plain sums: not where the noise is Laplace's or exponential."""
+        return False
+
+    @property
+    def interval_part(self) -> float:
+        """Which part of its budget goes into draws for intervals; nothing where these follow from the noise."""
+        return 0.0
+
+    def excess_variance(self, found: Sensitivity, columns: Columns, *, gaussian: bool) -> float:
+        """The mean variance of its numbers, divided by that of numbers with noise by the sensitivity alone."""
+        return 1.0
+
+    # What is drawn
+
+    @abstractmethod
+    def publisher(self, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns) -> Publisher:
+        """What publishes the coordinates of all groups; a fault is a `PlanError` about one of the question's fields.
+
+        `columns` are the public keys of each of its grouping columns, empty where they are selected privately.
+        """
+
+    @property
+    def effort(self) -> tuple[Hashable, float]:
+        """What questions share the steps of a certificate's check by, and how many of 10 milliseconds it takes."""
+        return self.question.name, 0.0
+
+    # What is made of it
+
+    def estimate(self, reading: Reading) -> Estimate:
+        """The number that is made of one draw, with its interval: post-processing, inside the support."""
+        (value,), ((lower, upper),) = reading.values, reading.intervals
+        return held(value, lower, upper, self.question.allowed)
+
+    def earlier_estimate(self, reading: Reading) -> Estimate:
+        """The number that version 0.2 made of one draw, by which its tables are checked."""
+        return self.estimate(reading)
+
+    def ranking(self, cells: Sequence[Cell]) -> list[Cell]:
+        """What is published of its cells; where it is `ranked`, the first of them with their ranks."""
+        return list(cells)
+
+    def unclamped_numbers(self, publisher: Publisher | None, draws: Sequence[Draw]) -> list[float | None]:
+        """The unbiased number of each draw, where the plan asks for it and the form has one; else None.
+
+        Where a number is drawn from a grid or a list no noise is added to it, and a ratio of noisy coordinates has a
+        mean other than the ratio of their means.
+        """
+        return [None] * len(draws)
+
+    def drawn_number(self, draws: Draw, mu: float) -> float | None:
+        """The noisy coordinate of a draw, where it was drawn without clamping: asked for, or in a Gaussian account.
+
+        `mu` is what the draw cost there, or 0 in plain sums. None where it was clamped or truncated when it was drawn.
+        """
+        return None
+
+    def bias(self, publisher: Publisher, lower: Floats, upper: Floats) -> Floats | None:
+        """A bound on the bias of published numbers, by the intervals from `lower` to `upper` that they have.
+
+        Guarantee: for every true answer x in an interval, |E[published number] - x| is at most the bound, if the answer
+        is x and nothing else. None where no such bound is known: keys have no mean, and how far a rank error moves a
+        quantile depends on the rows near it, which are private.
+        """
+        return None
+
+    def half_width(self, publisher: Publisher) -> float | None:
+        """Half the width of its widest interval, in units of the answer; None where the data decide.
+
+        The interval before it is cut to the support, and after it was widened to hold a number that was rounded. A
+        support with gaps, or numbers that are moved so that they add up, may widen it further.
+        """
+        return None
+
+    def expected_error(self, publisher: Publisher) -> str:
+        """How far a number may be from the exact aggregate, as far as public facts say."""
+        return publisher.expected_error()
+
+
+def rounded_half_width(half_width: float | None, step: float | None) -> float | None:
+    """Half the width of an interval of that half-width that holds its middle also when that is rounded to the step.
+
+    The number moves by at most half a step: beyond an end, that end moves along.
+
+    >>> rounded_half_width(3.0, 1.0), rounded_half_width(0.1, 1.0)
+    (3.0, 0.3)
+    """
+    return None if half_width is None else max(half_width, (half_width + (step or 0.0) / 2) / 2)

@@ -13,7 +13,6 @@ from enum import Enum
 from fractions import Fraction
 from functools import cached_property
 
-from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.privacy.gdp import delta_of_parts, mu_of_parts, mu_of_pure
 from rangebound.values.numeric import root_up, rounded_up
 
@@ -109,13 +108,6 @@ class Contributions:
     rows: int = 1
     cells: int = 1
     replaced: bool = False
-
-    def __post_init__(self) -> None:
-        for name, value in (("rows", self.rows), ("cells", self.cells)):
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise ArgumentTypeError(f"{name}={value!r}: must be a whole number (int)")
-            if value < 1:
-                raise ArgumentError(f"{name}={value!r}: must be at least 1")
 
     @property
     def reach(self) -> int:

@@ -13,11 +13,9 @@ import numpy as np
 
 from rangebound.release.noise.allocation import BudgetShare, demand
 from rangebound.release.noise.bias import clamping_bias, gaussian_overshoot
-from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
-from rangebound.release.noise.form import Publisher
-from rangebound.release.noise.joint_loss import Contributions, JointLoss
+from rangebound.release.noise.draw import Bits, Coordinates, Draw, Publisher, Reading
+from rangebound.release.noise.joint_loss import Contributions
 from rangebound.release.noise.projection import agree
-from rangebound.release.noise.strategies.lattice_noise import Wholes, gaussian_reach, wholes
 from rangebound.release.noise.strategies.marginal_strategy import (
     Attributes,
     MarginalStrategy,
@@ -25,7 +23,7 @@ from rangebound.release.noise.strategies.marginal_strategy import (
     design_marginals,
     rescaled,
 )
-from rangebound.release.noise.strategies.strategy import listed
+from rangebound.release.noise.strategies.strategy import Wholes, gaussian_reach, listed, wholes
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
@@ -223,10 +221,6 @@ class MarginalPublisher(Publisher):
             "replaced": self.strategy.contributions.replaced,
             "cost": str(self.strategy.cost),
         }
-
-    def loss(self, share: BudgetShare) -> JointLoss:
-        """That of the share, for all counts of the workload together."""
-        return share.apart
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a strategy for fewer contributions than a unit can make, or one that costs more than its share."""

@@ -23,8 +23,7 @@ from rangebound.privacy.claim import Claim
 from rangebound.privacy.worst import worst_under
 from rangebound.release.noise.allocation import BudgetShare, demand
 from rangebound.release.noise.bias import OVERSHOOTS, bias_at, clamping_bias, half_gap, rounding_bias
-from rangebound.release.noise.draw import AddedNoise, Bits, Coordinates, Draw, Reading
-from rangebound.release.noise.form import Publisher
+from rangebound.release.noise.draw import AddedNoise, Bits, Coordinates, Draw, Publisher, Reading
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.sampling.lattice import default_lattice, lattice_of
@@ -56,15 +55,11 @@ class MechanismPublisher(Publisher):
     whole: bool = False
     shared: int = 1
 
-    def exact(self, value: Fraction) -> float:
-        """A coordinate as a double: the multiple of the grain below it, exactly."""
-        return _floored(value, self.grain)
-
     def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
         """Noise for every coordinate, by the mechanism's own exact draw."""
         if not truths:
             return []
-        exact = np.array([[self.exact(each) for each in truth] for truth in truths])
+        exact = np.array([[floored(each, self.grain) for each in truth] for truth in truths])
         published = self.mechanism.release(exact, step=self.step).tolist()
         width = self.width
         return [
@@ -212,7 +207,7 @@ class MechanismPublisher(Publisher):
         demand(private, "has a mechanism that is less private than it says")
 
     def _check_gaussian(self, found: Sensitivity, mu: float) -> None:
-        """Refuse noise that is not Gaussian, or less of it than the L2 distance of neighbours asks for.
+        """Raise if the noise is not Gaussian, or was made for a smaller L2 sensitivity than this question has.
 
         Gaussian noise that is clamped, rounded or left as it is: mu-GDP with mu = distance / scale, since what is done
         with the noisy coordinates is post-processing. Truncated: no more than that. Let h(p) be the derivative of the
@@ -259,7 +254,7 @@ class DiscreteLaplacePublisher(Publisher):
         """Noise for the coordinate of every group."""
         if not truths:
             return []
-        exact = np.array([[_floored(each, 1.0) for each in truth] for truth in truths])
+        exact = np.array([[floored(each, 1.0) for each in truth] for truth in truths])
         return [[tuple(group)] for group in draw(self.mechanism, exact, bits).tolist()]
 
     def can_draw(self, *draws: Draw) -> bool:
@@ -335,7 +330,7 @@ class DiscreteLaplacePublisher(Publisher):
         demand(private, "has a mechanism that is less private than it says")
 
 
-def _floored(value: Fraction, grain: float) -> float:
+def floored(value: Fraction, grain: float) -> float:
     """The multiple of the grain below a coordinate, exactly."""
     steps = math.floor(value / Fraction(grain))
     return float(min(max(steps, -int(_MOST)), int(_MOST))) * grain

@@ -21,8 +21,7 @@ from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.optimum.choice import choose
 from rangebound.release.noise.allocation import BudgetShare, demand
-from rangebound.release.noise.draw import Bits, Coordinates, Draw, Reading
-from rangebound.release.noise.form import Publisher
+from rangebound.release.noise.draw import Bits, Coordinates, Draw, Publisher, Reading
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher, gaussian_length
 from rangebound.release.plan.fields import LINE

@@ -1,6 +1,9 @@
 """Points of a grid by their ranks: quantiles by the exponential mechanism, and twice more for the interval of each.
 
 The interval of a quantile: two more draws, aimed so far outwards that the quantile lies between them.
+
+Both ends of a range that is not known: two draws among public edges, each aimed at a quantile of the units' values, so
+far inwards that it passes it with probability 2.5 % at most: a range is rather too narrow than absurd.
 """
 
 from __future__ import annotations
@@ -15,12 +18,10 @@ from functools import cached_property
 from rangebound.errors import PlanError
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.allocation import BudgetShare, LossForm, demand
-from rangebound.release.noise.draw import Bits, Columns, Coordinates, Draw, Estimate, Reading, held
-from rangebound.release.noise.exponential_mechanism import QuantileGrid
-from rangebound.release.noise.form import Form, Publisher
-from rangebound.release.noise.joint_loss import JointLoss
+from rangebound.release.noise.draw import Bits, Columns, Coordinates, Draw, Estimate, Form, Publisher, Reading, held
+from rangebound.release.noise.exponential_mechanism import ExponentialPublisher, QuantileGrid
 from rangebound.release.plan.fields import written
-from rangebound.release.plan.kinds.ranks import RankKind
+from rangebound.release.plan.kinds.ranks import COVER, Bounds, RankKind
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values import arguments
 from rangebound.values.support import Interval, Union
@@ -117,7 +118,7 @@ def above(support: Interval | Union, value: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuantilePublisher(Publisher):
+class QuantilePublisher(ExponentialPublisher):
     """The quantiles at `levels`, each drawn on the grid at its rate; without `interval_rates` none has an interval.
 
     `confidence` is how often an interval holds its quantile, at least, and a rank error its rows; `interval_epsilon` is
@@ -161,7 +162,8 @@ class QuantilePublisher(Publisher):
 
     @cached_property
     def _drawable(self) -> tuple[frozenset[float], ...]:
-        return (self.grid.published, *map(frozenset, interval_ends(self.grid)))
+        drawn = frozenset(self.grid.points[at] for at in self.grid.candidates)
+        return (drawn, *map(frozenset, interval_ends(self.grid)))
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """Quantiles with their intervals, or the hull of the support for one, and their rank errors."""
@@ -204,21 +206,10 @@ class QuantilePublisher(Publisher):
             )
         return f"at most {most} between it and the quantile, with probability {self.confidence:g}; {interval}"
 
-    def words(self) -> str:
-        return "exponential mechanism"
-
-    def to_dict(self) -> str:
-        """Its name: levels, grid and rates follow from the plan."""
-        return "exponential"
-
     @property
     def mse(self) -> float:
         """The scale of the rank errors, squared, of all levels on average: how far off they are is proportional."""
         return sum(float(1 / rate) ** 2 for rate in self.rates) / len(self.rates)
-
-    def loss(self, share: BudgetShare) -> JointLoss:
-        """That of the share: each group is drawn by itself."""
-        return share.apart
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a rate that is too large for its part of the share.
@@ -339,3 +330,101 @@ class RankForm(Form):
         """
         value = float(round(found.value))
         return Estimate(value=value, lower=min(found.lower, value), upper=max(found.upper, value))
+
+
+DOUBT = 0.05
+"""How seldom an end may pass its quantile, times two."""
+
+
+def aim(places: int, rate: Fraction) -> Fraction:
+    """By how many units an end is aimed inwards of its quantile, where counts have this many places."""
+    return margin(places + 1, rate, 1.0 - DOUBT)
+
+
+def draw_place(counts: Sequence[Fraction], level: Fraction, rate: Fraction, bits: Bits) -> int | None:
+    """A place that passes the quantile with probability 2.5 % at most; None for what is below all places."""
+    drawn = draw_aimed([Fraction(0), *counts], Fraction(float(level)), aim(len(counts), rate), rate, bits)
+    return drawn - 1 if drawn else None
+
+
+def draw_ends(counts: Sequence[Fraction], edges: int, rate: Fraction, bits: Bits) -> tuple[int, int]:
+    """The edges around what lies between the two places drawn, the lower and the upper one.
+
+    `counts` are units by place: 2 i + 1 is edge i itself, 2 i what lies between the edges i - 1 and i.
+    Edge cases: an aim beyond all units gives the first edge for the upper end, the last one for the lower.
+    """
+    upper = draw_place(counts, COVER, rate, bits)
+    back = draw_place(counts[::-1], COVER, rate, bits)
+    low = edges - 1 if back is None else max(len(counts) - 2 - back, 0) // 2
+    return low, 0 if upper is None else min(upper // 2, edges - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangePublisher(ExponentialPublisher):
+    """The two ends of a range, each drawn at `rate` among `edges` and put in order when they are read."""
+
+    edges: tuple[float, ...]
+    rate: Fraction
+    confidence: float
+
+    def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
+        found = [draw_ends(truth, len(self.edges), self.rate, bits) for truth in truths]
+        return [[(self.edges[low],), (self.edges[high],)] for low, high in found]
+
+    def can_draw(self, *draws: Draw) -> bool:
+        return all(len(draw) == 1 and draw[0] in self.edges for draw in draws)
+
+    def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
+        """The ends in order, with the whole grid for an interval, and how many units more may lie outside."""
+        hull, error = (self.edges[0], self.edges[-1]), self._rank_error
+        return [
+            [Reading(values=value, intervals=(hull,), rank_error=error) for value in sorted(group)] for group in draws
+        ]
+
+    @property
+    def _rank_error(self) -> float:
+        """How many units beside 2 % of them lie beyond each end, at most, at the confidence for both ends together.
+
+        The place that is drawn has a score of at most ln(2 places / (1 - confidence)) / rate units then, and its aim
+        lies `aim` units inwards of the quantile.
+        """
+        places = 2 * len(self.edges) + 1
+        together = 1.0 - (1.0 - self.confidence) / 2
+        return float(aim(places, self.rate)) + exponential.rank_error(places + 1, self.rate, together)
+
+    def expected_error(self, scale: float = 1.0, form: str = "") -> str:
+        """In units, whatever the `scale`: how many of them may lie outside."""
+        most = arguments.counted(f"{self._rank_error:.4g}", "unit")
+        return (
+            f"beyond each end lie at most {float(100 * (1 - COVER)):g} % of the units and {most} more, "
+            f"with probability {self.confidence:g}; with too few units the range is as wide as the grid"
+        )
+
+    @property
+    def mse(self) -> float:
+        """The scale of the errors in units, squared: how far off they are is proportional."""
+        return float(1 / self.rate) ** 2
+
+    def check(self, found: Sensitivity, share: BudgetShare) -> None:
+        """Refuse a rate that is too large for its part of the share, in exact arithmetic with what rounding adds."""
+        private = exponential.privacy_loss(float(COVER), found.cell, self.rate) <= Fraction(share.drawn)
+        demand(private, "has an exponential mechanism that is less private than it says")
+
+
+@dataclass(frozen=True)
+class EdgesForm(Form):
+    """Both ends of a range out of public edges, each by the exponential mechanism, without an interval."""
+
+    question: Bounds
+
+    loss, draws = LossForm.RANGE, 2  # the scores are those of a quantile, and every unit is in both
+
+    def publisher(self, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns) -> Publisher:
+        """The exponential mechanism for each end, private at the share."""
+        rate = exponential.rate(float(COVER), found.cell, share.drawn)
+        return RangePublisher(edges=self.question.edges, rate=rate, confidence=level)
+
+    @property
+    def effort(self) -> tuple[Hashable, float]:
+        """The grid is made again, in one step: edges are public and few."""
+        return self.question.name, 1.0

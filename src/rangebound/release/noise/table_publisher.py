@@ -18,8 +18,7 @@ from rangebound.errors import ArgumentError, PlanError, Unsatisfiable
 from rangebound.mechanisms.finite import TOTAL, Table, cells
 from rangebound.optimum.best_table import optimal
 from rangebound.release.noise.allocation import BudgetShare, demand
-from rangebound.release.noise.draw import Bits, Coordinates, Draw, Pair, Reading
-from rangebound.release.noise.form import Publisher
+from rangebound.release.noise.draw import Bits, Coordinates, Draw, Pair, Publisher, Reading
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.array_types import Floats
@@ -175,7 +174,7 @@ class TablePublisher(Publisher):
         return replace(share, delta=0.0).apart
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
-        """Refuse a table of another design, one for less than a unit can move the coordinate, or one that leaks more.
+        """Raise if the table has another design, was made for a smaller sensitivity than the question's, or leaks more.
 
         The table is compared with the design that follows from the plan: range and sensitivity are the same, and every
         output is in the support, a whole number where answers are. That it is private at the share is decided in whole

@@ -10,22 +10,18 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from rangebound.errors import ArgumentError, PlanError, Unsatisfiable
 from rangebound.release.noise.allocation import BudgetShare, LossForm, demand
 from rangebound.release.noise.bias import Drift
-from rangebound.release.noise.draw import Bits, Columns, Coordinates, Draw, Reading
-from rangebound.release.noise.form import Form, Publisher
+from rangebound.release.noise.draw import Bits, Columns, Coordinates, Draw, Form, Publisher, Reading
 from rangebound.release.noise.joint_loss import Contributions, JointLoss, NoiseAccount
-from rangebound.release.noise.projection import Identities, project
+from rangebound.release.noise.projection import project
 from rangebound.release.noise.strategies.crosstab import Margins, design_crosstab
-from rangebound.release.noise.strategies.lattice_noise import Wholes, wholes
 from rangebound.release.noise.strategies.series_design import Periods, design_series
-from rangebound.release.noise.strategies.strategy import Strategy
+from rangebound.release.noise.strategies.strategy import Strategy, wholes
 from rangebound.release.noise.strategies.tree_design import design_tree
 from rangebound.release.noise.strategies.tree_strategy import Tree
 from rangebound.release.plan.kinds.summed_counts import Crosstab, Hierarchy, Series, WorkloadKind, marginals
@@ -38,29 +34,12 @@ _SMALL = 2.0**-10
 _EFFORT = 100  # steps of 10 milliseconds for a strategy that is found again
 
 
-class Workload(Protocol):
-    """The numbers of a workload, and what is public about them."""
+Workload = Margins | Tree | Periods
+"""The numbers of a workload, and what is public about them: which are `sums` of others, and their `kinds`, by name.
 
-    @property
-    def sums(self) -> Identities:
-        """Which numbers are sums of others."""
-
-    @property
-    def order(self) -> slice | npt.NDArray[np.intp]:
-        """Where the published numbers stand among the answers of a strategy."""
-
-    @property
-    def kinds(self) -> Sequence[tuple[str, slice]]:
-        """The name of each kind of its numbers, and where some of them stand that have its expected variance."""
-
-    def tables(self, finest: Wholes) -> Any:
-        """What a strategy measures, from the exact counts of all finest cells."""
-
-    def drift(self, strategy: Strategy) -> Drift | None:
-        """How far the projection moves the mean of each number, at most; None where no bound is known."""
-
-    def to_dict(self) -> dict[str, object]:
-        """The workload as plain data."""
+`order` says where they stand among the answers of a strategy, `tables` what a strategy measures; `drift` bounds by how
+much the projection moves the mean of each.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -9,8 +9,8 @@ from rangebound.ledger.record import Account
 from rangebound.release.budget_split import first_names
 from rangebound.release.noise.partition_selection import ThresholdSelection
 from rangebound.release.output.agreement import obstacles
-from rangebound.release.output.facts import PlanFacts, hazards, plan_facts
 from rangebound.release.output.forecast import outlooks, part_of
+from rangebound.release.output.plan_facts import PlanFacts, hazards, plan_facts
 from rangebound.release.plan.columns import described
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.kinds.cuts import WIDE
@@ -49,6 +49,11 @@ def dry_run(plan: Plan | Mapping[str, object], *, account: Account | None = None
     """
     facts = plan_facts(plan)
     rehearse(facts.ready)
+    return rehearsed(facts, account)
+
+
+def rehearsed(facts: PlanFacts, account: Account | None = None) -> dict[str, object]:
+    """The same of a plan that was made ready and rehearsed."""
     return {
         "explained": explained(facts, account),
         "privacy": facts.conversions.to_dict(),
@@ -149,7 +154,7 @@ def _unused(ready: Prepared) -> Iterator[str]:
     asked = [at for at, each in ready.allocation.sensitivities.items() if each.cell]
     if ready.allocation.selections or not asked or any(ready.plan.query[at].margin is None for at in asked):
         return
-    used = sum(part_of(ready.plan, ready.allocation, ready.allocation.questions[at]) for at in asked)
+    used = sum(part_of(ready.plan.budget.epsilon, ready.allocation, ready.allocation.questions[at]) for at in asked)
     if used <= _FULL:
         yield (
             f"The margins need {arguments.upwards(100 * used, 3)} % of it, and nothing uses the rest; "

@@ -15,7 +15,7 @@ from rangebound.release.budget_split import LARGEST, least_epsilon
 from rangebound.release.noise.allocation import Allocation, BudgetShare
 from rangebound.release.noise.forms import FractionForm
 from rangebound.release.noise.quantiles import QuantilePublisher
-from rangebound.release.output.facts import PlanFacts, plan_facts
+from rangebound.release.output.plan_facts import PlanFacts, plan_facts
 from rangebound.release.output.plan_limits import percent
 from rangebound.release.output.plan_risk import Conversions
 from rangebound.release.plan.kinds.fractions import Mean, Share
@@ -159,7 +159,7 @@ def _outlook(facts: PlanFacts, at: int, halved: PlanFacts | None, doubled: PlanF
     return Outlook(
         query=own.question.name,
         kind=own.question.kind,
-        share=part_of(facts.plan, facts.ready.allocation, own.share),
+        share=part_of(facts.plan.budget.epsilon, facts.ready.allocation, own.share),
         error=own.error,
         half_width=own.half_width,
         margin=own.question.margin,
@@ -180,11 +180,11 @@ def _factor(own: PreparedQuestion, other: PreparedQuestion | None) -> float | No
     return math.sqrt(other.publisher.mse / own.publisher.mse) if own.publisher.mse else 1.0
 
 
-def part_of(plan: Plan, allocation: Allocation, share: BudgetShare) -> float:
-    """Which part of the account a share is, rounded up."""
+def part_of(epsilon: float, allocation: Allocation, share: BudgetShare) -> float:
+    """Which part of the account a share of an allocation of this epsilon is, rounded up."""
     if allocation.mu:
         return min(rounded_up(share.square / Fraction(allocation.mu) ** 2), 1.0)
-    return min(rounded_up(Fraction(share.epsilon) * share.groups * share.parts / Fraction(plan.budget.epsilon)), 1.0)
+    return min(rounded_up(Fraction(share.epsilon) * share.groups * share.parts / Fraction(epsilon)), 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -359,7 +359,7 @@ def solve(plan: Plan | Mapping[str, object], *, rest: float | None = None) -> So
                 query=each.question.name,
                 margin=each.question.margin,
                 half_width=each.half_width,
-                share=part_of(facts.plan, facts.ready.allocation, each.share),
+                share=part_of(facts.plan.budget.epsilon, facts.ready.allocation, each.share),
                 error=each.error,
             )
             for each in facts.questions

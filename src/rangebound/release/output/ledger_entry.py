@@ -18,7 +18,8 @@ from rangebound.ledger.chain import EntryKind
 from rangebound.ledger.record import Account, Record
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, PlainSum, Rule, charged
 from rangebound.release.noise.draw import Cell, Key, Summed
-from rangebound.release.output.table import Release, plan_json, sha256
+from rangebound.release.output.plan_facts import plan_json, sha256
+from rangebound.release.output.table import Release
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import Prepared

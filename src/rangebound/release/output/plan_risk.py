@@ -28,13 +28,12 @@ from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.gdp import rho_of_mu
 from rangebound.privacy.risk import ProfileRisk, guaranteed, odds
 from rangebound.privacy.risk.tradeoff_curve import Profile
-from rangebound.release.noise.allocation import Allocation
-from rangebound.release.noise.form import Publisher
+from rangebound.release.noise.draw import Publisher
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.kinds.scalars import Count, CountOfUnits, Sum
-from rangebound.release.plan.model import Plan
-from rangebound.release.prepare import Prepared, prepare, prepared
+from rangebound.release.plan.unit import Unit
+from rangebound.release.prepare import Prepared
 from rangebound.values import arguments
 from rangebound.values.numeric import rounded_down, rounded_up
 from rangebound.values.query import Query
@@ -133,24 +132,8 @@ class _PlanRisk(ProfileRisk):
         return (self.mu, 0.0) if math.isfinite(self.mu) else super()._smallest_mu()
 
 
-def plan_risk(plan: Plan, allocation: Allocation | None = None) -> ProfileRisk:
-    """The attack risk of all numbers of a plan together: trade-off, advantage, mu, certainty, reconstruction.
-
-    `allocation` is how the budget is split: by default as a release splits it.
-
-    Guarantee: never understated, for an attacker who knows all rows but those of one unit. The other ends of
-    `enclosed` are those of `attained`; where the plan has no number of that kind, without an output.
-
-    >>> from rangebound.release import parse_plan
-    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
-    >>> round(plan_risk(plan).advantage(), 4)
-    0.4622
-    """
-    return risk_of(prepare(plan) if allocation is None else prepared(plan, allocation))
-
-
 def risk_of(ready: Prepared) -> ProfileRisk:
-    """The same of a plan that was made ready."""
+    """The attack risk of all numbers of a plan together; see `plan_risk`."""
     below = cache(partial(attained, ready))
     return _PlanRisk(
         profile=account_profile(ready),
@@ -161,15 +144,10 @@ def risk_of(ready: Prepared) -> ProfileRisk:
     )
 
 
-def plan_odds(plan: Plan, allocation: Allocation) -> str:
-    """The risk in one sentence, for every reader of a plan or a report."""
-    return advantage_odds(plan, plan_risk(plan, allocation).advantage())
-
-
-def advantage_odds(plan: Plan, advantage: float) -> str:
-    """The same of an advantage that is known."""
-    crowd = "owners of rows" if plan.unit.column else "rows"
-    secret = "one of two candidates" if plan.unit.replaced else "in the data or not"
+def advantage_odds(unit: Unit, advantage: float) -> str:
+    """An advantage in one sentence, for every reader of a plan or a report."""
+    crowd = "owners of rows" if unit.column else "rows"
+    secret = "one of two candidates" if unit.replaced else "in the data or not"
     return odds(advantage, crowd, secret)
 
 
@@ -179,12 +157,13 @@ def attained(ready: Prepared) -> Composition:
     Guarantee: there are neighbouring tables whose published draws have pairs of laws that come as near as you like to
     those of these mechanisms at two answers, the sensitivity apart.
     """
-    found = [_noise(ready.publishers[at], ready.allocation.sensitivities[at].cell) for at in _moved(ready.plan)]
+    found = [_noise(ready.publishers[at], ready.allocation.sensitivities[at].cell) for at in _moved(ready)]
     return compose(*(each for each in found if each is not None))
 
 
-def _moved(plan: Plan) -> Iterator[int]:
+def _moved(ready: Prepared) -> Iterator[int]:
     """The questions whose numbers the unit moves, by their places."""
+    plan = ready.plan
     grouping: tuple[str, ...] = ()
     ends: dict[str, tuple[float, float]] = {}
     made = {each.name for each in (*plan.made, *plan.early)}

@@ -14,15 +14,12 @@ from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.laws.boundings import RECTIFY
 from rangebound.mechanisms.estimation import Publishes, estimate
 from rangebound.mechanisms.finite import Table
-from rangebound.release.noise.draw import Cell
-from rangebound.release.noise.form import Publisher
-from rangebound.release.noise.forms import form_of
+from rangebound.release.noise.draw import Cell, Form, Publisher
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
-from rangebound.release.output.facts import PlanFacts, Row
+from rangebound.release.output.plan_facts import PlanFacts, Row
 from rangebound.release.plan.fields import span
 from rangebound.release.plan.kinds.cuts import WIDE
 from rangebound.release.plan.kinds.facts import Agreement
-from rangebound.release.plan.model import Plan
 from rangebound.values.query import Query
 from rangebound.values.support import Interval
 
@@ -50,7 +47,7 @@ def biases(facts: PlanFacts | None, cells: Sequence[Cell]) -> list[float | None]
     return found
 
 
-def unbiased_numbers(plan: Plan, facts: PlanFacts | None, cells: Sequence[Cell]) -> list[float | None]:
+def unbiased_numbers(forms: Sequence[Form], facts: PlanFacts | None, cells: Sequence[Cell]) -> list[float | None]:
     """The unbiased number of every cell, where its question asks for it; see `Form.unclamped_numbers`.
 
     Guarantee: made of the plan and the published numbers alone, so it costs nothing.
@@ -59,23 +56,22 @@ def unbiased_numbers(plan: Plan, facts: PlanFacts | None, cells: Sequence[Cell])
     """
     found: list[float | None] = [None] * len(cells)
     for index, places in _by_question(cells).items():
-        form = form_of(plan.query[index], plan.unit_of(plan.query[index]))
         publisher = None if facts is None else facts.questions[index].publisher
-        numbers = form.unclamped_numbers(publisher, [cells[at].draws for at in places])
+        numbers = forms[index].unclamped_numbers(publisher, [cells[at].draws for at in places])
         for at, number in zip(places, numbers, strict=True):
             found[at] = number
     return found
 
 
-def reached_ends(plan: Plan, cells: Sequence[Cell]) -> list[str]:
+def reached_ends(forms: Sequence[Form], cells: Sequence[Cell]) -> list[str]:
     """A sentence for each support that leaves out possible answers and has an end that an interval reaches.
 
     Guarantee: made of the plan and the published numbers alone, so it costs nothing.
     """
     found = []
     for index, places in _by_question(cells).items():
-        question = plan.query[index]
-        for part, ends, free in question.stated_ends(plan.unit_of(question)):
+        question = forms[index].question
+        for part, ends, free in question.stated_ends(forms[index].unit):
             own = [cells[at] for at in places if part in (None, cells[at].part)]
             low = ends.lower > free.lower and any(each.lower <= ends.lower for each in own)
             high = ends.upper < free.upper and any(each.upper >= ends.upper for each in own)
@@ -87,12 +83,12 @@ def reached_ends(plan: Plan, cells: Sequence[Cell]) -> list[str]:
     return found
 
 
-def unknown_cuts(plan: Plan, cells: Sequence[Cell]) -> list[str]:
+def unknown_cuts(forms: Sequence[Form], cells: Sequence[Cell]) -> list[str]:
     """A sentence about the numbers of `report_clipping` whose intervals are too wide to say how much was cut.
 
     Guarantee: made of the plan and the published numbers alone, so it costs nothing.
     """
-    wide = (plan.query[each.question] for each in cells if each.upper - each.lower > WIDE)
+    wide = (forms[each.question].question for each in cells if each.upper - each.lower > WIDE)
     names = ", ".join(repr(question.name) for question in wide if question.made)
     more = "raise clipping_share, or ask fewer questions"
     return [f"unknown, since their noise is larger than what they would say: {names}; {more}"] if names else []
@@ -121,7 +117,7 @@ def is_unreliable(cell: Cell) -> bool:
 
 
 def estimate_rows(
-    plan: Plan,
+    forms: Sequence[Form],
     facts: PlanFacts | None,
     cells: Sequence[Cell],
     tables: Mapping[int, Table],
@@ -131,7 +127,7 @@ def estimate_rows(
     level: float,
 ) -> list[Row]:
     """The groups of a question, each with its published number, the estimate and the interval of the estimate."""
-    names = [each.name for each in plan.query]
+    names = [each.question.name for each in forms]
     if question not in names:
         raise ArgumentError(f"question={question!r}: must be a question of the table: {', '.join(names)}")
     if facts is None:
@@ -147,7 +143,7 @@ def estimate_rows(
     numbers = zip(found.estimate.tolist(), found.lower.tolist(), found.upper.tolist(), strict=True)
     return [
         {
-            **dict(zip(plan.query[index].by, cell.key, strict=True)),
+            **dict(zip(forms[index].question.by, cell.key, strict=True)),
             **({"part": cell.part} if cell.part else {}),
             "published": cell.value,
             "estimate": near,

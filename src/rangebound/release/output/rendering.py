@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import html
 import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
-from typing import Any
 
 from rangebound.errors import plain
-from rangebound.release.noise.draw import Cell
-from rangebound.release.output.facts import Row, TableFacts
+from rangebound.release.output.plan_facts import Row, TableFacts
 from rangebound.release.plan.fields import date
-from rangebound.release.plan.model import Plan
 from rangebound.values import arguments
 from rangebound.values.serial import visible
 from rangebound.values.support import Interval, Union
@@ -25,29 +21,30 @@ NUMBERS = ("value", "lower", "upper", "unbiased", "bias", "rank_error", "epsilon
 """The columns that hold numbers, or dates in their place."""
 FLAGS = ("unreliable",)
 """The columns that hold truth values."""
-FIRST = ("query", "kind")
-"""The columns of every table before its grouping columns."""
-LAST = (
-    "part",
-    "value",
-    "lower",
-    "upper",
-    "unbiased",
-    "bias",
-    "unreliable",
-    "date",
-    "rank_error",
-    "scope",
-    "mechanism",
-    "epsilon",
-    "delta",
-    "mu",
-)
-"""Those behind them."""
-FACTS = frozenset((*FIRST, *LAST))
-"""The columns of every table; those between them are grouping columns."""
+SAID = {
+    "query": "the question of the plan",
+    "kind": "the kind of the question",
+    "part": "which part of the answer, such as a bin or a level",
+    "value": "the published number, with noise",
+    "lower": "the lower end of its interval, for the noise alone",
+    "upper": "the upper end of its interval, for the noise alone",
+    "unbiased": "the number before it was moved into its support",
+    "bias": "a bound on how far the number is off on average",
+    "unreliable": "whether the interval is wider than the number",
+    "date": "the number as a date",
+    "rank_error": "a bound on how many rows lie between the answer and the quantile",
+    "scope": "what the number is of: what was left out, cut or clipped before the noise",
+    "mechanism": "how the noise was made",
+    "epsilon": "what the number has cost",
+    "delta": "what the number has cost",
+    "mu": "what the numbers of the question have cost together, in a Gaussian account",
+}
+"""The columns of every table, and what each holds."""
+FIRST, LAST = tuple(SAID)[:2], tuple(SAID)[2:]
+"""Those before the grouping columns, and those behind them."""
+FACTS = frozenset(SAID)
+"""All of them, but for the grouping columns."""
 
-_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _NO_BIAS = 1e-9  # what is printed of a smaller bound on a bias
 _WIDEST = 200  # letters of a cell that are printed, since all others of its column are as wide
 _REPEATED = ("mechanism", "delta", "rank_error", "scope", "bias")  # what only repeats the plan
@@ -160,42 +157,6 @@ def grouping_columns(groupings: Iterable[Sequence[str]]) -> tuple[str, ...]:
         found.append(next((column for column in left if column not in behind), left[0]))
         left.remove(found[-1])
     return tuple(found)
-
-
-def reading_order(plan: Plan, cells: Sequence[Cell]) -> list[int]:
-    """The places of the cells in the order of the plan: by question, and selected keys as they are sorted by a reader.
-
-    Public keys are as the plan lists them. Of selected keys, a column that the plan lists goes by its list, numbers go
-    by size, and texts by their letters; keys that are ranked go by rank.
-
-    Guarantee: made of published keys alone.
-    """
-    orders = {index: _key_order(plan, index, cells) for index in {each.question for each in cells}}
-    return sorted(range(len(cells)), key=lambda at: (cells[at].question, orders[cells[at].question](cells[at])))
-
-
-def _key_order(plan: Plan, index: int, cells: Sequence[Cell]) -> Callable[[Cell], tuple[object, ...]]:
-    question = plan.query[index]
-    if not plan.private(question.by):
-        return lambda _: ()  # as the plan lists them, already
-    keys = zip(*(each.key for each in cells if each.question == index), strict=True)
-    ranks = [_ranks(column, listed) for column, listed in zip(keys, plan.columns(question.by), strict=True)]
-    if question.ranked:
-        return lambda cell: (*(rank[key] for rank, key in zip(ranks[:-1], cell.key, strict=False)), cell.value)
-    return lambda cell: tuple(rank[key] for rank, key in zip(ranks, cell.key, strict=True))
-
-
-def _ranks(keys: Iterable[str | None], listed: Sequence[str]) -> dict[str | None, int]:
-    """The place of each key of a column among all of them."""
-    texts = {each: each or "" for each in keys}
-    places = {each: at for at, each in enumerate(listed)}
-    numbers = all(_NUMBER.fullmatch(each) for each in texts.values())
-
-    def order(each: str | None) -> Any:
-        own = texts[each]
-        return places.get(own, len(places)) if listed else (float(own), own) if numbers else own
-
-    return {each: at for at, each in enumerate(sorted(texts, key=order))}
 
 
 def in_words(found: TableFacts) -> Iterator[tuple[str, list[str]]]:

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN
 from importlib.resources import files
 from itertools import groupby, pairwise
+from string import Template
 
 from rangebound.release.output.explain import explained
-from rangebound.release.output.facts import Row, TableFacts, plan_facts, scope
+from rangebound.release.output.plan_facts import Row, TableFacts, plan_facts, scope
 from rangebound.release.output.rendering import FACTS, in_words, outwards, plain_number, rounded, shown, table
 from rangebound.release.plan.fields import date
 from rangebound.values.arguments import counted, upwards
@@ -24,22 +25,7 @@ _ROW, _LABEL, _WIDTH, _EDGE, _HEIGHT = 22, 200, 760, 230, 170
 _LONGEST = 34  # letters that fit beside a picture
 _MOST_ROWS, _MOST_PICTURES, _MOST_COLUMNS = 200, 24, 12
 _FEWEST_DAYS = 8  # that are drawn as a series
-
-_READERS = (
-    "<nav><a href=#short>In short</a><a href=#pictures>Pictures</a><a href=#statistics>For statisticians</a>"
-    "<a href=#privacy>For privacy officers</a></nav>"
-)
-_REGRESSION = """<h3>How to use the numbers</h3><ul>
-<li>A published number is the true one plus noise that was drawn for it alone. Its size is the expected error of the
-plan below, and it is known: no estimate of it is needed.</li>
-<li>As an outcome of a regression: the noise adds to the residual variance. Weight each number by
-1 / (s&sup2; + e&sup2;), with s&sup2; the residual variance and e its expected error (root mean square).</li>
-<li>As an explanatory variable: noise makes slopes too small. Take e&sup2; as the known variance of a measurement error,
-in Deming regression, regression calibration or SIMEX.</li>
-<li>Differences and sums of independent numbers: add the squares of their errors. Numbers of one crosstab, hierarchy or
-series, and numbers that a consistent plan fits to each other, are not independent.</li>
-<li>Near an end of its range a number is clamped or truncated, so it is biased there; the column bias bounds by how
-much. Do not drop numbers because they are small: that makes the bias yours.</li></ul>"""
+_GREY = " Numbers in grey are unreliable: their interval is wider than the number."
 
 
 def report(found: TableFacts, csv: str) -> str:
@@ -50,10 +36,7 @@ def report(found: TableFacts, csv: str) -> str:
 
     Guarantee: made of the published numbers and the plan alone, and every text of the plan is escaped.
     """
-    plan, title, rows = found.plan, html.escape(found.title), found.rows
-    style = (files("rangebound.release.output") / "report.css").read_text(encoding="utf-8")
-    grey = " Numbers in grey are unreliable: their interval is wider than the number."
-    once = ", for all of them at once," if plan.joint else ""
+    plan, ready, rows = found.plan, found.facts, found.rows
     level = (
         f"All intervals hold at once with probability {plan.level:.0%} or more."
         if plan.joint
@@ -69,23 +52,25 @@ def report(found: TableFacts, csv: str) -> str:
     for name, lines in in_words(found):
         listed = "".join(f"<li>{html.escape(visible(each))}</li>" for each in lines)
         words += f"<h3>{html.escape(name)}</h3><ul class=told>{listed}</ul>"
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>\n{style}</style><h1>{title}</h1>{_READERS}"
-        f"<h2 id=short>In short</h2><p>This page has {counted(f'{len(rows):,}', 'number')}. Noise was added to each of "
-        "them on purpose, so that they say little about whether any one person is in the data; how little is said for "
-        f"privacy officers. So each is given with an interval: at {plan.level:.0%} confidence{once} the exact number "
-        "is in it. The intervals are for the noise. They say nothing about how the data were gathered, nor about what "
-        "was left out, cut or clipped before, which stands below each picture."
-        f"{grey if any(row['unreliable'] for row in rows) else ''}</p>{words}"
-        f"<h2 id=pictures>Pictures</h2><p>Points are the published numbers, lines and bands their "
-        f"{plan.level:.0%} confidence intervals.</p>{_all_pictures(found)}"
-        f"<h2 id=statistics>For statisticians</h2><p>{level} {fitted}</p>"
-        f"<div class=wide tabindex=0>{table(found)}</div>"
-        f"{''.join(f'<p>Note: {html.escape(each)}.</p>' for each in found.notes)}"
-        f"<details><summary>The same as CSV, to copy</summary><pre class=all>{html.escape(csv)}</pre></details>"
-        f"{_REGRESSION}<h2 id=privacy>For privacy officers</h2>{_privacy(found)}</html>\n"
+    folder = files("rangebound.release.output")
+    page = Template((folder / "report.html").read_text(encoding="utf-8"))
+    return page.substitute(
+        title=html.escape(found.title),
+        style=(folder / "report.css").read_text(encoding="utf-8"),
+        count=counted(f"{len(rows):,}", "number"),
+        confidence=f"{plan.level:.0%}",
+        once=", for all of them at once, " if plan.joint else " ",
+        grey=_GREY if any(row["unreliable"] for row in rows) else "",
+        words=words,
+        pictures=_all_pictures(found),
+        level=level,
+        fitted=fitted,
+        table=table(found),
+        notes="".join(f"<p>Note: {html.escape(each)}.</p>" for each in found.notes),
+        csv=html.escape(csv),
+        privacy=_privacy(found),
+        sha256=found.sha256,
+        plan=html.escape(explained(ready or plan_facts(plan))),
     )
 
 
@@ -104,28 +89,19 @@ def _all_pictures(found: TableFacts) -> str:
 
 
 def _privacy(found: TableFacts) -> str:
-    """The guarantee in several terms, the risk in odds, where it was charged, and how to check all that."""
-    ready = found.facts
+    """The guarantee in several terms, the risk in odds, and where it was charged."""
     strong = [*([found.promise] if found.promise else []), *found.warnings]
     lines = [found.spent, *(f"<strong>{html.escape(each)}</strong>" for each in strong)]
-    if ready is not None:
-        lines.append(html.escape(ready.odds))
-        lines.append(f"The same in other terms. {html.escape(str(ready.conversions))}")
+    if found.facts is not None:
+        lines.append(html.escape(found.facts.odds))
+        lines.append(f"The same in other terms. {html.escape(str(found.facts.conversions))}")
     if found.entry is not None:
         account, request, head = (html.escape(found.entry[name]) for name in ("account", "request", "head"))
         lines.append(
             f"Charged to account <code>{account}</code> under request <code>{request}</code>; the ledger's head is "
             f"then <code>{head}</code>."
         )
-    lines.append(
-        "To check it: <code>rangebound verify certificate.json table.json</code> proves the guarantee again from the "
-        "certificate and the published bytes, and with <code>--ledger</code> the charge. The release writes both files "
-        "with <code>--certificate certificate.json</code> and <code>-o table.json</code>; the same request again costs "
-        "nothing."
-    )
-    lines.append(f"Published bytes: SHA-256 <code>{found.sha256}</code>")
-    said = "".join(f"<p>{each}</p>" for each in lines)
-    return f"{said}<h3>The plan</h3><pre>{html.escape(explained(ready or plan_facts(found.plan)))}</pre>"
+    return "".join(f"<p>{each}</p>" for each in lines)
 
 
 def pictures(

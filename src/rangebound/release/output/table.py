@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,19 +13,29 @@ from typing import Any, Self
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.draw import Cell
+from rangebound.release.noise.forms import Form, form_of
 from rangebound.release.output import reliability, rendering
 from rangebound.release.output.agreement import notes
-from rangebound.release.output.facts import PlanFacts, Row, TableFacts, facts_of, scopes, table_facts
+from rangebound.release.output.plan_facts import (
+    PlanFacts,
+    Row,
+    TableFacts,
+    facts_of,
+    plan_from_json,
+    plan_json,
+    scopes,
+    table_facts,
+)
 from rangebound.release.output.rendering import FACTS, FIRST, FLAGS, LAST, NUMBERS
 from rangebound.release.output.report import report
-from rangebound.release.output.table_files import ENDING, csvw_description, workbook
+from rangebound.release.output.spreadsheets import ENDING, csvw_description, workbook
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
-from rangebound.release.plan.toml import make_plan
 from rangebound.values import arguments
 from rangebound.values.extras import need
 from rangebound.values.serial import csv_text
 
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 FORMAT, _FIRST_FORMAT = "rangebound release 2", "rangebound release 1"
 
 
@@ -89,9 +98,14 @@ class Release:
         """What could not be made consistent, which numbers reach an end of their support, what is unknown."""
         names = ", ".join(map(repr, self.unread))
         unread = f"how many values of {names} could not be read from the file is unknown; they count as missing"
-        asked = self.plan, self.cells
-        made = (*notes(*asked), *reliability.reached_ends(*asked), *reliability.unknown_cuts(*asked))
-        return (*made, *([unread] if self.unread else []))
+        asked = self._forms, self.cells
+        said = (*reliability.reached_ends(*asked), *reliability.unknown_cuts(*asked))
+        return (*notes(self.plan, self.cells), *said, *([unread] if self.unread else []))
+
+    @cached_property
+    def _forms(self) -> tuple[Form, ...]:
+        """Every question of its plan in its form, with the contribution bounds that hold for it."""
+        return tuple(form_of(each, self.plan.unit_of(each)) for each in self.plan.query)
 
     @cached_property
     def facts(self) -> PlanFacts | None:
@@ -111,7 +125,7 @@ class Release:
         found, named, said = [], self._named, scopes(self.plan)
         moved = (
             reliability.biases(self.facts, self.cells),
-            reliability.unbiased_numbers(self.plan, self.facts, self.cells),
+            reliability.unbiased_numbers(self._forms, self.facts, self.cells),
         )
         for cell, bias, unbiased in zip(self.cells, *moved, strict=True):
             question = self.plan.query[cell.question]
@@ -140,7 +154,7 @@ class Release:
                     "mu": cell.mu or None,
                 }
             )
-        return [found[at] for at in rendering.reading_order(self.plan, self.cells)]
+        return [found[at] for at in reading_order(self)]
 
     def estimate(
         self, question: str, *, prior: str | Mapping[float, float] | Sequence[float], level: float = 0.95
@@ -155,7 +169,7 @@ class Release:
         is refused, and so is a table whose budget this version of the library would split otherwise.
         """
         return reliability.estimate_rows(
-            self.plan, self.facts, self.cells, self.tables, question, prior=prior, level=level
+            self._forms, self.facts, self.cells, self.tables, question, prior=prior, level=level
         )
 
     def to_bytes(self) -> bytes:
@@ -247,6 +261,43 @@ class Release:
                 file.write_text(report(self.table_facts, self.to_csv()), encoding="utf-8")
 
 
+def reading_order(found: Release) -> list[int]:
+    """The places of the cells in the order of the plan: by question, and selected keys as they are sorted by a reader.
+
+    Public keys are as the plan lists them. Of selected keys, a column that the plan lists goes by its list, numbers go
+    by size, and texts by their letters; keys that are ranked go by rank.
+
+    Guarantee: made of published keys alone.
+    """
+    cells = found.cells
+    orders = {index: _key_order(found, index) for index in {each.question for each in cells}}
+    return sorted(range(len(cells)), key=lambda at: (cells[at].question, orders[cells[at].question](cells[at])))
+
+
+def _key_order(found: Release, index: int) -> Callable[[Cell], tuple[object, ...]]:
+    question = found.plan.query[index]
+    if not found.plan.private(question.by):
+        return lambda _: ()  # as the plan lists them, already
+    keys = zip(*(each.key for each in found.cells if each.question == index), strict=True)
+    ranks = [_ranks(column, listed) for column, listed in zip(keys, found.plan.columns(question.by), strict=True)]
+    if question.ranked:
+        return lambda cell: (*(rank[key] for rank, key in zip(ranks[:-1], cell.key, strict=False)), cell.value)
+    return lambda cell: tuple(rank[key] for rank, key in zip(ranks, cell.key, strict=True))
+
+
+def _ranks(keys: Iterable[str | None], listed: Sequence[str]) -> dict[str | None, int]:
+    """The place of each key of a column among all of them."""
+    texts = {each: each or "" for each in keys}
+    places = {each: at for at, each in enumerate(listed)}
+    numbers = all(_NUMBER.fullmatch(each) for each in texts.values())
+
+    def order(each: str | None) -> Any:
+        own = texts[each]
+        return places.get(own, len(places)) if listed else (float(own), own) if numbers else own
+
+    return {each: at for at, each in enumerate(sorted(texts, key=order))}
+
+
 def writable(path: str | Path) -> Path:
     """The file for a table, if its name says in which form and its folder is there."""
     file = Path(path)
@@ -276,44 +327,3 @@ def _optional(name: str) -> Any:
 
     need(name.partition(".")[0])
     return importlib.import_module(name)
-
-
-def plan_json(plan: Plan) -> str:
-    """A plan as canonical JSON, the text that its hash is taken of; a date is written {"date": "2025-01-31"}."""
-    data = plan.model_dump(by_alias=True, exclude_none=True)
-    if not plan.made_columns:  # as plans were written before there were any
-        data.pop("columns", None)
-    for rule in data.get("keys", {}).values():
-        if isinstance(rule, dict) and "fold" in rule:  # a list, since the names of a table are sorted below
-            rule["fold"] = [list(each) for each in rule["fold"].items()]
-    for question in data["query"]:
-        for level in question.get("levels", ()):
-            members = level["members"] if isinstance(level, dict) else {}  # those of a quantile are numbers
-            if list(members) != sorted(members):  # sorted ones are a table, as all were before
-                level["members"] = [list(each) for each in members.items()]
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
-
-
-def _plain(value: Any) -> Any:
-    return {"date": value.isoformat()} if isinstance(value, datetime.date) else value.value
-
-
-def plan_from_json(data: Any) -> Plan:
-    """The plan that `plan_json` wrote, with all keys listed; it comes from elsewhere, so no file is read for it."""
-    return make_plan(_dates(data), folder=None)
-
-
-def _dates(data: Any) -> Any:
-    match data:
-        case {"date": str(day), **rest} if not rest:
-            return datetime.date.fromisoformat(day)
-        case dict():
-            return {key: _dates(value) for key, value in data.items()}
-        case list():
-            return [_dates(each) for each in data]
-    return data
-
-
-def sha256(data: bytes) -> str:
-    """The SHA-256 of some bytes, in hexadecimal digits."""
-    return hashlib.sha256(data).hexdigest()

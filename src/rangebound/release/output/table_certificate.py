@@ -23,8 +23,9 @@ from rangebound.release.noise.partition_selection import ThresholdSelection, par
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.output.agreement import consistent
 from rangebound.release.output.ledger_entry import charges, covers, least_due, shortfall
+from rangebound.release.output.plan_facts import plan_json, sha256
 from rangebound.release.output.plan_risk import Conversions, conversions
-from rangebound.release.output.table import Release, plan_json, sha256
+from rangebound.release.output.table import Release
 from rangebound.release.plan.groupings import Block, Workload, blocks
 from rangebound.release.plan.kinds.ranks import RankKind
 from rangebound.release.plan.kinds.selections import RankedCounts

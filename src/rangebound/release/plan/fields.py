@@ -12,11 +12,11 @@ from itertools import pairwise
 from keyword import iskeyword
 from typing import Annotated, Self
 
-import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from rangebound.release.plan.faults import reported, unknown_field
+from rangebound.values.arguments import from_numpy
 from rangebound.values.support import Interval, Union
 
 _EPOCH = datetime.date(1970, 1, 1)
@@ -78,13 +78,16 @@ LATE = ConfigDict(defer_build=True)
 def without_numpy(value: object) -> object:
     """A value with the scalars and arrays of NumPy in it as those of Python.
 
+    >>> import numpy as np
     >>> without_numpy({"range": np.array([0, 10]), "last": np.datetime64("2025-01-31")})
     {'range': [0, 10], 'last': datetime.date(2025, 1, 31)}
     """
-    if isinstance(value, (np.generic, np.ndarray)):
-        days = np.dtype("datetime64[D]")
-        timed = value.dtype.kind == "M" and value.dtype != days
-        return value.astype("datetime64[us]").tolist() if timed else value.tolist()
+    if from_numpy(value):
+        import numpy as np
+
+        if isinstance(value, (np.generic, np.ndarray)):
+            timed = value.dtype.kind == "M" and value.dtype != np.dtype("datetime64[D]")
+            return value.astype("datetime64[us]").tolist() if timed else value.tolist()
     if isinstance(value, dict):
         return {name: without_numpy(each) for name, each in value.items()}
     if isinstance(value, list):

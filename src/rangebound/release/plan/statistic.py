@@ -7,9 +7,12 @@ kinds share; that of a sum is in `kinds/scalars.py`, and so on.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
+from rangebound.release.plan.measure import ONE, Found, Measures
 from rangebound.release.plan.unit import Unit
 
 Key = tuple[str, ...]
@@ -52,6 +55,35 @@ class Sensitivity:
     def total(self) -> Fraction:
         """The L1 distance of two neighbours, over all groups together; with `supremum`, the sum of their steps."""
         return self.cell * self.groups
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statistic:
+    """What a kind adds up over rows, the coordinates of a group, and how far one unit can move them.
+
+    All three are functions of a question of the kind, which comes first. `measures` and `sensitivity` are told its unit
+    and the number of groups in which it counts, infinite where that is private; `coordinates` what the engine found in
+    a group, and the unit. The docstring of a sensitivity proves it, in L1 and L2.
+    """
+
+    measures: Callable[[Any, Unit, float], Measures]
+    coordinates: Callable[[Any, Found, Unit], Coordinates]
+    sensitivity: Callable[[Any, Unit, float], Sensitivity]
+
+
+def plain_count(asked: object, found: Found, unit: Unit) -> Coordinates:
+    """What was counted under the name n, as it is."""
+    return (Fraction(found.get("n", 0)),)
+
+
+def by_place(places: Callable[[Any], int]) -> Callable[[Any, Found, Unit], Coordinates]:
+    """Counts by place, in units of 1 / `ONE`, of as many places as a question has."""
+
+    def coordinates(asked: object, found: Found, unit: Unit) -> Coordinates:
+        counts, none = {at: Fraction(each, ONE) for at, each in found.items()}, Fraction(0)
+        return tuple(counts.get(at, none) for at in range(places(asked)))
+
+    return coordinates
 
 
 NOTHING = Sensitivity(cell=Fraction(0), groups=1, square=Fraction(0))
@@ -101,3 +133,11 @@ def of_parts(rows: int, unit: Unit, groups: float) -> Sensitivity:
     if groups == 1:
         return Sensitivity(cell=Fraction(2 * rows), groups=1, square=square)
     return Sensitivity(cell=Fraction(rows), groups=2 * own, square=square, twice=True)
+
+
+def rows_by_place(asked: object, unit: Unit, groups: float) -> Sensitivity:
+    """L1 r g and L2 r sqrt(g): a row adds 1 to one of the counts by place, so it is a case of `of_parts`.
+
+    An exponential mechanism is made for L1: the score of a rank moves by at most max(level, 1 - level) times it.
+    """
+    return of_parts(unit.most_rows, unit, groups)

@@ -25,8 +25,8 @@ from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.plan.unit import Unit
 from rangebound.release.sql.contribution_bound import Scan, Sheet
-from rangebound.release.sql.expression import as_key, as_number, beyond_doubles, column, is_there, local, meets
-from rangebound.release.sql.measured import edge_place, fixed_point, outside, place, present, scaled_product, value
+from rangebound.release.sql.expression import as_key, beyond_doubles, column, is_there, local, meets
+from rangebound.release.sql.measured import fixed_point, outside, place, scaled_product, value
 from rangebound.release.sql.relation import Relation, Salt, at_most, counted
 from rangebound.release.sql.view import not_too_deep, try_statements, view
 from rangebound.sampling.entropy import secure_bits
@@ -137,10 +137,8 @@ class _Compiler:
 
     def by_edge(self, index: int, asked: measure.EdgeCounts) -> Statement:
         """The statement for counts by place among edges, of each unit one in all."""
-        scan = self.scan
-        this = as_number(asked.column, scan.schema, dated=asked.dated)
-        found = edge_place(local(scan.read.name(choice((present(this), this)))), asked.edges)
-        return self._placed(index, scan.by_place({"j": self._if_counted(asked.rows, found, integer(-1))}, 1))
+        wheres = (asked.rows.where,)
+        return self._placed(index, self.scan.by_edge(asked.column, asked.edges, dated=asked.dated, wheres=wheres))
 
     def _placed(self, index: int, tree: exp.Select, listed: Key = ()) -> Statement:
         """A statement for counts by place, or by listed key."""

@@ -249,6 +249,17 @@ class Scan:
         grouped = select_from(rows, "rows", *map(local, keys), **sums)
         return grouped.group_by(*map(local, keys), copy=False) if keys else grouped
 
+    def by_edge(
+        self, column: str, edges: Sequence[float], *, dated: bool, wheres: Sequence[tuple[Condition, ...]]
+    ) -> exp.Select:
+        """Counts by place among edges, as `place_among` counts it, of rows that meet one of `wheres`.
+
+        Each unit adds one in all, spread over the places of its values; it needs no range, and cannot fail.
+        """
+        this = as_number(column, self.schema, dated=dated)
+        found, met = edge_place(local(self.read.name(choice((present(this), this)))), edges), self.asked(wheres)
+        return self.by_place({"j": found if met is None else choice((met, found), otherwise=integer(-1))}, 1)
+
     def by_place(
         self, measures: Mapping[str, Tree], rows: int | None, listed: Key = (), times: Sequence[str] = ()
     ) -> exp.Select:
@@ -318,20 +329,12 @@ def owners_by_value(
     dated: bool,
     wheres: Sequence[Conditions] = (),
 ) -> exp.Select:
-    """Owners by the place of their values among public edges, as `place_among` counts it.
-
-    Every owner adds one in all, spread over the places of its values in the rows that meet one of `wheres`; it needs no
-    range, and cannot fail.
-    """
+    """Owners by the place of their values among public edges, whatever bounds the plan has; see `Scan.by_edge`."""
     once = plan.counted_unit.model_copy(update={"rows": 1, "groups": 1})
     block = Block(by=(), unit=once, keys=((),), questions=())
     seen = view(plan, engine)
     scan = Scan(plan, seen.schema, salt, seen.source(salt), engine.dialect, block)
-    this = as_number(column, seen.schema, dated=dated)
-    x = local(scan.read.name(choice((present(this), this))))
-    met, found = scan.asked(wheres), edge_place(x, edges)
-    found = found if met is None else choice((met, found), otherwise=integer(-1))
-    return scan.by_place({"j": found}, once.rows)
+    return scan.by_edge(column, edges, dated=dated, wheres=wheres)
 
 
 def owners_by_size(

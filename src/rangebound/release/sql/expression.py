@@ -121,7 +121,7 @@ def _spelled(this: Tree, *cases: tuple[Tree, Tree], otherwise: Tree | None = Non
 def _plain_number(this: Tree, form: TextFormat) -> Tree:
     """A number as the source writes it in plain notation; NULL for a text that is none, whatever else it is.
 
-    Groups before the decimal sign have two or three digits, and the last of them three: so 1,2 is no number where the
+    Groups before the decimal sign have two or three digits, and the last of them three: so 1,2 is none where the
     comma stands between thousands, as 1.2 is none where the comma is the decimal sign.
     """
     sign, mark = form.decimal or ".", form.thousands

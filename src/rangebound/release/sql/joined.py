@@ -31,7 +31,6 @@ from rangebound.release.engine import Engine
 from rangebound.release.engine.dialect import Tree, choice, double, integer
 from rangebound.release.engine.dialect import text as literal
 from rangebound.release.engine.interface import Place
-from rangebound.release.plan.model import Plan
 from rangebound.release.plan.source import Join, TextFormat
 from rangebound.release.plan.table_schema import (
     KEYS,
@@ -65,12 +64,14 @@ _KINDS = {Family.INTEGER: int, Family.BOOLEAN: bool, Family.DATE: datetime.date}
 _FINE, _LARGEST = 1024.0, 2.0**52
 
 
-def joined(seen: View, plan: Plan, index: int, engine: Engine) -> View:
+def joined(
+    seen: View, join: Join, index: int, engine: Engine, *, folder: Path | None, zone: str | None, unit: str | None
+) -> View:
     """A view with the columns of a join; refuses one whose columns or keys do not fit, and reads no private row."""
-    join, field = (plan.join or ())[index], f"join[{index}]"
-    further = engine.further(_place(plan, join, field))
-    other = in_zone(further.source, further.schema, plan.zone, engine.dialect)
-    keys = _keys(join, seen.schema, other.schema, field, plan.unit.column)
+    field = f"join[{index}]"
+    further = engine.further(_place(join, folder, field))
+    other = in_zone(further.source, further.schema, zone, engine.dialect)
+    keys = _keys(join, seen.schema, other.schema, field, unit)
     families = _families(join, seen.schema, other.schema, field)
     theirs = [as_key(name, other.schema, kind=kind) for name, kind in zip(join.on.values(), keys, strict=True)]
     ours = [as_key(name, seen.schema, kind=kind) for name, kind in zip(join.on, keys, strict=True)]
@@ -99,12 +100,12 @@ def joined(seen: View, plan: Plan, index: int, engine: Engine) -> View:
     return View(schema=extended(seen.schema, families), source=source)
 
 
-def _place(plan: Plan, join: Join, field: str) -> Place:
+def _place(join: Join, folder: Path | None, field: str) -> Place:
     if join.path is None:
         return Place(field=field, path=None, table=join.table, public=join.public)
-    if plan.folder is None:
+    if folder is None:
         raise PlanError(f"{field}.path: files of a plan that comes from elsewhere are not read", field=f"{field}.path")
-    path = str(Path(plan.folder) / join.path)
+    path = str(folder / join.path)
     form = TextFormat(**join.text_fields)
     return Place(field=field, path=path, table=join.table, public=join.public, form=form)
 

@@ -41,8 +41,8 @@ def _view(plan: Plan, engine: Engine) -> View:
     _check_names(plan, engine)
     own = in_zone(engine.source, engine.schema(), plan.zone, engine.dialect)
     seen = View(schema=own.schema, source=lambda _: own.rows())
-    for index in range(len(plan.join or ())):
-        seen = joined(seen, plan, index, engine)
+    for index, each in enumerate(plan.join or ()):
+        seen = joined(seen, each, index, engine, folder=plan.folder, zone=plan.zone, unit=plan.unit.column)
     if plan.per_unit is None:
         check_made(plan, seen.schema, plan.made)
         return _with_made(seen, plan.made, engine.dialect)

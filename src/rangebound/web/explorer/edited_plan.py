@@ -13,10 +13,11 @@ from rangebound.errors import ArgumentError
 from rangebound.release.budget_split import LARGEST
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.output.forecast import part_of
+from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import lines, make_plan, parse_plan
 from rangebound.release.plan.toml_text import toml_text
-from rangebound.web.explorer.forms import BOUNDS, OF_VALUES, PlanChanges, QuestionForm
+from rangebound.web.explorer.question_forms import BOUNDS, OF_VALUES, PlanChanges, QuestionForm
 
 _LEAST = 0.001  # of the account: a question keeps that much while another is dragged
 
@@ -98,7 +99,7 @@ def kept(before: str, after: str, changes: PlanChanges, folder: Path) -> PlanCha
     return PlanChanges(**left)
 
 
-def dragged(plan: Plan, allocation: Allocation, name: str, share: float) -> PlanChanges:
+def dragged(asked: Sequence[Kind], epsilon: float, allocation: Allocation, name: str, share: float) -> PlanChanges:
     """The weights with which a question has the part `share` of the account, and the others split the rest as before.
 
     Guarantee: what has a margin keeps its share. The weights are 1 on average, so that a question that is added later,
@@ -108,20 +109,20 @@ def dragged(plan: Plan, allocation: Allocation, name: str, share: float) -> Plan
     >>> from rangebound.release.prepare import prepare
     >>> plan = parse_plan('''budget = {epsilon = 1.0}
     ... query = [{name = "a", kind = "count"}, {name = "b", kind = "count"}, {name = "c", kind = "count"}]''')
-    >>> dict(dragged(plan, prepare(plan).allocation, "a", 0.5).weights)
+    >>> dict(dragged(plan.query, plan.budget.epsilon, prepare(plan).allocation, "a", 0.5).weights)
     {'a': 1.5, 'b': 0.75, 'c': 0.75}
     """
     free = {
-        each.name: part_of(plan, allocation, allocation.questions[at])
-        for at, each in enumerate(plan.query)
+        each.name: part_of(epsilon, allocation, allocation.questions[at])
+        for at, each in enumerate(asked)
         if each.margin is None and not each.made and allocation.sensitivities[at].cell
     }
     if name not in free:
         raise ArgumentError(f"question={name!r:.80}: has no weight in this plan")
     for together in allocation.workloads:  # one share stands at each of its questions
-        names = [plan.query[at].name for at in together]
+        names = [asked[at].name for at in together]
         free |= {each: free[each] / len(names) for each in names if each in free}
-    selections = [part_of(plan, allocation, each) for each in allocation.selections.values()]
+    selections = [part_of(epsilon, allocation, each) for each in allocation.selections.values()]
     total = sum(free.values()) + sum(selections)
     others = total - free[name]
     if others <= 0.0:

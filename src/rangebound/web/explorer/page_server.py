@@ -24,9 +24,9 @@ from rangebound import __version__
 from rangebound.errors import ArgumentError, RangeboundError
 from rangebound.release.plan.toml import read_plan
 from rangebound.web.explorer.edited_plan import dragged
-from rangebound.web.explorer.forms import Asked, OneNumber
 from rangebound.web.explorer.plan_tables import read_text, save_plan
 from rangebound.web.explorer.plan_view import KnownWidths, quick_view, quick_way
+from rangebound.web.explorer.question_forms import Asked, OneNumber
 from rangebound.web.explorer.tasks import EXPORTS, TASKS, plan_of
 from rangebound.web.gate import Gate, json_answer, json_body, listening, serve_until_stopped
 from rangebound.web.processes import Pool, WorkerDied
@@ -99,7 +99,7 @@ class Desk:
         plan, drag = plan_of(asked, self.folder), asked.drag
         way, changed = quick_way(plan, self.chosen), {}
         if drag is not None:
-            found = dragged(plan, way, drag.query, drag.share)
+            found = dragged(plan.query, plan.budget.epsilon, way, drag.query, drag.share)
             changed = {"weights": found.weights, "selection": found.selection}
             changes = asked.changes.model_copy(update=changed)
             plan = plan_of(asked.model_copy(update={"changes": changes}), self.folder)

@@ -9,14 +9,16 @@ import json
 import os
 import shutil
 import tempfile
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 
 from rangebound.errors import ArgumentError, PlanError, RangeboundError
 from rangebound.ledger import Account, Ledger
 from rangebound.release import Plan, Release, read_plan, release
 from rangebound.release.dummy.made_up_rows import made_up
 from rangebound.release.engine import opened
-from rangebound.release.output.fact_sheet import markdown_text
+from rangebound.release.output.deployment_record import markdown_text
 from rangebound.release.output.ledger_entry import opening_command
 from rangebound.release.plan.cautions import cautions
 from rangebound.release.plan.table_schema import check_schema
@@ -25,26 +27,6 @@ from rangebound.values.postgres_address import is_address
 
 ROWS = 2000
 _WAYS = "save a copy instead, or load this page again to begin with what the file says now"
-_STEPS = (
-    (
-        "What the plan costs and how exact its numbers will be. Nothing is read for it.",
-        "print(explain(plan))\nfor each in forecast(plan):\n    print(*each.cells(), sep='  ')",
-    ),
-    (
-        "What an attacker gains from all numbers together.",
-        "risk = plan_risk(plan, prepare(plan).allocation)\nprint(plan_odds(plan, prepare(plan).allocation))\n"
-        "print('advantage', risk.advantage(), ' mu', risk.gdp())",
-    ),
-    (
-        "The table on made-up rows: noise and intervals are as they would be; the answers are not.",
-        "print(made_up_trial(plan))",
-    ),
-)
-_IMPORTS = """from rangebound.web.explorer.plan_tables import made_up_trial
-from rangebound.release import explain, forecast, parse_plan
-from rangebound.release.output.plan_risk import plan_odds, plan_risk
-from rangebound.release.prepare import prepare
-"""
 
 
 def column_names(plan: Plan, folder: Path) -> tuple[str, ...]:
@@ -217,15 +199,12 @@ def notebook(plan: Plan) -> str:
     title, text = markdown_text(plan.title or "A plan"), plan.to_toml()
     plain = "\\" not in text and "'''" not in text and not text.endswith("'")
     quoted = f"'''{text}'''" if plain else repr(text)  # over many lines where that is the same text
-    said = [
-        ("markdown", f"# {title}\n\nThe plan as the explorer had it, and the calls behind its numbers."),
-        ("code", f"{_IMPORTS}\nplan = parse_plan({quoted})"),
-        *(cell for words, code in _STEPS for cell in (("markdown", words), ("code", code))),
-    ]
+    template = files("rangebound.web.explorer").joinpath("notebook.txt").read_text(encoding="utf-8")
     cells: list[dict[str, object]] = []
-    for at, (kind, lines) in enumerate(said):
+    for at, cell in enumerate(template.removesuffix("\n").split("%% ")[1:]):
+        kind, _, words = cell.partition("\n")
+        source = Template(words.removesuffix("\n")).substitute(title=title, plan=quoted).splitlines(keepends=True)
         own: dict[str, object] = {"execution_count": None, "outputs": []} if kind == "code" else {}
-        source = lines.splitlines(keepends=True)
         cells.append({"cell_type": kind, "id": f"step-{at}", "metadata": {}, "source": source, **own})
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     data = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}

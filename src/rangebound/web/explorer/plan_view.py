@@ -21,7 +21,7 @@ from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.output.explain import dry_run
 from rangebound.release.output.forecast import COLUMNS, expected_widths, forecast, outlook_cells, part_of
 from rangebound.release.output.plan_limits import LimitedMean, plan_limits
-from rangebound.release.output.plan_risk import advantage_odds, plan_risk
+from rangebound.release.output.plan_risk import advantage_odds, risk_of
 from rangebound.release.plan.kinds.facts import OneCoordinate
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import TO_FILL_IN
@@ -97,7 +97,7 @@ def plan_view(
         "title": plan.title,
         "cells": [dict(zip(COLUMNS, each, strict=True)) for each in outlook_cells(forecast(plan))],
         "questions": questions,
-        "risk": risk_numbers(plan, plan_risk(plan, ready.allocation)),
+        "risk": risk_numbers(plan, risk_of(ready)),
         "law": _law(ready, question, answers),
     }
     widths = {each.question.name: (each.share.mu, each.share.epsilon, each.half_width) for each in ready.questions}
@@ -147,10 +147,10 @@ def quick_view(plan: Plan, allocation: Allocation, known: KnownWidths | None) ->
         mu, epsilon, width = (0.0, 0.0, None) if known is None else known.widths.get(each.name, (0.0, 0.0, None))
         old, new = (mu, share.mu) if mu or share.mu else (epsilon, share.epsilon)
         scaled = width * old / new if width is not None and old and new else None
-        questions.append({"query": each.name, "share": part_of(plan, allocation, share), "half_width": scaled})
-    budget = {"epsilon": plan.budget.epsilon, "delta": plan.budget.delta}
-    risk = risk_numbers(plan, guaranteed(plan.budget.epsilon, plan.budget.delta))
-    return {"certified": False, "budget": budget, "queries": questions, "risk": risk}
+        part = part_of(plan.budget.epsilon, allocation, share)
+        questions.append({"query": each.name, "share": part, "half_width": scaled})
+    spent = {"epsilon": plan.budget.epsilon, "delta": plan.budget.delta}
+    return {"certified": False, "budget": spent, "queries": questions, "risk": risk_numbers(plan, guaranteed(**spent))}
 
 
 def risk_numbers(plan: Plan, risk: ProfileRisk) -> dict[str, object]:
@@ -165,7 +165,7 @@ def risk_numbers(plan: Plan, risk: ProfileRisk) -> dict[str, object]:
     texts = {name: percent_up(value) for name, value in shares.items()}
     return {
         **rates,
-        "odds": advantage_odds(plan, advantage),
+        "odds": advantage_odds(plan.unit, advantage),
         "mu": mu if math.isfinite(mu) else None,
         "reconstruction": reconstruction,
         "tradeoff": [[each, risk.tradeoff(each)] for each in (0.0, *_RATES, 1.0)],

@@ -17,12 +17,11 @@ from typing import Any
 
 from rangebound.errors import ArgumentError, PlanError, RangeboundError
 from rangebound.release import MarginMet, Plan, Release, Solution, explain, record, record_text, solve
-from rangebound.release.output.facts import Row
 from rangebound.release.output.forecast import ExpectedWidth, expected_widths
+from rangebound.release.output.plan_facts import Row
 from rangebound.release.plan.fields import date
 from rangebound.values.arguments import counted, upwards
 from rangebound.web.explorer.edited_plan import adjusted, adjusted_text, kept, with_question, with_values, without_query
-from rangebound.web.explorer.forms import BOUNDS, Asked
 from rangebound.web.explorer.plan_tables import (
     account_words,
     charged_release,
@@ -33,6 +32,7 @@ from rangebound.web.explorer.plan_tables import (
     paying_account,
 )
 from rangebound.web.explorer.plan_view import plan_view
+from rangebound.web.explorer.question_forms import BOUNDS, Asked
 from rangebound.web.processes import work
 
 Shown = dict[str, object]

@@ -12,6 +12,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.resources import files
+from string import Template
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -392,12 +394,5 @@ def page(operations: Iterable[HttpOperation] = OPERATIONS) -> str:
         f"<td>{html.escape(each.summary)}. {each.words}</td></tr>"
         for each in operations
     )
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>rangebound serve</title>'
-        "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
-        "td{padding:.2rem .6rem;vertical-align:top}</style>"
-        "<h1>rangebound serve</h1><p>Private tables for those who may not see the data. Send a plan, look at its dry "
-        "run, ask for the release, and fetch the table with its certificate and report. Every request needs a token: "
-        "<code>Authorization: Bearer rb_...</code>. Answers about a release come at fixed delays.</p>"
-        f'<p>For programs: <a href="/openapi.json">openapi.json</a>.</p><table>{rows}</table></html>\n'
-    )
+    text = files("rangebound.web.service").joinpath("page.html").read_text(encoding="utf-8")
+    return Template(text).substitute(rows=rows)

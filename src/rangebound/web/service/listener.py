@@ -6,7 +6,9 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -119,27 +121,6 @@ def serve(config: Path, *, ready: Callable[[str], None]) -> None:
         )
 
 
-DEMO_SETTINGS = """folder = "work"
-ledger = "clinics.ledger"
-
-[listen]
-port = PORT
-
-[release]
-delay = 5
-
-[sources.visits]
-path = "visits.csv"
-unit = "person_id"
-
-[accounts.clinics]
-sources = ["visits"]
-
-[accounts.reviewed]
-sources = ["visits"]
-"""
-
-
 def demo_plan() -> str:
     """A plan for the made-up visits as an analyst would send it: the source by its public name, and no ledger."""
     return demo.plan().replace('path = "visits.csv"', 'table = "visits"').replace('ledger = "clinics.ledger"\n', "")
@@ -149,7 +130,7 @@ def make_demo(folder: Path, port: int) -> dict[str, str]:
     """Fill a folder with all that a server needs; the tokens of an analyst and of an approver, by their names."""
     (folder / demo.TABLE).write_text(demo.table(), encoding="utf-8")
     (folder / "plan.toml").write_text(demo_plan(), encoding="utf-8")
-    (folder / "server.toml").write_text(DEMO_SETTINGS.replace("PORT", str(port)), encoding="utf-8")
+    (folder / "server.toml").write_text(_text("demo_server.toml").replace("8800", str(port)), encoding="utf-8")
     with Ledger.create(folder / demo.LEDGER) as ledger:
         ledger.open_account("clinics", epsilon=20, who="owner")
         ledger.open_account("reviewed", epsilon=20, approval=True, who="owner")
@@ -166,19 +147,8 @@ def make_demo(folder: Path, port: int) -> dict[str, str]:
 
 def what_to_type(folder: Path, url: str, tokens: dict[str, str]) -> str:
     """The commands to try the server with."""
-    return f"""A server with made-up visits runs at {url}, with all its files in {folder}.
-A page about it: {url}/ ; Ctrl-C ends it and removes the files.
+    return Template(_text("demo.txt")).substitute(tokens, folder=folder, url=url, plan=folder / "plan.toml")
 
-With curl, in another shell:
-  export TOKEN={tokens["anna"]}
-  curl -s -H "Authorization: Bearer $TOKEN" {url}/v1/accounts
-  curl -s -H "Authorization: Bearer $TOKEN" {url}/v1/accounts/clinics/sources
 
-In Python:
-  from rangebound.web.client import Client
-  client = Client("{url}", "{tokens["anna"]}", account="clinics")
-  print(client.release("{folder / "plan.toml"}").csv)
-
-The account "reviewed" needs approval. Ask with account="reviewed", and decide as somebody else:
-  Client("{url}", "{tokens["berta"]}", account="reviewed").approve("the id of the request")
-"""
+def _text(name: str) -> str:
+    return files("rangebound.web.service").joinpath(name).read_text(encoding="utf-8")

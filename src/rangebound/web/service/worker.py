@@ -39,7 +39,8 @@ from rangebound.release import Plan, Source, record, record_text, release
 from rangebound.release.engine import Engine, opened
 from rangebound.release.output.explain import dry_run
 from rangebound.release.output.ledger_entry import check_rule, check_size
-from rangebound.release.output.table import Release, plan_from_json
+from rangebound.release.output.plan_facts import plan_from_json
+from rangebound.release.output.table import Release
 from rangebound.release.plan.cautions import cautions
 from rangebound.release.plan.faults import reported
 from rangebound.release.plan.key_file import files_in

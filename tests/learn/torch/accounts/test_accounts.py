@@ -61,7 +61,7 @@ def test_full_batches_cost_at_most_the_gaussian_and_no_less_than_any_dataset(bou
     one = step(bounding, support)
     ours, free = (worst_case.epsilon({each: 10}, 1e-5) for each in (one, step(rb.UNBOUNDED, None)))
     assert 0.0 < ours <= free * (1.0 + 1e-9)
-    assert bounding is not rb.QUANTIZE or ours < 0.9 * free  # a sign gives away 2/pi of the information
+    assert bounding is not rb.QUANTIZE or ours < 0.9 * free  # a sign reveals 2/pi of the information
     worst_curve = one.coordinates * one.mechanism.rdp(4.0)
     generator = np.random.default_rng(5)
     found = [float(exact_divergence(one.mechanism, generator.normal(size=40) * s, [4.0])[0]) for s in (0.1, 1.0, 3.0)]
@@ -255,7 +255,7 @@ def test_fisher_losses_are_spectral_norms(clip: float) -> None:
     bound = frobenius_losses(module, CRITERION, x, y, rule, eta2).numpy()
     assert (bound >= np.asarray(dense) * (1.0 - 1e-12)).all()
     published = [float((eta2.sqrt() @ each).norm()) for each in jacobians]
-    assert not np.allclose(published, dense, rtol=0.05)  # the control: the published line is no norm of the matrix
+    assert not np.allclose(published, dense, rtol=0.05)  # the control: the published line is not a norm of the matrix
 
 
 @pytest.mark.few(1)

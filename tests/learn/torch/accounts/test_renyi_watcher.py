@@ -105,7 +105,7 @@ def test_the_bound_on_the_curvature() -> None:
             allowed = float(_slack(np.array([order]), 0.05, bounding is rb.TRUNCATE, 1.0)[0]) * 8.0
             assert bent <= allowed
             if bounding is not rb.UNBOUNDED:
-                assert bent > 1e-4 * allowed  # the bound is no formality
+                assert bent > 1e-4 * allowed  # the bound matters
 
 
 def test_the_published_undercount_is_reproduced_and_fixed() -> None:

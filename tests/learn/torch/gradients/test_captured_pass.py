@@ -1,5 +1,6 @@
 """Passes as CUDA graphs find what passes find, and work that does not depend on what it finds."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -20,21 +21,107 @@ on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_a_graph_is_kept_for_one_shape_one_state_of_the_module_and_one_setting() -> None:
     module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Dropout(0.5))
     x, y = torch.zeros(4, 3), torch.zeros(4)
-    first = _key(module, "clip", x, y)
-    assert _key(module, "clip", x + 1.0, y) == first
-    others = [_key(module, "other", x, y), _key(module, "clip", x[:3], y), _key(module, "clip", x.double(), y)]
+    first = _key(module, CRITERION, "clip", x, y)
+    assert _key(module, CRITERION, "clip", x + 1.0, y) == first
+    others = [
+        _key(module, CRITERION, "other", x, y),
+        _key(module, CRITERION, "clip", x[:3], y),
+        _key(module, CRITERION, "clip", x.double(), y),
+    ]
     module[1].eval()
-    others.append(_key(module, "clip", x, y))
+    others.append(_key(module, CRITERION, "clip", x, y))
     module[1].train()
     module[0].weight.requires_grad_(False)
-    others.append(_key(module, "clip", x, y))
+    others.append(_key(module, CRITERION, "clip", x, y))
     module[0].weight.requires_grad_(True)
-    assert _key(module, "clip", x, y) == first
+    assert _key(module, CRITERION, "clip", x, y) == first
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        others.append(_key(module, "clip", x, y))
+        others.append(_key(module, CRITERION, "clip", x, y))
     module[0].bias = torch.nn.Parameter(torch.zeros(2))
-    others.append(_key(module, "clip", x, y))
+    others.append(_key(module, CRITERION, "clip", x, y))
     assert first not in others
+
+
+def test_a_graph_is_of_one_state_of_python_code() -> None:
+    """Of the module and of the criterion: what a graph has recorded, it does whatever they say afterwards."""
+
+    class Scheduled:
+        def __init__(self) -> None:
+            self.warm, self.calls, self.history = 0.5, 0, []
+
+        def __call__(self, output, target):
+            return self.warm * output.sum()
+
+    module, x, y = Built(lambda m, x: m.layer(x), layer=torch.nn.Linear(3, 2)), torch.zeros(4, 3), torch.zeros(4)
+    criterion, factor, weights = Scheduled(), 1.0, torch.ones(3)
+
+    def closed(output, target):
+        return (factor * criterion(output, target) * weights).sum()
+
+    def bound(output, target, *, by=2.0):
+        return by * output.sum()
+
+    for asked in (criterion, closed, criterion.__call__, partial(bound, by=criterion.warm), CRITERION):
+        assert _key(module, asked, "clip", x, y) == _key(module, asked, "clip", x, y)
+    keys = [_key(module, closed, "clip", x, y)]
+    criterion.warm = 0.25
+    keys.append(_key(module, closed, "clip", x, y))
+    factor = 3.0
+    keys.append(_key(module, closed, "clip", x, y))
+    weights = torch.zeros(3)
+    keys.append(_key(module, closed, "clip", x, y))
+    criterion.history.append(1)
+    keys.append(_key(module, closed, "clip", x, y))
+    module.layer.steps = 7
+    keys.append(_key(module, closed, "clip", x, y))
+    assert all(a != b for i, a in enumerate(keys) for b in keys[:i])
+    assert _key(module, partial(bound, by=1.0), "clip", x, y) != _key(module, partial(bound, by=2.0), "clip", x, y)
+
+
+@on_gpu
+@pytest.mark.parametrize("counts", [True, False])
+def test_a_criterion_that_counts_its_calls_is_never_captured(counts):
+    """A graph would let the count stand still; the control is the same criterion without its count."""
+
+    class Warming:
+        calls = 0
+
+        def __call__(self, output, target):
+            self.calls = self.calls + counts
+            return (1.0 + self.calls) * CRITERION(output, target)
+
+    criterion, module, captured = Warming(), torch.nn.Linear(3, 2).cuda(), CapturedPasses()
+    x, y = torch.randn(8, 3).cuda(), torch.zeros(8, dtype=torch.long).cuda()
+    for _ in range(4):
+        clipped_sum(module, criterion, x, y, Euclidean(clip=0.5), 2**24, 8, captured)
+    assert bool(captured._graphs) is not counts
+
+
+@on_gpu
+def test_sums_of_a_graph_that_are_others_are_not_used(monkeypatch):
+    """A graph of the examples that it was captured from alone, as one that holds a number of theirs."""
+    x, y = (each.cuda() for each in data(SHAPES[images], 8))
+    module, captured = images().cuda(), CapturedPasses()
+    run = captured_pass._Captured.run
+    monkeypatch.setattr(captured_pass._Captured, "run", lambda self, x, y, count: run(self, self.x, self.y, count))
+    clipped_sum(module, CRITERION, x, y, Euclidean(clip=0.5), 2**24, 8, captured)
+    with pytest.warns(UserWarning, match="its sums are others"):
+        found, _, _ = clipped_sum(module, CRITERION, x, y, Euclidean(clip=0.5), 2**24, 8, captured)
+    wanted, _, _ = clipped_sum(module, CRITERION, x, y, Euclidean(clip=0.5), 2**24, 8)
+    for name, sums in wanted.items():
+        torch.testing.assert_close(found[name], sums)
+
+
+@on_gpu
+def test_dropout_is_new_in_each_replay_and_the_trial_leaves_the_generator():
+    x, y = torch.randn(8, 30).cuda(), torch.zeros(8, dtype=torch.long).cuda()
+    module = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Linear(30, 2)).cuda()
+    captured, sums = CapturedPasses(), []
+    for _ in range(5):
+        found, _, _ = clipped_sum(module, CRITERION, x, y, Euclidean(clip=0.5), 2**24, 8, captured)
+        sums.append(found["1.weight"])
+    assert captured._graphs
+    assert not any(torch.equal(a, b) for i, a in enumerate(sums) for b in sums[:i])
 
 
 def test_elsewhere_than_on_a_gpu_nothing_is_captured() -> None:
@@ -90,36 +177,26 @@ def test_a_module_that_cannot_be_captured_is_run_as_it_is():
     x, y = torch.randn(8, 3).cuda(), torch.zeros(8, dtype=torch.long).cuda()
     module, captured = Built(run, layer=torch.nn.Linear(3, 2)).cuda(), CapturedPasses()
     wanted, _, _ = clipped_sum(module, CRITERION, x, y, Euclidean(clip=0.5), 2**24, 8)
-    for _ in range(3):
+    clipped_sum(module, CRITERION, x, y, Euclidean(clip=0.5), 2**24, 8, captured)
+    with pytest.warns(UserWarning, match="not captured in CUDA graphs"):
         found, _, _ = clipped_sum(module, CRITERION, x, y, Euclidean(clip=0.5), 2**24, 8, captured)
-        for name, sums in wanted.items():
-            torch.testing.assert_close(found[name], sums)
+    for name, sums in wanted.items():
+        torch.testing.assert_close(found[name], sums)
     assert captured.refused
 
 
 @pytest.mark.parametrize("runs", [True, False])
-def test_a_graph_that_did_not_run_gives_no_sums_of_earlier_examples(monkeypatch, runs) -> None:
+def test_a_graph_that_did_not_run_gives_no_sums_of_earlier_examples(runs) -> None:
     """As one does that was captured on a stream of another device: it is empty."""
-
-    def passed(x, y, counted):
-        return {"weight": x.double().sum(0)}, x.sum(1), x.double().square().sum(1)
-
-    def captured(passed, x, y):
-        own = x.clone()
-        sums, losses, squares = passed(own, y, len(x))
-        replay = (lambda: sums["weight"].copy_(passed(own, y, len(x))[0]["weight"])) if runs else (lambda: None)
-        return SimpleNamespace(
-            graph=SimpleNamespace(replay=replay), x=own, y=y.clone(), count=len(x),
-            counted=torch.ones(len(x), dtype=torch.bool), joined=sums["weight"], sizes={"weight": 3}, losses=losses,
-            squares=squares,
-        )  # fmt: skip
-
-    monkeypatch.setattr(captured_pass, "_Captured", captured)
-    passes, module, y = CapturedPasses(), torch.nn.Linear(3, 1), torch.zeros(4)
-    for size in (1.0, 2.0, 3.0):
-        x = torch.full((4, 3), size)
-        sums, _, _ = passes.run(passed, module, "clip", x, y, 4)
-    assert torch.equal(sums["weight"], x.double().sum(0)) is runs
+    x = torch.full((4, 3), 2.0)
+    found = object.__new__(captured_pass._Captured)
+    found.x, found.y, found.counted, found.count = x.clone(), torch.zeros(4), torch.ones(4, dtype=torch.bool), 4
+    found.losses, found.squares = x.sum(1), x.double().square().sum(1)
+    found.joined, found.sizes = x.double().sum(0), {"weight": 3}
+    replay = (lambda: found.joined.copy_(found.x.double().sum(0))) if runs else (lambda: None)
+    found.graph = SimpleNamespace(replay=replay)
+    sums, _, _ = found.run(x + 1.0, torch.zeros(4), 4)
+    assert torch.equal(sums["weight"], (x + 1.0).double().sum(0)) is runs
     assert bool(torch.isnan(sums["weight"]).any()) is not runs
 
 

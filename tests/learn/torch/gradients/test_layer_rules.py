@@ -131,7 +131,7 @@ def scaled() -> nn.Module:
 
 
 def inner() -> nn.Module:
-    """A module that uses vmap itself: its axes are no examples."""
+    """A module that uses vmap itself: its axes are not examples."""
 
     def run(m: Any, x: torch.Tensor) -> torch.Tensor:
         found = torch.func.vmap(m.one)(x.transpose(0, 1)).transpose(0, 1)

@@ -16,7 +16,7 @@ from scipy.special import ndtr
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.release.noise.joint_loss import NoiseAccount
-from rangebound.release.noise.strategies.lattice_noise import (
+from rangebound.release.noise.strategies.strategy import (
     ExactAnswers,
     LatticeNoise,
     admits,

@@ -158,17 +158,8 @@ def test_a_hundred_thousand_leaves_take_seconds(account):
     assert time.process_time() - begin < 10.0
 
 
-def test_what_is_no_tree_is_refused():
-    for parents in ((), (0,), (-1, 1), (-1, 2, 0), (-1, -1)):  # they stand before their children
-        with pytest.raises(ArgumentError, match="parents"):
-            Tree(parents=parents)
-
-
 def test_wrong_numbers_are_refused():
     tree = Tree(parents=(-1, 0, 0))
-    for scales in ((1.0, 1.0), (1.0, 1.0, 0.0)):
-        with pytest.raises(ArgumentError, match="scales"):
-            TreeStrategy(tree=tree, account=PURE, contributions=Contributions(), scales=scales)
     strategy = design_tree(tree, budget=1.0, account=PURE)
     for counts in ([1], [[1, 2]]):
         with pytest.raises(ArgumentError, match="counts"):

@@ -14,7 +14,7 @@ from rangebound.errors import PlanError
 from rangebound.release import check_certificate, explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise.draw import Reading
-from rangebound.release.output.table import plan_from_json, plan_json
+from rangebound.release.output.plan_facts import plan_from_json, plan_json
 from rangebound.release.plan.kinds.cuts import Clipped, cut_questions
 from rangebound.release.plan.source import Source
 from rangebound.release.prepare import prepare, prepared

@@ -11,7 +11,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.mechanisms.finite import Table
 from rangebound.release import Release, check_certificate, explain, forecast, make_plan, release
 from rangebound.release.noise import table_publisher
-from rangebound.release.output.table import sha256
+from rangebound.release.output.plan_facts import sha256
 
 ALL = {"neighbours": "replace", "size": 12}
 ROWS = [{"x": float(at % 7), "k": "ab"[at % 3 == 0]} for at in range(12)]

@@ -14,7 +14,7 @@ from rangebound.release import check_certificate, explain, make_plan, parse_plan
 from rangebound.release.plan.kinds.facts import FormName
 from rangebound.release.plan.kinds.kind import KINDS, Kind
 from rangebound.release.plan.measure import ONE, Counted, GroupSums, Met, Rows
-from rangebound.release.plan.statistic import Sensitivity, touched
+from rangebound.release.plan.statistic import Sensitivity, Statistic, touched
 from rangebound.release.prepare import prepare
 from rangebound.values.support import Interval
 from tests.release.odd_tables import PLACES, arrow, odd_rows, plan_of
@@ -39,14 +39,14 @@ def surplus_members():
     def natural(self):
         return Interval(-math.inf, math.inf)
 
-    def measures(self, unit, groups):
-        both = (*self.where, *self.of)
-        return GroupSums(rows=Rows(where=self.where), of={"all": Counted(), "met": Met(conditions=both)})
+    def measures(asked, unit, groups):
+        both = (*asked.where, *asked.of)
+        return GroupSums(rows=Rows(where=asked.where), of={"all": Counted(), "met": Met(conditions=both)})
 
-    def coordinates(self, found, unit):
+    def coordinates(asked, found, unit):
         return (Fraction(2 * found.get("met", 0), ONE) - found.get("all", 0),)
 
-    def sensitivity(self, unit, groups):
+    def sensitivity(asked, unit, groups):
         """A row adds 1 or -1: r in each group, and 2 r where a unit is replaced."""
         _, most = touched(unit, groups)
         cell = Fraction(unit.rows * (2 if unit.replaced else 1))
@@ -55,9 +55,7 @@ def surplus_members():
     return {
         "form": FormName.SCALAR,
         "natural": property(natural),
-        "measures": measures,
-        "coordinates": coordinates,
-        "sensitivity": sensitivity,
+        "statistic": Statistic(measures=measures, coordinates=coordinates, sensitivity=sensitivity),
     }
 
 
@@ -195,7 +193,7 @@ REFUSED = [
     (TOP, {**SELECTED, "keys": {"codes": ["x"]}}, "query.0..column: 'code' has no keys"),
     (MODE, SELECTED, "or ask for 'top k' with k = 1"),
     ({**MARGIN, "weight": 1.0}, {}, "margin: cannot be combined with weight"),
-    ({**MARGIN, "support": [[0, 5], [9, 100]]}, {}, "margin: goes without gaps in the support"),
+    ({**MARGIN, "support": [[0, 5], [9, 100]]}, {}, "margin: cannot be combined with gaps in support"),
     ({**MARGIN, "margin": 0.0}, {}, r"query\[0\].margin=0.0: must be greater than 0"),
     ({**MARGIN, "mechanism": "truncate Laplace"}, {}, "must not stand beside the mechanism 'truncate Laplace'"),
     ({**MARGIN, "mechanism": "rectify TruncatedLaplacian"}, {}, "take 'rectify Laplace' or 'rectify Gaussian'"),
@@ -205,7 +203,7 @@ REFUSED = [
     ({**SHARE, "margin": 0.1}, {}, r"query\[0\].margin: .*'share'"),
     ({"kind": "count", "mechanism": "truncate Laplace", "unbiased": True}, {}, "has no unbiased number"),
     ({"kind": "count", "mechanism": "truncate Gaussian", "signed": True}, {}, "name 'rectify Gaussian'"),
-    ({"kind": "count", "support": [0, 5], "signed": True}, {}, "signed: goes without a support"),
+    ({"kind": "count", "support": [0, 5], "signed": True}, {}, "signed: cannot be combined with support"),
     ({"kind": "count", "signed": True}, {"consistent": True}, "counts that agree are not negative"),
     *(({**each, "unbiased": True}, {}, "unbiased") for each in (MEAN, SHARE, {**MEAN, "kind": "median"})),
     ({**MEAN, "kind": "variance", "signed": True}, {}, "signed"),

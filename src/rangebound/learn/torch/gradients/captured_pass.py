@@ -2,16 +2,26 @@
 
 A graph repeats the operations on tensors that it was captured from, on the examples that are copied in. No code of the
 module runs then, so nothing new can let one example affect another: in the captured pass each was by itself.
+
+Whether a graph is used does not depend on examples: it is captured from made-up ones of their shape, and its sums are
+compared with those of a pass that is run as it is. What code in Python did while it was captured, it does not do again,
+so a graph holds for one state of the module and of the criterion, plain numbers and texts in their attributes included;
+one that counts its calls has a new state each time, and is run as it is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Any
 
 import torch
+from torch.random import fork_rng
 
-from rangebound.learn.torch.gradients.bad_examples import fixed_work
+from rangebound.learn.torch.gradients.bad_examples import fixed_work, numbers
+from rangebound.learn.torch.gradients.one_pass import Loose
 from rangebound.learn.torch.gradients.survey import float_precision
 
 Measured = tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]
@@ -20,6 +30,9 @@ Run = Callable[[torch.Tensor, torch.Tensor, "int | torch.Tensor"], Measured]
 
 _MOST = 2  # graphs, each with the memory of its pass
 _WARM = 2
+_HELD = 32  # objects of a criterion that are looked into
+_STATES = 4  # seen once, that are remembered
+_CLOSE = 1e-5  # of the largest sum: a graph may multiply matrices in another order
 
 
 class _Captured:
@@ -45,58 +58,134 @@ class _Captured:
             torch.clear_autocast_cache()  # type: ignore[no-untyped-call, unused-ignore]
         self.sizes = {name: each.numel() for name, each in sums.items()}
 
+    def run(self, x: torch.Tensor, y: torch.Tensor, count: int) -> Measured:
+        """What the pass returns for these examples, of which the first `count` count."""
+        self.x.copy_(x)
+        self.y.copy_(y)
+        if self.count != count:
+            self.counted.copy_(torch.arange(len(x), device=x.device) < count)
+            self.count = count
+        self.joined[:1].fill_(math.nan)  # a graph that did not run gives no sum of earlier examples
+        self.graph.replay()
+        parts = torch.split(self.joined.clone(), [*self.sizes.values()])  # type: ignore[no-untyped-call, unused-ignore]
+        sums = dict(zip(self.sizes, parts, strict=True))
+        return sums, self.losses[:count].clone(), self.squares[:count].clone()
+
 
 class CapturedPasses:
-    """Graphs of passes, each captured when its shape and setting come for the second time; the latest two are kept.
+    """Graphs of passes, each captured when its shape and state come for the second time; the latest two are kept.
 
-    Assumes: module and criterion do the same operations on tensors in each pass, whatever the numbers are; what they do
-    beside, in Python, is done while a graph is captured and not again.
-    Edge cases: `refused` says why a pass could not be captured; such a pass is run as it is.
+    Assumes: module and criterion do the same operations on tensors in each pass that begins in the same state.
+    Edge cases: `refused` says why a pass could not be captured, in a warning, too; such a pass is run as it is.
     """
 
     def __init__(self) -> None:
-        self._seen: set[object] = set()
+        self._seen: list[object] = []
         self._graphs: dict[object, _Captured] = {}
         self.refused = ""
 
     def run(
-        self, passed: Run, module: torch.nn.Module, setting: object, x: torch.Tensor, y: torch.Tensor, count: int
-    ) -> Measured:
+        self, passed: Run, module: torch.nn.Module, criterion: object, setting: object,
+        x: torch.Tensor, y: torch.Tensor, count: int,
+    ) -> Measured:  # fmt: skip
         """What `passed(x, y, count)` returns, by a graph if there is one."""
-        key = _key(module, setting, x, y)
+        if self.refused:
+            return passed(x, y, count)
+        key = _key(module, criterion, setting, x, y)
         found = self._graphs.get(key)
         if found is None:
-            if self.refused or key not in self._seen:
-                self._seen.add(key)
+            if key not in self._seen:
+                self._seen = [*self._seen, key][-_STATES:]
                 return passed(x, y, count)
-            try:
-                found = _Captured(passed, x, y)
-            except RuntimeError as why:
-                self.refused = str(why).partition("\n")[0]
+            found = self._tried(passed, x, y)
+            if found is None or _key(module, criterion, setting, x, y) != key:  # each pass moves the state
                 return passed(x, y, count)
             while len(self._graphs) >= _MOST:
                 del self._graphs[next(iter(self._graphs))]
             self._graphs[key] = found
-        found.x.copy_(x)
-        found.y.copy_(y)
-        if found.count != count:
-            found.counted.copy_(torch.arange(len(x), device=x.device) < count)
-            found.count = count
-        found.joined[:1].fill_(math.nan)  # a graph that did not run gives no sum of earlier examples
-        found.graph.replay()
-        parts = torch.split(found.joined.clone(), [*found.sizes.values()])  # type: ignore[no-untyped-call, unused-ignore]
-        sums = dict(zip(found.sizes, parts, strict=True))
-        return sums, found.losses[:count].clone(), found.squares[:count].clone()
+        return found.run(x, y, count)
+
+    def _tried(self, passed: Run, x: torch.Tensor, y: torch.Tensor) -> _Captured | None:
+        """A graph whose sums, for made-up examples, are those of a pass that is run as it is; None if there is none."""
+        why = "no examples that were made up have gradients"
+        for given in _made_up(x, y):
+            try:
+                with fork_rng([x.device]):
+                    if not any(bool(each.any()) for each in passed(*given, len(x))[0].values()):
+                        continue
+                    found = _Captured(passed, *given)
+                    others = (0.75 * each if each.is_floating_point() else each for each in given)
+                    if _agree(found, passed, *given) and _agree(found, passed, *others):
+                        return found
+                    why = "its sums are others than those of a pass that is run as it is"
+            except Loose:
+                raise
+            except torch.OutOfMemoryError:
+                why = "the memory of the GPU does not suffice for one"
+            except Exception as error:  # one of made-up examples, so that it says nothing of true ones
+                why = str(error).partition("\n")[0] or type(error).__name__
+            break
+        self.refused = why
+        warnings.warn(f"passes are not captured in CUDA graphs, and so take longer: {why}", stacklevel=2)
+        return None
 
 
-def _key(module: torch.nn.Module, setting: object, x: torch.Tensor, y: torch.Tensor) -> object:
-    """What the operations depend on beside the examples: where the module's numbers are, and how it is set."""
+def _made_up(x: torch.Tensor, y: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Batches of those shapes: of numbers that differ, and of whole numbers, which are classes or words, 0 or 1."""
+    for whole, lower in ((0, -1.0), (0, 0.0), (1, -1.0), (1, 0.0)):
+        first, second = (
+            numbers(each, lower) if each.is_floating_point() else torch.full_like(each, whole) for each in (x, y)
+        )
+        yield first, second
+
+
+def _agree(found: _Captured, passed: Run, x: torch.Tensor, y: torch.Tensor) -> bool:
+    """Whether the graph has the same sums, with the same random numbers (those of dropout)."""
+    torch.manual_seed(0)
+    wanted = passed(x, y, len(x))[0]
+    torch.manual_seed(0)
+    sums = found.run(x, y, len(x))[0]
+    return all(float((sums[i] - each).abs().max()) <= _CLOSE * float(each.abs().max()) for i, each in wanted.items())
+
+
+def _key(module: torch.nn.Module, criterion: object, setting: object, x: torch.Tensor, y: torch.Tensor) -> object:
+    """What the operations depend on beside the examples: where numbers are, and how module and criterion are set."""
     device = x.device.type
-    tensors = [*module.parameters(), *module.buffers()]
     return (
         x.shape, x.dtype, y.shape, y.dtype, x.device, setting,
-        tuple((each.data_ptr(), each.dtype, each.requires_grad) for each in tensors),
-        tuple(each.training for each in module.modules()),
+        tuple((each.data_ptr(), each.dtype, each.requires_grad) for each in (*module.parameters(), *module.buffers())),
+        tuple(_state(vars(each).values()) for each in module.modules()), tuple(map(_state, _held(criterion))),
         torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device),
         float_precision(),
     )  # fmt: skip
+
+
+_MARKS: dict[type, Callable[[Any], object]] = {
+    **dict.fromkeys((bool, int, float, str, torch.dtype), lambda value: value),
+    **dict.fromkeys((list, dict, set), len),
+    **dict.fromkeys((torch.Tensor, torch.nn.Parameter), torch.Tensor.data_ptr),
+}
+
+
+def _state(held: Iterable[object]) -> tuple[object, ...]:
+    """Plain values as they are, how long lists are, and where tensors are."""
+    return tuple(mark(each) for each in held if (mark := _MARKS.get(type(each))))
+
+
+def _held(criterion: object) -> Iterator[list[object]]:
+    """What a criterion holds, and what the functions and objects hold that it calls: attributes, closure, defaults."""
+    seen: set[int] = set()
+    left = [criterion]
+    while left and len(seen) < _HELD:
+        each = left.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        held = [*each.values()] if isinstance(each, dict) else [*getattr(each, "__dict__", {}).values()]
+        for cell in getattr(each, "__closure__", None) or ():
+            with suppress(ValueError):  # of a name without a value
+                held.append(cell.cell_contents)
+        held += [*(getattr(each, "__defaults__", None) or ()), *getattr(each, "args", ())]
+        held += [getattr(each, name, None) for name in ("__self__", "func", "keywords")]
+        yield held
+        left += [one for one in held if callable(one) or isinstance(one, dict)]

@@ -185,7 +185,7 @@ def _block(
         inputs, goals = filled(full, some, targets)
         if captured is not None and some.device.type == "cuda":
             setting = clip, id(problem.criterion), route.separate, tuple(route.loose)
-            return captured.run(passed, problem.module, setting, inputs, goals, len(some))
+            return captured.run(passed, problem.module, problem.criterion, setting, inputs, goals, len(some))
         return passed(inputs, goals, len(some))
 
     def lost(some: torch.Tensor, targets: torch.Tensor) -> Measured:

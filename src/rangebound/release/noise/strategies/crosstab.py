@@ -15,16 +15,6 @@ from rangebound.release.noise.bias import Drift, energy_drift, free_drift
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import Contributions, JointLoss, NoiseAccount, added_up, layer_loss
 from rangebound.release.noise.projection import DIVIDED, Identities
-from rangebound.release.noise.strategies.lattice_noise import (
-    ExactAnswers,
-    LatticeNoise,
-    Wholes,
-    excess_of_continuous,
-    laplace_radius,
-    measured_radius,
-    published,
-    wholes,
-)
 from rangebound.release.noise.strategies.marginal_strategy import (
     Attributes,
     MarginalStrategy,
@@ -35,7 +25,20 @@ from rangebound.release.noise.strategies.marginal_strategy import (
     shaped,
     summed,
 )
-from rangebound.release.noise.strategies.strategy import LARGER, Strategy, listed, within_budget
+from rangebound.release.noise.strategies.strategy import (
+    LARGER,
+    ExactAnswers,
+    LatticeNoise,
+    Strategy,
+    Wholes,
+    excess_of_continuous,
+    laplace_radius,
+    listed,
+    measured_radius,
+    published,
+    wholes,
+    within_budget,
+)
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up

@@ -44,17 +44,25 @@ from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import TypeVar
 
+import clarabel
 import numpy as np
 import numpy.typing as npt
 
 from rangebound.errors import ArgumentError
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import Contributions, NoiseAccount
-from rangebound.release.noise.strategies.lattice_noise import ExactAnswers, LatticeNoise, Wholes, published, wholes
-from rangebound.release.noise.strategies.strategy import Strategy, listed, within_budget
+from rangebound.release.noise.strategies.strategy import (
+    ExactAnswers,
+    LatticeNoise,
+    Strategy,
+    Wholes,
+    listed,
+    published,
+    wholes,
+    within_budget,
+)
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats, Integers
-from rangebound.values.extras import need
 from rangebound.values.numeric import rounded_up
 
 Attributes = tuple[int, ...]
@@ -411,8 +419,6 @@ def _solve(
 
     u p >= 1 is the second-order cone |(2, u - p)| <= u + p.
     """
-    need("clarabel")
-    import clarabel
     from scipy import sparse
 
     count, g, times = len(loads), contributions.cells, 2.0 if contributions.replaced else 1.0

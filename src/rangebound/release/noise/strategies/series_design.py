@@ -14,9 +14,8 @@ from rangebound.errors import Unsatisfiable
 from rangebound.release.noise.bias import Drift, energy_drift
 from rangebound.release.noise.joint_loss import Contributions, NoiseAccount
 from rangebound.release.noise.projection import DIVIDED, Identities
-from rangebound.release.noise.strategies.lattice_noise import Wholes
 from rangebound.release.noise.strategies.series_strategies import BlockStrategy, FactorStrategy, Range, squared_length
-from rangebound.release.noise.strategies.strategy import LARGER, Strategy, listed, within_budget
+from rangebound.release.noise.strategies.strategy import LARGER, Strategy, Wholes, listed, within_budget
 from rangebound.values.array_types import Floats, Integers
 from rangebound.values.numeric import root_up
 

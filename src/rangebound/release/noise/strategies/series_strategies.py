@@ -37,18 +37,19 @@ import numpy.typing as npt
 from rangebound.errors import ArgumentError
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import Contributions, JointLoss, NoiseAccount, added_up, layer_loss
-from rangebound.release.noise.strategies.lattice_noise import (
+from rangebound.release.noise.strategies.strategy import (
     ExactAnswers,
     LatticeNoise,
+    Strategy,
     Wholes,
     clamped_counts,
     excess_of_continuous,
     laplace_radius,
+    listed,
     measured_radius,
     published,
     wholes,
 )
-from rangebound.release.noise.strategies.strategy import Strategy, listed
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats, Integers
 from rangebound.values.numeric import rounded_up
@@ -228,9 +229,6 @@ class BlockStrategy(Strategy):
     cell_scale: float
     block_scale: float | None
     series: int = 1
-
-    def __post_init__(self) -> None:
-        assert self.noises  # which checks the scales
 
     @cached_property
     def noises(self) -> tuple[LatticeNoise, ...]:

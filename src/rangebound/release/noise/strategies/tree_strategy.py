@@ -31,17 +31,18 @@ from rangebound.release.noise.bias import Drift, Places, gaussian_moments, lapla
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import HALF_PI, JointLoss, NoiseAccount, layer_loss
 from rangebound.release.noise.projection import Identities
-from rangebound.release.noise.strategies.lattice_noise import (
+from rangebound.release.noise.strategies.strategy import (
     ExactAnswers,
     LatticeNoise,
+    Strategy,
     Wholes,
     clamped_counts,
     excess_of_continuous,
     laplace_radius,
+    listed,
     published,
     wholes,
 )
-from rangebound.release.noise.strategies.strategy import Strategy, listed
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.array_types import Floats, Integers
 
@@ -64,13 +65,6 @@ class Tree:
 
     parents: tuple[int, ...]
     names: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.parents or self.parents[0] != -1:
-            raise ArgumentError("parents: must begin with -1, for the root")
-        for at, parent in enumerate(self.parents[1:], 1):
-            if not 0 <= parent < at:
-                raise ArgumentError(f"parents: node {at} must have a parent before it")
 
     def __len__(self) -> int:
         return len(self.parents)
@@ -136,7 +130,7 @@ class Tree:
         """By the tree: no number depends on how many leaves there are but through their logarithm."""
         pure = strategy.account is NoiseAccount.PURE
         moments = laplace_moments(excess_of_continuous(strategy.noises)) if pure else gaussian_moments()
-        return tree_drift(self.levels, self.places, strategy.variances, moments).reordered(self.order)
+        return tree_drift(self.levels, self.places, strategy.variances, moments, self.order)
 
     @cached_property
     def kinds(self) -> list[tuple[str, slice]]:
@@ -163,13 +157,6 @@ class TreeStrategy(Strategy):
 
     tree: Tree
     scales: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        if len(self.scales) != len(self.tree):
-            raise ArgumentError(f"scales: must have one number for each node, {len(self.tree)} in all")
-        if not all(self.scales[leaf] for leaf in self.tree.leaves.tolist()):
-            raise ArgumentError("scales: must not be 0 for a leaf")
-        assert self.noises
 
     @cached_property
     def noises(self) -> tuple[LatticeNoise, ...]:

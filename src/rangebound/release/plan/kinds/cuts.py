@@ -20,10 +20,10 @@ from pydantic import BeforeValidator, Field
 
 from rangebound.release.plan.fields import Bound, Ends, Name, Names, Range, as_tuple, span
 from rangebound.release.plan.kinds.facts import RangedColumn
-from rangebound.release.plan.kinds.fractions import FractionKind
+from rangebound.release.plan.kinds.fractions import FractionKind, apart, distances
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import Counted, Found, Measures, Outside, Owned, Rows, Totals, Values, values_of
-from rangebound.release.plan.statistic import Coordinates, Sensitivity
+from rangebound.release.plan.statistic import Coordinates, Sensitivity, Statistic
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
@@ -34,7 +34,7 @@ Also = Annotated[tuple[RangedColumn, ...], BeforeValidator(as_tuple)]
 About = Annotated[Names, Field(min_length=1)]
 
 
-def _sensitivity(question: Dropped | Clipped, unit: Unit, groups: float) -> Sensitivity:
+def _cut_sensitivity(question: Dropped | Clipped, unit: Unit, groups: float) -> Sensitivity:
     """`looked_at` for a unit that is added or removed, in L1 and L2, since its two coordinates are of all groups.
 
     A unit adds two numbers that are not negative, and at most m = `looked_at` together (proved there), to the two
@@ -50,6 +50,20 @@ def _over(question: Dropped | Clipped) -> tuple[str, ...]:
     return question.over
 
 
+def _dropped_measures(asked: Dropped, unit: Unit, groups: float) -> Measures:
+    """Rows within the contribution bounds, and rows that there are, of each unit up to `looked_at`."""
+    counted = Owned() if asked.units else Counted()
+    return Totals(
+        rows=asked.counted_rows, of={"n": counted}, over=asked.over, existing="m", limit=asked.looked_at(unit, groups)
+    )
+
+
+def _dropped(asked: Dropped, found: Found) -> Coordinates:
+    """Rows within the contribution bounds, and rows that were dropped of those that were looked at."""
+    n, m = found.get("n", 0), found.get("m", 0)
+    return Fraction(n), Fraction(m - n)
+
+
 class Dropped(FractionKind):
     """The share of rows that the contribution bounds drop, of those that the questions in `about` ask for.
 
@@ -62,7 +76,11 @@ class Dropped(FractionKind):
 
     made = True
     scale: ClassVar[float] = 1.0
-    sensitivity = _sensitivity
+    statistic = Statistic(
+        measures=_dropped_measures,
+        coordinates=apart(_dropped),
+        sensitivity=_cut_sensitivity,
+    )
     counted_by = property(_over)
 
     kind: Literal["share dropped"] = "share dropped"
@@ -79,18 +97,6 @@ class Dropped(FractionKind):
         also = tuple(each.values for each in self.also or ())
         values = None if self.valued is None or self.within is None else values_of(self.valued, self.within)
         return Rows(where=self.where, values=values, also=also)
-
-    def measures(self, unit: Unit, groups: float) -> Measures:
-        """Rows within the contribution bounds, and rows that there are, of each unit up to `looked_at`."""
-        counted = Owned() if self.units else Counted()
-        return Totals(
-            rows=self.counted_rows, of={"n": counted}, over=self.over, existing="m", limit=self.looked_at(unit, groups)
-        )
-
-    def all_coordinates(self, found: Found) -> Coordinates:
-        """Rows within the contribution bounds, and rows that were dropped of those that were looked at."""
-        n, m = found.get("n", 0), found.get("m", 0)
-        return Fraction(n), Fraction(m - n)
 
     def looked_at(self, unit: Unit, groups: float) -> int:
         """Up to `CAP` times as many rows as can count, to see what was dropped.
@@ -110,6 +116,12 @@ class Dropped(FractionKind):
         return [f"{what} dropped by the contribution bounds for {whose}", looked, *blank, *unit.period_scope]
 
 
+def _clipped_measures(asked: Clipped, unit: Unit, groups: float) -> Measures:
+    """Rows within the contribution bounds, and those of them whose value lies outside the range."""
+    rows = Rows(where=asked.where, values=asked._clipped, also=tuple(each.values for each in asked.also or ()))
+    return Totals(rows=rows, of={"n": Counted(), "t": Outside(of=asked._clipped)}, over=asked.over)
+
+
 class Clipped(FractionKind):
     """The share of values outside the range, of the rows within the contribution bounds of the questions in `about`.
 
@@ -119,7 +131,7 @@ class Clipped(FractionKind):
 
     made = True
     scale: ClassVar[float] = 1.0
-    sensitivity = _sensitivity
+    statistic = Statistic(measures=_clipped_measures, coordinates=apart(distances), sensitivity=_cut_sensitivity)
     counted_by = property(_over)
 
     kind: Literal["share clipped"] = "share clipped"
@@ -134,11 +146,6 @@ class Clipped(FractionKind):
     @property
     def _clipped(self) -> Values:
         return values_of(self.valued, self.within, self.filler)
-
-    def measures(self, unit: Unit, groups: float) -> Measures:
-        """Rows within the contribution bounds, and those of them whose value lies outside the range."""
-        rows = Rows(where=self.where, values=self._clipped, also=tuple(each.values for each in self.also or ()))
-        return Totals(rows=rows, of={"n": Counted(), "t": Outside(of=self._clipped)}, over=self.over)
 
     def looked_at(self, unit: Unit, groups: float) -> int:
         """The rows that can count, r in each of g groups: of k that do, values inside and outside add up to k."""

@@ -44,11 +44,6 @@ class RangedColumn(Part):
         return values_of(self.column, self.range)
 
     @property
-    def plain(self) -> RangedColumn:
-        """The same column, whatever else is known of it."""
-        return RangedColumn(column=self.column, range=self.range)
-
-    @property
     def subject(self) -> str:
         """The column and its range in an explanation.
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -19,10 +19,29 @@ from rangebound.release.plan.condition import Condition, Conditions, conditions,
 from rangebound.release.plan.fields import UNKNOWN, Bound, Name, Range
 from rangebound.release.plan.kinds.facts import Agreement, FormName, OneCoordinate, Weight
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import ONE, Counted, Found, Measures, Met, Square, Value
-from rangebound.release.plan.statistic import Coordinates, Fractional, Sensitivity, of_parts
+from rangebound.release.plan.kinds.scalars import values_summed
+from rangebound.release.plan.measure import ONE, Counted, Found, Met, Square, Value
+from rangebound.release.plan.statistic import Coordinates, Fractional, Sensitivity, Statistic, of_parts
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
+
+
+def apart(every: Callable[[Any, Found], Coordinates]) -> Callable[[FractionKind, Found, Unit], Coordinates]:
+    """The coordinates, or those but the first where the number of rows is public."""
+
+    def coordinates(asked: FractionKind, found: Found, unit: Unit) -> Coordinates:
+        return every(asked, found)[0 if asked.known_rows(unit) is None else 1 :]
+
+    return coordinates
+
+
+def distances(asked: FractionKind, found: Found) -> Coordinates:
+    """All coordinates, which add up to the rows: distances from the upper end and from the lower end, in widths.
+
+    What counts is in units of `ONE`, for rows without weights.
+    """
+    n, t = found.get("n", 0) * (ONE if asked.weights is None else 1), found.get("t", 0)
+    return Fraction(n - t, ONE), Fraction(t, ONE)
 
 
 class FractionKind(Kind):
@@ -34,14 +53,6 @@ class FractionKind(Kind):
     form = FormName.FRACTION
     whole_parts: ClassVar[bool] = False
     """Whether its coordinates are whole numbers where rows have no weights."""
-
-    def all_coordinates(self, found: Found) -> Coordinates:
-        """All coordinates, which add up to the rows: distances from the upper end and from the lower end, in widths.
-
-        What counts is in units of `ONE`, for rows without weights.
-        """
-        n, t = found.get("n", 0) * (ONE if self.weights is None else 1), found.get("t", 0)
-        return Fraction(n - t, ONE), Fraction(t, ONE)
 
     @property
     @abstractmethod
@@ -60,11 +71,6 @@ class FractionKind(Kind):
     def answer_of(self, parts: Sequence[Fractional]) -> Fractional:
         """The answer and its interval, from every coordinate but the first as a fraction of all of them."""
         return parts[0]
-
-    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        """The coordinates, or those but the first where the number of rows is public."""
-        every = self.all_coordinates(found)
-        return every if self.known_rows(unit) is None else every[1:]
 
     def one_coordinate(self, unit: Unit) -> OneCoordinate | None:
         """The coordinate that is left where the number of rows is public: from 0 to that number."""
@@ -89,10 +95,25 @@ class FractionKind(Kind):
         return f"must not be asked of {self.kind!r}, since the width of its interval depends {known}; give a weight"
 
 
+def fraction_sensitivity(asked: FractionKind, unit: Unit, groups: float) -> Sensitivity:
+    """L1 r g and L2 r sqrt(g): a row adds 1 - x and x, 0 <= x <= 1, to two coordinates, and 1 in all.
+
+    So it is a case of `of_parts`; a share is a mean of zeros and ones. Where the number of rows is public, one row is
+    replaced by another, and of the one coordinate that is left x becomes y: L1 and L2 at most 1.
+
+    With weights in [0, b] a row adds (w / b) (1 - x) and (w / b) x, in fixed point W - P and P with P rounded down:
+    none is negative, and they add up to w / b <= 1. So it is a case of `of_parts` as well.
+    """
+    if asked.known_rows(unit) is not None:
+        return Sensitivity(cell=Fraction(1), groups=1, square=Fraction(1))
+    return of_parts(unit.most_rows, unit, groups)
+
+
 class Mean(FractionKind):
     """The mean of a column; with weights, the weighted one."""
 
     in_units = True
+    statistic = Statistic(measures=values_summed, coordinates=apart(distances), sensitivity=fraction_sensitivity)
 
     kind: Literal["mean"] = "mean"
     weighted_by: Weight | None = None
@@ -104,20 +125,6 @@ class Mean(FractionKind):
     @property
     def natural(self) -> Interval:
         return self.bounds
-
-    def measures(self, unit: Unit, groups: float) -> Measures:
-        return self.sums(n=self.counted, t=self.weighted(Value(of=self.column_values)))
-
-    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
-        """L1 r g and L2 r sqrt(g): a row adds 1 - x and x, 0 <= x <= 1, to two coordinates, and 1 in all.
-
-        So it is a case of `of_parts`. Where the number of rows is public, one row is replaced by another, and of the
-        one coordinate that is left x becomes y: L1 and L2 at most 1.
-
-        With weights in [0, b] a row adds (w / b) (1 - x) and (w / b) x, in fixed point W - P and P with P rounded down:
-        none is negative, and they add up to w / b <= 1. So it is a case of `of_parts` as well.
-        """
-        return known_or_parts(self.known_rows(unit), unit, groups)
 
     def answer_of(self, parts: Sequence[Fractional]) -> Fractional:
         share, (least, most) = parts[0]
@@ -138,6 +145,11 @@ class Share(FractionKind):
 
     whole_parts = True
     scale: ClassVar[float] = 1.0
+    statistic = Statistic(
+        measures=lambda asked, *_: asked.sums(n=asked.counted, t=asked.weighted(Met(conditions=asked.conditions))),
+        coordinates=apart(distances),
+        sensitivity=fraction_sensitivity,
+    )
 
     kind: Literal["share"] = "share"
     weighted_by: Weight | None = None
@@ -151,17 +163,6 @@ class Share(FractionKind):
 
     def known_rows(self, unit: Unit) -> int | None:
         return self.all_rows(unit)
-
-    def measures(self, unit: Unit, groups: float) -> Measures:
-        return self.sums(n=self.counted, t=self.weighted(Met(conditions=self.conditions)))
-
-    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
-        """L1 r g and L2 r sqrt(g): a row adds 1 to one of two coordinates, as a mean of zeros and ones.
-
-        So it is a case of `of_parts`; where the number of rows is public, a replaced row moves the one coordinate that
-        is left by at most 1. With weights in [0, b] a row adds w / b to one of the two, at most 1.
-        """
-        return known_or_parts(self.known_rows(unit), unit, groups)
 
     @property
     def subject(self) -> tuple[str, str]:
@@ -179,26 +180,13 @@ class Share(FractionKind):
         return Agreement(partition=self.partition)
 
 
-def known_or_parts(known: int | None, unit: Unit, groups: float) -> Sensitivity:
-    """For coordinates 1 - x and x, or x alone where the number of rows is `known`."""
-    if known is not None:
-        return Sensitivity(cell=Fraction(1), groups=1, square=Fraction(1))
-    return of_parts(unit.most_rows, unit, groups)
-
-
-def _measures(question: FractionKind, unit: Unit, groups: float) -> Measures:
-    """The rows within the contribution bounds, their values in fixed point and the squares of these."""
-    values = question.column_values
-    return question.sums(n=Counted(), t=Value(of=values), q=Square(of=values))
-
-
-def _coordinates(question: FractionKind, found: Found) -> Coordinates:
+def _squares(question: FractionKind, found: Found) -> Coordinates:
     """The sums of (1 - x)^2, 2 x (1 - x) and x^2, for x from 0 to 1 over the range: they add up to the rows."""
     n, t, q = (found.get(name, 0) for name in "ntq")
     return Fraction(ONE * n - 2 * t + q, ONE), Fraction(2 * (t - q), ONE), Fraction(q, ONE)
 
 
-def _sensitivity(question: FractionKind, unit: Unit, groups: float) -> Sensitivity:
+def _spread_sensitivity(question: FractionKind, unit: Unit, groups: float) -> Sensitivity:
     """L1 r g and L2 r sqrt(g): a row adds (1 - x)^2, 2 x (1 - x) and x^2 to three coordinates, and 1 in all.
 
     None is negative, and in fixed point neither: with T <= ONE for x, q = floor(T^2 / ONE) is at most T, and
@@ -226,12 +214,20 @@ def _answers(question: FractionKind) -> Interval:
     return Interval(0.0 if hull.lower == question.natural.lower else hull.lower, hull.upper)
 
 
+_SPREAD = Statistic(
+    measures=lambda asked, *_: asked.sums(
+        n=Counted(), t=Value(of=asked.column_values), q=Square(of=asked.column_values)
+    ),
+    coordinates=apart(_squares),
+    sensitivity=_spread_sensitivity,
+)
+"""The rows, their values in fixed point and the squares of these."""
+
+
 class Variance(FractionKind):
     """The variance of a column (of the rows themselves: divided by their number)."""
 
-    measures = _measures
-    all_coordinates = _coordinates
-    sensitivity = _sensitivity
+    statistic = _SPREAD
     answers = property(_answers)
 
     kind: Literal["variance"] = "variance"
@@ -256,9 +252,7 @@ class Variance(FractionKind):
 class StandardDeviation(FractionKind):
     """The standard deviation of a column: the root of its variance."""
 
-    measures = _measures
-    all_coordinates = _coordinates
-    sensitivity = _sensitivity
+    statistic = _SPREAD
     answers = property(_answers)
 
     kind: Literal["standard deviation"] = "standard deviation"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from itertools import pairwise
 from typing import Annotated, Literal
 
@@ -25,8 +24,8 @@ from rangebound.release.plan.fields import (
 )
 from rangebound.release.plan.kinds.facts import Agreement, FormName
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import ONE, Found, Measures, Places
-from rangebound.release.plan.statistic import Coordinates, Sensitivity, of_parts
+from rangebound.release.plan.measure import Measures, Places
+from rangebound.release.plan.statistic import Statistic, by_place, rows_by_place
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
@@ -52,6 +51,12 @@ Bins = Annotated[
 ]
 
 
+def _bin_measures(asked: Histogram, unit: Unit, groups: float) -> Measures:
+    lower, upper = asked.ends
+    scale = asked.bins / (upper - lower) if isinstance(asked.bins, int) else None
+    return Places(rows=asked.counted_rows, values=asked.column_values, borders=asked.borders, scale=scale, shift=0.0)
+
+
 class Histogram(Kind):
     """The number of rows in each of some bins: a number of equal width over the column's range, or those between edges.
 
@@ -63,6 +68,11 @@ class Histogram(Kind):
     """
 
     form = FormName.BINS
+    statistic = Statistic(
+        measures=_bin_measures,
+        coordinates=by_place(lambda asked: asked.size),
+        sensitivity=rows_by_place,
+    )
     whole = True
 
     kind: Literal["histogram"] = "histogram"
@@ -130,18 +140,6 @@ class Histogram(Kind):
     def borders(self) -> tuple[float, ...]:
         """The edges between two bins."""
         return self.edges[1:-1]
-
-    def measures(self, unit: Unit, groups: float) -> Measures:
-        lower, upper = self.ends
-        scale = self.bins / (upper - lower) if isinstance(self.bins, int) else None
-        return Places(rows=self.counted_rows, values=self.column_values, borders=self.borders, scale=scale, shift=0.0)
-
-    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        return tuple(Fraction(found.get(at, 0), ONE) for at in range(self.size))
-
-    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
-        """L1 r g and L2 r sqrt(g): a row adds 1 to one of the bins, so it is a case of `of_parts`."""
-        return of_parts(unit.most_rows, unit, groups)
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 A kind is a class with a default for `kind`, at most two classes above which is `Kind`. It is on the list once its class
 body has run, and nothing else has to know of it: plans, SQL, draws, tables, reports, certificates and the JSON schema
 ask its members. What is drawn for it, and how intervals are made, follows from its `form`. A class that lacks its form
-or a part of its statistic is an error where it is defined, so that none of these is ever filled in by a default.
+or its statistic is an error where it is defined, so that none of these is ever filled in by a default.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from rangebound.release.plan.measure import (
     Values,
     values_of,
 )
-from rangebound.release.plan.statistic import Columns, Coordinates, Draw, Key, Label, Sensitivity, Summed
+from rangebound.release.plan.statistic import Columns, Coordinates, Draw, Key, Label, Sensitivity, Statistic, Summed
 from rangebound.release.plan.unit import MostGroups, MostRows, Period, Unit
 from rangebound.values.support import Interval, Union
 
@@ -67,6 +67,8 @@ class Kind(Part):
 
     form: ClassVar[FormName]
     """What its numbers are made of."""
+    statistic: ClassVar[Statistic]
+    """What it adds up, its coordinates, and how far a unit moves them."""
     made: ClassVar[bool] = False
     """Whether no plan can ask for it: `report_clipping` makes it."""
     whole: ClassVar[bool] = False
@@ -108,7 +110,8 @@ class Kind(Part):
         name = cls.model_fields["kind"].default
         if not isinstance(name, str):
             return
-        lacking = sorted({*cls.__abstractmethods__, *(() if hasattr(cls, "form") else ("form",))})
+        facts = (each for each in ("form", "statistic") if not hasattr(cls, each))
+        lacking = sorted({*cls.__abstractmethods__, *facts})
         if lacking:
             raise TypeError(f"{cls.__name__}: kind {name!r} lacks {', '.join(lacking)}")
         if name in KINDS:
@@ -127,13 +130,13 @@ class Kind(Part):
         if self.margin is not None and self.weight is not None:
             raise ValueError("margin: cannot be combined with weight; a margin fixes its own share of the budget")
         if self.margin is not None and len(self.allowed.spans) > 1:
-            raise ValueError("margin: goes without gaps in the support, which move numbers out of their intervals")
+            raise ValueError("margin: cannot be combined with gaps in support, which move numbers out of intervals")
         if self.is_whole and any(number(end) % 1.0 for span in self.support or () for end in span):
             raise ValueError("support: the ends must be whole numbers, as counts are")
         if self.is_whole and (self.step or 1.0) % 1.0:
             raise ValueError("step: must be a whole number, as counts are whole numbers; leave it out for 1")
         if self.is_signed and self.support is not None:
-            raise ValueError("signed: goes without a support; unbiased = true publishes the signed number beside it")
+            raise ValueError("signed: cannot be combined with support; unbiased = true publishes the signed number too")
         named, asked = self.named_mechanism or "", "signed" if self.is_signed else "unbiased"
         if self.unclamped and named == OPTIMAL:
             raise ValueError(f"mechanism: {named!r} has no unbiased number; leave it out, or {asked} = true")
@@ -149,20 +152,17 @@ class Kind(Part):
     def natural(self) -> Interval:
         """Where the answer lies whatever the data."""
 
-    @abstractmethod
     def measures(self, unit: Unit, groups: float) -> Measures:
         """What is added up over rows, where `counted_by` has this many groups, infinitely many if it is private."""
+        return self.statistic.measures(self, unit, groups)
 
-    @abstractmethod
     def coordinates(self, found: Found, unit: Unit) -> Coordinates:
         """The coordinates of one group, from the sums that the engine found there."""
+        return self.statistic.coordinates(self, found, unit)
 
-    @abstractmethod
     def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
-        """How far one unit can move the coordinates, in L1 and L2; the docstring of each kind proves it.
-
-        `groups` is the number of groups of `counted_by`, infinite where it is private.
-        """
+        """How far one unit can move the coordinates, in L1 and L2, where `counted_by` has this many groups."""
+        return self.statistic.sensitivity(self, unit, groups)
 
     # What its fields say, where it has them
 
@@ -386,7 +386,7 @@ class Kind(Part):
     @property
     def needs_also(self) -> tuple[RangedColumn, ...]:
         """The same columns as those that a row needs a value in."""
-        return tuple(each.plain for each in self.reads_also.values())
+        return tuple(RangedColumn(column=each.column, range=each.range) for each in self.reads_also.values())
 
     @property
     def compares(self) -> Mapping[str, str]:

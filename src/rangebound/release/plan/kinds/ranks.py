@@ -13,8 +13,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, ModelWrapValidatorH
 from rangebound.release.plan.fields import UNKNOWN, Bound, Name, Range, as_tuple, number, written
 from rangebound.release.plan.kinds.facts import Agreement, FormName
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import ONE, EdgeCounts, Found, Measures, Places, Rows, Values
-from rangebound.release.plan.statistic import Coordinates, Sensitivity, of_parts
+from rangebound.release.plan.measure import EdgeCounts, Measures, Places, Rows, Values
+from rangebound.release.plan.statistic import Sensitivity, Statistic, by_place, of_parts, rows_by_place
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
@@ -30,6 +30,17 @@ def _none_or_some(value: float) -> float:
     return value
 
 
+def _rank_measures(asked: RankKind, unit: Unit, groups: float) -> Measures:
+    """Counts by point of the grid: a point is in the middle of what belongs to it."""
+    return Places(
+        rows=asked.counted_rows,
+        values=asked.column_values,
+        borders=asked.borders,
+        scale=1 / asked.exact_step,
+        shift=0.5,
+    )
+
+
 class RankKind(Kind):
     """A question answered by a rank: its answers are points of a public grid over the column's range.
 
@@ -37,6 +48,11 @@ class RankKind(Kind):
     """
 
     form = FormName.RANK
+    statistic = Statistic(
+        measures=_rank_measures,
+        coordinates=by_place(lambda asked: asked.steps + 1),
+        sensitivity=rows_by_place,
+    )
     in_units = True
     unmargined = "since the width of its interval depends on the values"
     no_limit = "a single unit can move a quantile from one end of its range to the other"
@@ -117,26 +133,6 @@ class RankKind(Kind):
         """
         (lower, _), step = self.ends, self.exact_step
         return tuple(float(lower + (2 * at + 1) * step / 2) for at in range(self.steps))
-
-    def measures(self, unit: Unit, groups: float) -> Measures:
-        """Counts by point of the grid: a point is in the middle of what belongs to it."""
-        return Places(
-            rows=self.counted_rows,
-            values=self.column_values,
-            borders=self.borders,
-            scale=1 / self.exact_step,
-            shift=0.5,
-        )
-
-    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        return tuple(Fraction(found.get(at, 0), ONE) for at in range(self.steps + 1))
-
-    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
-        """L1 r g and L2 r sqrt(g): a row adds 1 to one of the counts by point, so it is a case of `of_parts`.
-
-        The exponential mechanism is made for L1: a score moves by at most max(level, 1 - level) times it.
-        """
-        return of_parts(unit.most_rows, unit, groups)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -243,6 +239,14 @@ DAYS = tuple(number(datetime.date(year, 1, 1)) for year in range(1900, 2101))
 """The grid of ends of dates: the first days of the years 1900 to 2100, as days since 1970-01-01."""
 
 
+def _edge_sensitivity(asked: Bounds, unit: Unit, groups: float) -> Sensitivity:
+    """L1 g and L2 sqrt(g): a unit adds 1 in all to the places of a group, so it is a case of `of_parts`.
+
+    Its values in the group share that 1, whatever their number.
+    """
+    return of_parts(1, unit, groups)
+
+
 class Bounds(Kind):
     """A range found for a column whose range is not known: both ends out of public edges, `lower` and `upper`.
 
@@ -253,6 +257,13 @@ class Bounds(Kind):
     """
 
     form = FormName.EDGES
+    statistic = Statistic(
+        measures=lambda asked, *_: EdgeCounts(
+            rows=Rows(where=asked.where), column=asked.column, edges=asked.edges, dated=asked.dates
+        ),
+        coordinates=by_place(lambda asked: 2 * len(asked.edges) + 1),
+        sensitivity=_edge_sensitivity,
+    )
     once = True
     unmargined = "whose ends are edges of a grid"
     parts: ClassVar[tuple[str, ...]] = ("lower", "upper")
@@ -284,20 +295,6 @@ class Bounds(Kind):
     @property
     def reads(self) -> Values | None:
         return Values(column=self.column, lower=self.edges[0], upper=self.edges[-1], dated=self.dates)
-
-    def measures(self, unit: Unit, groups: float) -> Measures:
-        return EdgeCounts(rows=Rows(where=self.where), column=self.column, edges=self.edges, dated=self.dates)
-
-    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        counts, none = {at: Fraction(each, ONE) for at, each in found.items()}, Fraction(0)
-        return tuple(counts.get(at, none) for at in range(2 * len(self.edges) + 1))
-
-    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
-        """L1 g and L2 sqrt(g): a unit adds 1 in all to the places of a group, so it is a case of `of_parts`.
-
-        Its values in the group share that 1, whatever their number.
-        """
-        return of_parts(1, unit, groups)
 
     @property
     def subject(self) -> tuple[str, str]:

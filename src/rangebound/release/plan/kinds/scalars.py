@@ -13,7 +13,16 @@ from rangebound.release.plan.fields import HALF_LINE, LINE, UNKNOWN, Bound, Name
 from rangebound.release.plan.kinds.facts import OPTIMAL, Agreement, FormName, Mechanism, OneCoordinate, Weight
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import ONE, DistinctValues, Found, Measures, Owned, Value
-from rangebound.release.plan.statistic import NOTHING, Coordinates, Sensitivity, of_counts, scaled, touched
+from rangebound.release.plan.statistic import (
+    NOTHING,
+    Coordinates,
+    Sensitivity,
+    Statistic,
+    of_counts,
+    plain_count,
+    scaled,
+    touched,
+)
 from rangebound.release.plan.unit import Unit
 from rangebound.values.numeric import rounded_up
 from rangebound.values.support import Interval, Union
@@ -28,16 +37,12 @@ class ScalarKind(Kind):
     def natural(self) -> Interval:
         return LINE if self.is_signed else HALF_LINE
 
-    def most(self, unit: Unit) -> int | None:
-        """The most that one unit adds to the count of a group, before weights; None where a sum has no such number."""
-        return None
-
     def published_in(self, unit: Unit) -> Interval | Union:
-        """Up to the largest count, where the number of units is public."""
-        most = self.most(unit)
-        if self.support is not None or self.is_signed or unit.size is None or most is None:
+        """Up to the largest count, where the number of units is public: what each can add, times that number."""
+        if self.support is not None or self.is_signed or unit.size is None or not self.whole or self.ranked:
             return self.allowed
-        return Interval(0.0, rounded_up(unit.size * most * self.largest_weight))
+        most = self.sensitivity(unit, math.inf).cell
+        return Interval(0.0, rounded_up(unit.size * most)) if most else self.allowed
 
     def one_coordinate(self, unit: Unit) -> OneCoordinate:
         support = self.published_in(unit)
@@ -60,44 +65,45 @@ class ScalarKind(Kind):
             "'rectify Gaussian', whose intervals have one width, or name no mechanism"
         )
 
-    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        return (Fraction(found.get("n", 0)),)
+
+def _count_coordinates(asked: Count, found: Found, unit: Unit) -> Coordinates:
+    """The count, or the sum of the weights: the largest weight times the sum of the weights as parts of it."""
+    n = Fraction(found.get("n", 0))
+    return (n if asked.is_whole else asked.largest_weight * n / ONE,)
+
+
+def _count_sensitivity(asked: Count, unit: Unit, groups: float) -> Sensitivity:
+    """Nothing where the number of rows is public, else r rows in each group: L1 r g, L2 r sqrt(g).
+
+    Every row adds 1, and at most r of a unit count in each of at most g groups, so it is a case of `of_counts`. A
+    table in which one row is replaced has as many rows as before, so where all rows count the count is a constant.
+
+    With weights in [a, b], 0 <= a, a row adds w <= b: in units of b a number from 0 to 1, so that a unit adds one
+    from 0 to r to each of its groups. All of it is b times what it is without weights, but no count is a constant.
+
+    >>> Count(name="visits").sensitivity(Unit(column="person", rows=3, groups=2), 10).total
+    Fraction(6, 1)
+    """
+    if asked.known_rows(unit) is not None:
+        return NOTHING
+    return scaled(of_counts(unit.most_rows, unit, groups), asked.largest_weight)
 
 
 class Count(ScalarKind):
     """The number of rows; with weights, the sum of the weights, which need not be a whole number."""
 
     whole = True
+    statistic = Statistic(
+        measures=lambda asked, *_: asked.sums(n=asked.counted),
+        coordinates=_count_coordinates,
+        sensitivity=_count_sensitivity,
+    )
 
     kind: Literal["count"] = "count"
     weighted_by: Weight | None = None
     unbiased: bool | None = None
     signed: bool | None = None
     mechanism: Mechanism | None = None
-
-    def measures(self, unit: Unit, groups: float) -> Measures:
-        return self.sums(n=self.counted)
-
-    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        """The count, or the sum of the weights: the largest weight times the sum of the weights as parts of it."""
-        n = Fraction(found.get("n", 0))
-        return (n if self.is_whole else self.largest_weight * n / ONE,)
-
-    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
-        """Nothing where the number of rows is public, else r rows in each group: L1 r g, L2 r sqrt(g).
-
-        Every row adds 1, and at most r of a unit count in each of at most g groups, so it is a case of `of_counts`. A
-        table in which one row is replaced has as many rows as before, so where all rows count the count is a constant.
-
-        With weights in [a, b], 0 <= a, a row adds w <= b: in units of b a number from 0 to 1, so that a unit adds one
-        from 0 to r to each of its groups. All of it is b times what it is without weights, but no count is a constant.
-
-        >>> Count(name="visits").sensitivity(Unit(column="person", rows=3, groups=2), 10).total
-        Fraction(6, 1)
-        """
-        if self.known_rows(unit) is not None:
-            return NOTHING
-        return scaled(of_counts(unit.most_rows, unit, groups), self.largest_weight)
 
     def known_rows(self, unit: Unit) -> int | None:
         """The size of the table, where it is public and all rows count.
@@ -106,10 +112,6 @@ class Count(ScalarKind):
         50
         """
         return self.all_rows(unit)
-
-    def most(self, unit: Unit) -> int | None:
-        """Its rows; a number of rows that is public needs no bound."""
-        return unit.most_rows if self.known_rows(unit) is None else None
 
     def is_marginal(self, unit: Unit) -> bool:
         """Where rows are the units, their number is not public, and the plan fixes nothing about the numbers.
@@ -126,6 +128,14 @@ class Count(ScalarKind):
         return Agreement(counts=self.is_whole)
 
 
+def owners_sensitivity(asked: ScalarKind, unit: Unit, groups: float) -> Sensitivity:
+    """One in each group, however many rows a unit has: L1 g, L2 sqrt(g).
+
+    A unit adds 0 or 1 to each of at most g groups, so it is a case of `of_counts` with one row.
+    """
+    return of_counts(1, unit, groups)
+
+
 class CountOfUnits(ScalarKind):
     """The number of privacy units that have at least one row.
 
@@ -134,6 +144,11 @@ class CountOfUnits(ScalarKind):
 
     whole = True
     once = True
+    statistic = Statistic(
+        measures=lambda asked, *_: asked.sums(n=Owned()),
+        coordinates=plain_count,
+        sensitivity=owners_sensitivity,
+    )
     no_rows = "a unit counts once in each group, however many rows it has"
 
     kind: Literal["count of units"] = "count of units"
@@ -144,18 +159,19 @@ class CountOfUnits(ScalarKind):
     def misfit(self, unit: Unit) -> str:
         return "the unit is the row; ask for a count" if unit.column is None else ""
 
-    def measures(self, unit: Unit, groups: float) -> Measures:
-        return self.sums(n=Owned())
 
-    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
-        """One in each group, however many rows a unit has: L1 g, L2 sqrt(g).
+def _distinct_sensitivity(asked: DistinctCount, unit: Unit, groups: float) -> Sensitivity:
+    """v = `values` in each group: L1 v g, L2 v sqrt(g), however many rows a unit has.
 
-        A unit adds 0 or 1 to each of at most g groups, so it is a case of `of_counts` with one row.
-        """
-        return of_counts(1, unit, groups)
+    In a group, let R be the set of values that the other units keep; what they keep does not depend on this unit.
+    A unit that keeps the set A, |A| <= v, makes the count |R + A|, which is from |R| to |R| + v. So it adds a
+    number from 0 to v to each of at most g groups, and it is a case of `of_counts`: also where the unit is replaced
+    by one that keeps B, since |R + A| and |R + B| are both from |R| to |R| + v, and differ by at most v.
 
-    def most(self, unit: Unit) -> int | None:
-        return 1
+    >>> DistinctCount(name="drugs", column="drug", values=3).sensitivity(Unit(column="person", groups=2), 10).total
+    Fraction(6, 1)
+    """
+    return of_counts(asked.values, unit, groups)
 
 
 class DistinctCount(ScalarKind):
@@ -170,6 +186,11 @@ class DistinctCount(ScalarKind):
     once = True
     no_rows = "`values` says how many values of a unit count in a group"
     cut_uncounted = "the values of a unit beyond `values`"
+    statistic = Statistic(
+        measures=lambda asked, *_: DistinctValues(rows=asked.counted_rows, column=asked.column, most=asked.values),
+        coordinates=plain_count,
+        sensitivity=_distinct_sensitivity,
+    )
 
     kind: Literal["distinct count"] = "distinct count"
     unbiased: bool | None = None
@@ -187,28 +208,9 @@ class DistinctCount(ScalarKind):
             return "values is 1 where the unit is the row, which has one value"
         return ""
 
-    def measures(self, unit: Unit, groups: float) -> Measures:
-        return DistinctValues(rows=self.counted_rows, column=self.column, most=self.values)
-
-    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
-        """v = `values` in each group: L1 v g, L2 v sqrt(g), however many rows a unit has.
-
-        In a group, let R be the set of values that the other units keep; what they keep does not depend on this unit.
-        A unit that keeps the set A, |A| <= v, makes the count |R + A|, which is from |R| to |R| + v. So it adds a
-        number from 0 to v to each of at most g groups, and it is a case of `of_counts`: also where the unit is replaced
-        by one that keeps B, since |R + A| and |R + B| are both from |R| to |R| + v, and differ by at most v.
-
-        >>> DistinctCount(name="drugs", column="drug", values=3).sensitivity(Unit(column="person", groups=2), 10).total
-        Fraction(6, 1)
-        """
-        return of_counts(self.values, unit, groups)
-
     def selecting_rows(self, unit: Unit) -> int | None:
         """None: a group of many units may have few values."""
         return None
-
-    def most(self, unit: Unit) -> int | None:
-        return self.values
 
     @property
     def subject(self) -> tuple[str, str]:
@@ -220,8 +222,61 @@ class DistinctCount(ScalarKind):
         return [*cut, "missing values left out"]
 
 
+def _sum_coordinates(asked: Sum, found: Found, unit: Unit) -> Coordinates:
+    """lower n + (upper - lower) t, where t is the sum of the values as parts of the range.
+
+    With weights, n and t are the sums of w / b and of that times the part of the range, and all of it b times.
+    """
+    lower, upper = Fraction(asked.bounds.lower), Fraction(asked.bounds.upper)
+    n = Fraction(found.get("n", 0), 1 if asked.weighted_by is None else ONE)
+    return (asked.largest_weight * (lower * n + (upper - lower) * found.get("t", 0) / ONE),)
+
+
+def _sum_sensitivity(asked: Sum, unit: Unit, groups: float) -> Sensitivity:
+    """The end of the range that is farther from 0, for each of r rows in each of g groups.
+
+    A row adds a number x with lower <= x <= upper, so r rows add a number from r min(lower, 0) to r max(upper, 0),
+    whose absolute value is at most r far, far = max(|lower|, |upper|).
+
+    Add-remove: L1 r far in each of g groups; L2^2 (r far)^2 g.
+
+    Replace: the unit leaves groups and enters others. In a group that it only leaves or only enters, the sum moves
+    by at most r far; in one that it leaves and enters, by at most r across, where
+    across = max(upper, 0) - min(lower, 0) >= far. L1: no more than `touched` groups move, by at most r across each;
+    or 2 g steps of r far, where two may be in one group, which only pure mechanisms may use. The smaller product is
+    taken. L2: if k groups are left and entered, the squares add up to at most r^2 (k across^2 + 2 (g - k) far^2),
+    where k is at least 2 g - groups and at most g. That is linear in k, so the larger of its two ends is the bound.
+    For a range of one sign across = far, and it is at most 2 (r far)^2 g: sqrt(2) times the norm of add-remove.
+
+    With weights in [a, b], 0 <= a, a row adds w x. With W <= 1 for w / b and P <= W for the product of W and
+    x as a part of the range, that is b times lower (W - P) + upper P: a number from min(lower, 0) to max(upper, 0),
+    also in fixed point, where P is rounded down. So all of it is b times what it is without weights.
+    """
+    lower, upper = Fraction(asked.bounds.lower), Fraction(asked.bounds.upper)
+    far, across = max(abs(lower), abs(upper)), max(upper, Fraction(0)) - min(lower, Fraction(0))
+    rows, (own, most) = unit.most_rows, touched(unit, groups)
+    if not unit.replaced:
+        found = Sensitivity(cell=rows * far, groups=own, square=(rows * far) ** 2 * own, row=far)
+        return scaled(found, asked.largest_weight)
+    both = (int(max(0, 2 * own - groups)), own)
+    square = rows**2 * max(k * across**2 + 2 * (own - k) * far**2 for k in both)
+    pure = asked.mechanism is None or asked.mechanism.endswith(" Laplace") or asked.mechanism == OPTIMAL
+    if pure and far * 2 * own < across * most:
+        found = Sensitivity(cell=rows * far, groups=2 * own, square=square, twice=True, row=far)
+    else:
+        found = Sensitivity(cell=rows * across, groups=most, square=square, row=far)
+    return scaled(found, asked.largest_weight)
+
+
+def values_summed(asked: Kind, unit: Unit, groups: float) -> Measures:
+    """The rows and their values in fixed point, or the weights of the rows and their values times these."""
+    return asked.sums(n=asked.counted, t=asked.weighted(Value(of=asked.column_values)))
+
+
 class Sum(ScalarKind):
     """The sum of a column; with weights, that of the values times the weights of their rows."""
+
+    statistic = Statistic(measures=values_summed, coordinates=_sum_coordinates, sensitivity=_sum_sensitivity)
 
     kind: Literal["sum"] = "sum"
     weighted_by: Weight | None = None
@@ -244,50 +299,3 @@ class Sum(ScalarKind):
         if weights is None or measurable(max(abs(ends.lower), abs(ends.upper)) * weights.bounds.upper):
             return ""
         return "values times weights must be between 1e-150 and 1e150 in size; take other units for one of them"
-
-    def measures(self, unit: Unit, groups: float) -> Measures:
-        return self.sums(n=self.counted, t=self.weighted(Value(of=self.column_values)))
-
-    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        """lower n + (upper - lower) t, where t is the sum of the values as parts of the range.
-
-        With weights, n and t are the sums of w / b and of that times the part of the range, and all of it b times.
-        """
-        lower, upper = Fraction(self.bounds.lower), Fraction(self.bounds.upper)
-        n = Fraction(found.get("n", 0), 1 if self.weighted_by is None else ONE)
-        return (self.largest_weight * (lower * n + (upper - lower) * found.get("t", 0) / ONE),)
-
-    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
-        """The end of the range that is farther from 0, for each of r rows in each of g groups.
-
-        A row adds a number x with lower <= x <= upper, so r rows add a number from r min(lower, 0) to r max(upper, 0),
-        whose absolute value is at most r far, far = max(|lower|, |upper|).
-
-        Add-remove: L1 r far in each of g groups; L2^2 (r far)^2 g.
-
-        Replace: the unit leaves groups and enters others. In a group that it only leaves or only enters, the sum moves
-        by at most r far; in one that it leaves and enters, by at most r across, where
-        across = max(upper, 0) - min(lower, 0) >= far. L1: no more than `touched` groups move, by at most r across each;
-        or 2 g steps of r far, where two may be in one group, which only pure mechanisms may use. The smaller product is
-        taken. L2: if k groups are left and entered, the squares add up to at most r^2 (k across^2 + 2 (g - k) far^2),
-        where k is at least 2 g - groups and at most g. That is linear in k, so the larger of its two ends is the bound.
-        For a range of one sign across = far, and it is at most 2 (r far)^2 g: sqrt(2) times the norm of add-remove.
-
-        With weights in [a, b], 0 <= a, a row adds w x. With W <= 1 for w / b and P <= W for the product of W and
-        x as a part of the range, that is b times lower (W - P) + upper P: a number from min(lower, 0) to max(upper, 0),
-        also in fixed point, where P is rounded down. So all of it is b times what it is without weights.
-        """
-        lower, upper = Fraction(self.bounds.lower), Fraction(self.bounds.upper)
-        far, across = max(abs(lower), abs(upper)), max(upper, Fraction(0)) - min(lower, Fraction(0))
-        rows, (own, most) = unit.most_rows, touched(unit, groups)
-        if not unit.replaced:
-            found = Sensitivity(cell=rows * far, groups=own, square=(rows * far) ** 2 * own, row=far)
-            return scaled(found, self.largest_weight)
-        both = (int(max(0, 2 * own - groups)), own)
-        square = rows**2 * max(k * across**2 + 2 * (own - k) * far**2 for k in both)
-        pure = self.mechanism is None or self.mechanism.endswith(" Laplace") or self.mechanism == OPTIMAL
-        if pure and far * 2 * own < across * most:
-            found = Sensitivity(cell=rows * far, groups=2 * own, square=square, twice=True, row=far)
-        else:
-            found = Sensitivity(cell=rows * across, groups=most, square=square, row=far)
-        return scaled(found, self.largest_weight)

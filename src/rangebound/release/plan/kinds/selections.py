@@ -17,15 +17,27 @@ from rangebound.release.plan.fields import Ends, Name, Range, bounds, number, sp
 from rangebound.release.plan.kinds.facts import FormName
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import KINDS, Kind
-from rangebound.release.plan.kinds.scalars import ScalarKind
-from rangebound.release.plan.measure import ONE, Counted, Found, KeyCounts, Measures, Owned, Places, Values
-from rangebound.release.plan.statistic import Coordinates, Draw, Key, Sensitivity, Summed, of_counts, of_parts
+from rangebound.release.plan.kinds.scalars import ScalarKind, owners_sensitivity
+from rangebound.release.plan.measure import Counted, KeyCounts, Measures, Owned, Places, Values
+from rangebound.release.plan.statistic import Draw, Key, Sensitivity, Statistic, Summed, by_place, of_parts, plain_count
 from rangebound.release.plan.unit import Unit
 from rangebound.values.arguments import counted
 from rangebound.values.support import Interval
 
 _BINS = 10
 _KEYS = "whose answers are keys"
+
+
+def _key_sensitivity(asked: SelectionKind, unit: Unit, groups: float) -> Sensitivity:
+    """One in each coordinate (L-infinity), however many of them a unit is in: as many steps as `of_parts` has.
+
+    A unit adds 0 or 1 to each of the n coordinates of a group: a step of 1 in L-infinity, and of n in L1 and in
+    squared L2, in each of at most g groups. A unit that is replaced takes two steps. What a step moves the scores
+    by is in `exponential_mechanism.score_range`.
+    """
+    found = of_parts(1, unit, groups)
+    moved = int(min(found.groups, groups)) * len(asked.choices)
+    return replace(found, square=Fraction(moved), supremum=True)
 
 
 class SelectionKind(Kind):
@@ -35,6 +47,11 @@ class SelectionKind(Kind):
     """
 
     form = FormName.SELECTION
+    statistic = Statistic(
+        measures=lambda asked, *_: KeyCounts(rows=asked.counted_rows, column=asked.column),
+        coordinates=by_place(lambda asked: len(asked.choices)),
+        sensitivity=_key_sensitivity,
+    )
     once = True
     unmargined = _KEYS
     no_rows = "a unit counts once at each key or bin, however many rows it has"
@@ -80,20 +97,6 @@ class SelectionKind(Kind):
     def answer(self, key: Summed, draws: Draw) -> str:
         return self.choices[int(draws[0])]
 
-    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        return tuple(Fraction(found.get(at, 0), ONE) for at in range(len(self.choices)))
-
-    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
-        """One in each coordinate (L-infinity), however many of them a unit is in: as many steps as `of_parts` has.
-
-        A unit adds 0 or 1 to each of the n coordinates of a group: a step of 1 in L-infinity, and of n in L1 and in
-        squared L2, in each of at most g groups. A unit that is replaced takes two steps. What a step moves the scores
-        by is in `joint_selection.score_range`.
-        """
-        found = of_parts(1, unit, groups)
-        moved = int(min(found.groups, groups)) * len(self.choices)
-        return replace(found, square=Fraction(moved), supremum=True)
-
     @property
     def keyed(self) -> tuple[str, ...]:
         return (self.column,)
@@ -108,9 +111,6 @@ class SelectionKind(Kind):
             return f"k: must be at most {len(self._listed)}, the number of keys of {self.column!r}"
         return ""
 
-    def measures(self, unit: Unit, groups: float) -> Measures:
-        return KeyCounts(rows=self.counted_rows, column=self.column)
-
     def left_out(self, unit: Unit) -> list[str]:
         each = [] if unit.column is None else [f"each {unit.column!r} counted once for each key"]
         return [*each, f"rows with other keys than the listed ones of {self.column!r} left out"]
@@ -118,6 +118,14 @@ class SelectionKind(Kind):
     @property
     def natural(self) -> Interval:
         return Interval(1.0, float(max(len(self.choices), 2)))
+
+
+def _mode_measures(asked: Mode, unit: Unit, groups: float) -> Measures:
+    if asked.range is None:
+        return SelectionKind.statistic.measures(asked, unit, groups)
+    found = asked._histogram.measures(unit, groups)
+    assert isinstance(found, Places)
+    return replace(found, rows=asked.counted_rows, once=True)
 
 
 class Mode(SelectionKind):
@@ -128,6 +136,7 @@ class Mode(SelectionKind):
     """
 
     size: ClassVar[int] = 1
+    statistic = replace(SelectionKind.statistic, measures=_mode_measures)
 
     kind: Literal["mode"] = "mode"
     range: Range | None = None
@@ -173,13 +182,6 @@ class Mode(SelectionKind):
     def misfit(self, unit: Unit) -> str:
         return super().misfit(unit) if self.range is None else ""
 
-    def measures(self, unit: Unit, groups: float) -> Measures:
-        if self.range is None:
-            return super().measures(unit, groups)
-        found = self._histogram.measures(unit, groups)
-        assert isinstance(found, Places)
-        return replace(found, rows=self.counted_rows, once=True)
-
     @property
     def choices(self) -> Key:
         return super().choices if self.range is None else self._histogram.parts
@@ -214,6 +216,11 @@ class RankedCounts(ScalarKind):
     """
 
     form = FormName.RANKED
+    statistic = Statistic(
+        measures=lambda asked, unit, groups: asked.sums(n=Counted() if unit.column is None else Owned()),
+        coordinates=plain_count,
+        sensitivity=owners_sensitivity,
+    )
     whole = True
     once = True
     ranked = True
@@ -232,16 +239,6 @@ class RankedCounts(ScalarKind):
     def with_keys(self, listed: Mapping[str, Key]) -> Kind:
         """The question that was asked, by these keys."""
         return self.as_written().with_keys(listed)
-
-    def measures(self, unit: Unit, groups: float) -> Measures:
-        return self.sums(n=Counted() if unit.column is None else Owned())
-
-    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
-        """One in each group, as for a count of units: L1 g, L2 sqrt(g), where g bounds the keys of a unit.
-
-        A unit adds 0 or 1 to each of at most g groups, so it is a case of `of_counts` with one row.
-        """
-        return of_counts(1, unit, groups)
 
     def no_margin(self, unit: Unit) -> str:
         return Kind.no_margin(self, unit)

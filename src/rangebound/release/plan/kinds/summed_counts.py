@@ -7,7 +7,6 @@ import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from fractions import Fraction
 from itertools import combinations, pairwise, product
 from typing import Annotated, ClassVar, Literal
 
@@ -17,8 +16,8 @@ from rangebound.release.plan.fields import HALF_LINE, Name, Part, as_tuple, cano
 from rangebound.release.plan.fields import Key as PlanKey
 from rangebound.release.plan.kinds.facts import FormName
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import Counted, Found, Measures
-from rangebound.release.plan.statistic import Columns, Coordinates, Key, Label, Sensitivity, of_counts
+from rangebound.release.plan.measure import Counted
+from rangebound.release.plan.statistic import Columns, Key, Label, Sensitivity, Statistic, of_counts, plain_count
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
@@ -36,6 +35,14 @@ Ranges = tuple[tuple[int, int], ...]
 """The first cell of each sum, and the one after its last."""
 
 
+def _finest_sensitivity(asked: WorkloadKind, unit: Unit, groups: float) -> Sensitivity:
+    """That of the finest counts: r rows in each group, L1 r g and L2 r sqrt(g).
+
+    What the sums of them move by is in the cost of the strategy, which is computed for the same bounds.
+    """
+    return of_counts(unit.most_rows, unit, groups)
+
+
 class WorkloadKind(Kind):
     """Counts of rows by public keys, with sums of them: measured by one strategy, published as numbers that add up.
 
@@ -44,6 +51,11 @@ class WorkloadKind(Kind):
     """
 
     form = FormName.STRATEGY
+    statistic = Statistic(
+        measures=lambda asked, *_: asked.sums(n=Counted()),
+        coordinates=plain_count,
+        sensitivity=_finest_sensitivity,
+    )
     together = True
     natural: ClassVar[Interval] = HALF_LINE
 
@@ -73,19 +85,6 @@ class WorkloadKind(Kind):
         if self.numbers(columns, 0.0) > MOST_NUMBERS:
             return f"by: has over {MOST_NUMBERS} numbers, with all sums; take fewer columns or keys"
         return ""
-
-    def measures(self, unit: Unit, groups: float) -> Measures:
-        return self.sums(n=Counted())
-
-    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        return (Fraction(found.get("n", 0)),)
-
-    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
-        """That of the finest counts: r rows in each group, L1 r g and L2 r sqrt(g).
-
-        What the sums of them move by is in the cost of the strategy, which is computed for the same bounds.
-        """
-        return of_counts(unit.most_rows, unit, groups)
 
 
 class Crosstab(WorkloadKind):

@@ -13,7 +13,7 @@ from rangebound.release.plan.fields import LINE, UNKNOWN, Span, number, span
 from rangebound.release.plan.kinds.facts import FormName, RangedColumn
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import ONE, Counted, Found, Measures, Product, Square, Value
-from rangebound.release.plan.statistic import Coordinates, Sensitivity, of_counts, touched
+from rangebound.release.plan.statistic import Coordinates, Sensitivity, Statistic, of_counts, touched
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
@@ -35,6 +35,39 @@ class TwoColumnsKind(Kind):
         return [*clipped, f"rows without {' or '.join(repr(each.column) for each in columns)} left out"]
 
 
+def _ratio_coordinates(asked: Ratio, found: Found, unit: Unit) -> Coordinates:
+    """Half the sum and half the difference of X and Y, the sums in units of the ends that are farthest from 0."""
+    n, t, s = (Fraction(found.get(name, 0)) for name in "nts")
+    x, y = _summed(asked.numerator, n, t / ONE), _summed(asked.denominator, n, s / ONE)
+    return (x + y) / 2, (x - y) / 2
+
+
+def _ratio_sensitivity(asked: Ratio, unit: Unit, groups: float) -> Sensitivity:
+    """L1 r g and L2 r sqrt(g): for P = (X + Y) / 2 and Q = (X - Y) / 2, |P| + |Q| = max(|X|, |Y|).
+
+    A row adds x with |x| <= 1 and y with 0 <= y <= 1 to X and Y, in units of the farthest ends of their ranges. So
+    r rows move P and Q together by at most r in L1: as much as X alone, where X and Y themselves move by up to 2 r.
+    Each of X = P + Q and Y = P - Q then has the variance of two draws at that scale, not of one at twice the scale,
+    which is half of it; their noise is uncorrelated. L2: |(P, Q)|^2 = (X^2 + Y^2) / 2 <= r^2.
+
+    Replace, in one group: X moves by at most r c, c = (max(upper, 0) - min(lower, 0)) / far from 1 to 2, and Y by
+    at most r. So L1 is at most r c, in `touched` groups, which for a numerator of one sign is no more than that of
+    a count: a case of `of_counts`. For one of both signs, 2 g steps of r may be fewer, of which two may be in one
+    group. L2: a group that is left and entered moves by at most r^2 (c^2 + 1) / 2, one
+    that is only left or only entered by r^2; of k and 2 (g - k) of these, linear in k, the larger end is the bound.
+    """
+    ends, rows = asked.numerator.bounds, unit.most_rows
+    if not unit.replaced or ends.lower >= 0 or ends.upper <= 0:
+        return of_counts(rows, unit, groups)
+    across = (Fraction(ends.upper) - Fraction(ends.lower)) / Fraction(far(asked.numerator))
+    own, most = touched(unit, groups)
+    both = (int(max(0, 2 * own - groups)), own)
+    square = rows**2 * max(k * (across**2 + 1) / 2 + 2 * (own - k) for k in both)
+    if 2 * own < across * most:
+        return Sensitivity(cell=Fraction(rows), groups=2 * own, square=square, twice=True)
+    return Sensitivity(cell=rows * across, groups=most, square=square)
+
+
 class Ratio(TwoColumnsKind):
     """The sum of the column of the `numerator`, divided by that of the `denominator`: such as cost per hour.
 
@@ -42,6 +75,13 @@ class Ratio(TwoColumnsKind):
     """
 
     form = FormName.RATIO
+    statistic = Statistic(
+        measures=lambda asked, *_: asked.sums(
+            n=Counted(), t=Value(of=asked.numerator.values), s=Value(of=asked.denominator.values)
+        ),
+        coordinates=_ratio_coordinates,
+        sensitivity=_ratio_sensitivity,
+    )
 
     kind: Literal["ratio"] = "ratio"
     numerator: RangedColumn
@@ -81,40 +121,6 @@ class Ratio(TwoColumnsKind):
         ratios = [end / other for end in (above.lower, above.upper) for other in (below.lower, below.upper)]
         return Interval(min(ratios), max(ratios))
 
-    def measures(self, unit: Unit, groups: float) -> Measures:
-        return self.sums(n=Counted(), t=Value(of=self.numerator.values), s=Value(of=self.denominator.values))
-
-    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        """Half the sum and half the difference of X and Y, the sums in units of the ends that are farthest from 0."""
-        n, t, s = (Fraction(found.get(name, 0)) for name in "nts")
-        x, y = _summed(self.numerator, n, t / ONE), _summed(self.denominator, n, s / ONE)
-        return (x + y) / 2, (x - y) / 2
-
-    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
-        """L1 r g and L2 r sqrt(g): for P = (X + Y) / 2 and Q = (X - Y) / 2, |P| + |Q| = max(|X|, |Y|).
-
-        A row adds x with |x| <= 1 and y with 0 <= y <= 1 to X and Y, in units of the farthest ends of their ranges. So
-        r rows move P and Q together by at most r in L1: as much as X alone, where X and Y themselves move by up to 2 r.
-        Each of X = P + Q and Y = P - Q then has the variance of two draws at that scale, not of one at twice the scale,
-        which is half of it; their noise is uncorrelated. L2: |(P, Q)|^2 = (X^2 + Y^2) / 2 <= r^2.
-
-        Replace, in one group: X moves by at most r c, c = (max(upper, 0) - min(lower, 0)) / far from 1 to 2, and Y by
-        at most r. So L1 is at most r c, in `touched` groups, which for a numerator of one sign is no more than that of
-        a count: a case of `of_counts`. For one of both signs, 2 g steps of r may be fewer, of which two may be in one
-        group. L2: a group that is left and entered moves by at most r^2 (c^2 + 1) / 2, one
-        that is only left or only entered by r^2; of k and 2 (g - k) of these, linear in k, the larger end is the bound.
-        """
-        ends, rows = self.numerator.bounds, unit.most_rows
-        if not unit.replaced or ends.lower >= 0 or ends.upper <= 0:
-            return of_counts(rows, unit, groups)
-        across = (Fraction(ends.upper) - Fraction(ends.lower)) / Fraction(far(self.numerator))
-        own, most = touched(unit, groups)
-        both = (int(max(0, 2 * own - groups)), own)
-        square = rows**2 * max(k * (across**2 + 1) / 2 + 2 * (own - k) for k in both)
-        if 2 * own < across * most:
-            return Sensitivity(cell=Fraction(rows), groups=2 * own, square=square, twice=True)
-        return Sensitivity(cell=rows * across, groups=most, square=square)
-
     @property
     def subject(self) -> tuple[str, str]:
         return f" of {self.numerator.subject}, to {self.denominator.subject}", ""
@@ -131,8 +137,59 @@ def far(column: RangedColumn) -> float:
     return max(abs(column.bounds.lower), abs(column.bounds.upper))
 
 
+def _moment_measures(asked: MomentsKind, unit: Unit, groups: float) -> Measures:
+    x, y = Value(of=asked.x.values), Value(of=asked.y.values)
+    squares = {"xx": Square(of=x.of), "yy": Square(of=y.of)}
+    return asked.sums(n=Counted(), x=x, y=y, **squares, xy=Product(of=(x, y)))
+
+
+def _moment_coordinates(asked: MomentsKind, found: Found, unit: Unit) -> Coordinates:
+    """a n, b u, b v, c u^2, c v^2 and 2 c u v, summed over rows, for u = x + y - 1 and v = x - y."""
+    n = Fraction(found.get("n", 0))
+    x, y, xx, yy, xy = (Fraction(found.get(name, 0), ONE) for name in ("x", "y", "xx", "yy", "xy"))
+    uu, vv, uv = xx + yy + 2 * xy - 2 * x - 2 * y + n, xx + yy - 2 * xy, xx - yy - x + y
+    return ALPHA * n, BETA * (x + y - n), BETA * (x - y), GAMMA * uu, GAMMA * vv, 2 * GAMMA * uv
+
+
+def _moment_sensitivity(asked: MomentsKind, unit: Unit, groups: float) -> Sensitivity:
+    """L1 r g, L2 r sqrt(s g) with s = a^2 + b^2 + c^2 = 0.395, for a = 3/20, b = 7/20 and c = 1/2; nearly.
+
+    For x and y from 0 to 1, |u| + |v| = max(|2 x - 1|, |2 y - 1|) <= 1 for u = x + y - 1 and v = x - y: first
+    moments of both columns fit into the room of one. So do the second: u^2 + v^2 + 2 |u v| = (|u| + |v|)^2 <= 1.
+    With a + b + c = 1 a row adds at most 1 in L1. L2: u^2 + v^2 <= 1 and u^4 + v^4 + 4 u^2 v^2 <= (|u| + |v|)^4
+    <= 1, so that the squares add up to at most s; at u = 1 and v = 0 both are attained.
+
+    Replace: the unit is taken away and another put in its place, 2 g steps of r in L1, two of which may be in one
+    group. In a group that it leaves with n rows and enters with m, L1 is at most a |n - m| + (b + c) (n + m), which
+    for n, m <= r is at most 2 (b + c) r = 1.7 r; where all groups are such ones, that is taken. L2: what r rows add
+    is r times a point of the convex hull of 0 and all f(x, y), and the distance of two such points is largest
+    between two of these. From 0 it is at most s. For f and f' the squares, without a, add up to
+    b^2 (|w|^2 + |w'|^2 - 2 t) + c^2 (q + q' - 2 e), w = (u, v), q = u^4 + v^4 + 4 u^2 v^2, t = u u' + v v' and
+    e = t^2 + 2 u u' v v'. There -2 b^2 t - 2 c^2 t^2 <= b^4 / (2 c^2). If u u' v v' >= 0, all of it is at most
+    2 (b^2 + c^2) + b^4 / (2 c^2). If not, let p = |u v| and p' = |u' v'| be at most 1/4: q <= (1 - 2 p)^2 + 2 p^2
+    <= 1 - 5 p / 2, and -4 c^2 u u' v v' = 4 c^2 p p' <= c^2 (p + p') / 2, which that outweighs: the same bound. It
+    is less than 2 s, since b^2 <= 2 a c. So in all groups together the square is at most 2 s r^2 g.
+
+    Fixed point: squares and the product of a row are rounded down to multiples of 1 / ONE, and each sum of a unit
+    that has too many rows once more. The first moves the coordinates by less than 12 c / ONE in L1 for each row,
+    the second by less than (4 b + 20 c) / ONE: together by less than 18 r / ONE.
+    """
+    (own, _), rows = touched(unit, groups), unit.most_rows
+    if not unit.replaced:
+        square = _SQUARE + 2 * _ROUNDED
+        return Sensitivity(cell=rows * (1 + _ROUNDED), groups=own, square=rows**2 * own * square)
+    square = 2 * _SQUARE + 4 * _ROUNDED
+    if groups == own:
+        cell = 2 * (BETA + GAMMA + _ROUNDED)
+        return Sensitivity(cell=rows * cell, groups=own, square=rows**2 * own * square)
+    cell = rows * (1 + _ROUNDED)
+    return Sensitivity(cell=cell, groups=2 * own, square=rows**2 * own * square, twice=True)
+
+
 class MomentsKind(TwoColumnsKind):
     """A question about the columns `x` and `y`, answered from their first and second moments."""
+
+    statistic = Statistic(measures=_moment_measures, coordinates=_moment_coordinates, sensitivity=_moment_sensitivity)
 
     x: RangedColumn
     y: RangedColumn
@@ -140,52 +197,6 @@ class MomentsKind(TwoColumnsKind):
     @property
     def reads_also(self) -> Mapping[str, RangedColumn]:
         return {"x": self.x, "y": self.y}
-
-    def measures(self, unit: Unit, groups: float) -> Measures:
-        x, y = Value(of=self.x.values), Value(of=self.y.values)
-        squares = {"xx": Square(of=x.of), "yy": Square(of=y.of)}
-        return self.sums(n=Counted(), x=x, y=y, **squares, xy=Product(of=(x, y)))
-
-    def coordinates(self, found: Found, unit: Unit) -> Coordinates:
-        """a n, b u, b v, c u^2, c v^2 and 2 c u v, summed over rows, for u = x + y - 1 and v = x - y."""
-        n = Fraction(found.get("n", 0))
-        x, y, xx, yy, xy = (Fraction(found.get(name, 0), ONE) for name in ("x", "y", "xx", "yy", "xy"))
-        uu, vv, uv = xx + yy + 2 * xy - 2 * x - 2 * y + n, xx + yy - 2 * xy, xx - yy - x + y
-        return ALPHA * n, BETA * (x + y - n), BETA * (x - y), GAMMA * uu, GAMMA * vv, 2 * GAMMA * uv
-
-    def sensitivity(self, unit: Unit, groups: float) -> Sensitivity:
-        """L1 r g, L2 r sqrt(s g) with s = a^2 + b^2 + c^2 = 0.395, for a = 3/20, b = 7/20 and c = 1/2; nearly.
-
-        For x and y from 0 to 1, |u| + |v| = max(|2 x - 1|, |2 y - 1|) <= 1 for u = x + y - 1 and v = x - y: first
-        moments of both columns fit into the room of one. So do the second: u^2 + v^2 + 2 |u v| = (|u| + |v|)^2 <= 1.
-        With a + b + c = 1 a row adds at most 1 in L1. L2: u^2 + v^2 <= 1 and u^4 + v^4 + 4 u^2 v^2 <= (|u| + |v|)^4
-        <= 1, so that the squares add up to at most s; at u = 1 and v = 0 both are attained.
-
-        Replace: the unit is taken away and another put in its place, 2 g steps of r in L1, two of which may be in one
-        group. In a group that it leaves with n rows and enters with m, L1 is at most a |n - m| + (b + c) (n + m), which
-        for n, m <= r is at most 2 (b + c) r = 1.7 r; where all groups are such ones, that is taken. L2: what r rows add
-        is r times a point of the convex hull of 0 and all f(x, y), and the distance of two such points is largest
-        between two of these. From 0 it is at most s. For f and f' the squares, without a, add up to
-        b^2 (|w|^2 + |w'|^2 - 2 t) + c^2 (q + q' - 2 e), w = (u, v), q = u^4 + v^4 + 4 u^2 v^2, t = u u' + v v' and
-        e = t^2 + 2 u u' v v'. There -2 b^2 t - 2 c^2 t^2 <= b^4 / (2 c^2). If u u' v v' >= 0, all of it is at most
-        2 (b^2 + c^2) + b^4 / (2 c^2). If not, let p = |u v| and p' = |u' v'| be at most 1/4: q <= (1 - 2 p)^2 + 2 p^2
-        <= 1 - 5 p / 2, and -4 c^2 u u' v v' = 4 c^2 p p' <= c^2 (p + p') / 2, which that outweighs: the same bound. It
-        is less than 2 s, since b^2 <= 2 a c. So in all groups together the square is at most 2 s r^2 g.
-
-        Fixed point: squares and the product of a row are rounded down to multiples of 1 / ONE, and each sum of a unit
-        that has too many rows once more. The first moves the coordinates by less than 12 c / ONE in L1 for each row,
-        the second by less than (4 b + 20 c) / ONE: together by less than 18 r / ONE.
-        """
-        (own, _), rows = touched(unit, groups), unit.most_rows
-        if not unit.replaced:
-            square = _SQUARE + 2 * _ROUNDED
-            return Sensitivity(cell=rows * (1 + _ROUNDED), groups=own, square=rows**2 * own * square)
-        square = 2 * _SQUARE + 4 * _ROUNDED
-        if groups == own:
-            cell = 2 * (BETA + GAMMA + _ROUNDED)
-            return Sensitivity(cell=rows * cell, groups=own, square=rows**2 * own * square)
-        cell = rows * (1 + _ROUNDED)
-        return Sensitivity(cell=cell, groups=2 * own, square=rows**2 * own * square, twice=True)
 
     @property
     def subject(self) -> tuple[str, str]:

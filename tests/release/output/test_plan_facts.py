@@ -6,7 +6,7 @@ import pytest
 
 from rangebound.errors import ArgumentError
 from rangebound.release import Release, explain
-from rangebound.release.output.facts import scope, scope_lines, scopes
+from rangebound.release.output.plan_facts import scope, scope_lines, scopes
 from tests.release.output.asked import asked, forms, released, report
 
 KEYS = {"place": ["a", "b", "c"]}

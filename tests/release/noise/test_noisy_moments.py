@@ -12,9 +12,9 @@ from scipy import integrate, stats
 
 from rangebound.laws.gaussian import Gaussian
 from rangebound.laws.laplace import Laplace
-from rangebound.release.noise import moments as own
+from rangebound.release.noise import noisy_moments as own
 from rangebound.release.noise.draw import AddedNoise, Reading
-from rangebound.release.noise.moments import _tail, ratio_interval
+from rangebound.release.noise.noisy_moments import _tail, ratio_interval
 from tests.thinning import crossed
 
 

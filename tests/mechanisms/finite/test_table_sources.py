@@ -7,7 +7,7 @@ import pytest
 
 import rangebound as rb
 from rangebound.mechanisms.finite import TOTAL
-from rangebound.mechanisms.finite.table_files import read_csv, read_ptable
+from rangebound.mechanisms.finite.table_sources import read_csv, read_ptable
 
 COUNT = rb.Query(range=rb.Interval(0, 2), sensitivity=1.0)
 ROWS = "x,0,1,2\n0,0.5,0.25,0.25\n1,0.25,0.5,0.25\n2,0.125,0.375,0.5\n"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from rangebound.errors import ArgumentError, plain
-from rangebound.release.output.facts import Row, TableFacts
-from rangebound.release.output.rendering import FIRST, FLAGS, NUMBERS
+from rangebound.release.output.plan_facts import Row, TableFacts
+from rangebound.release.output.rendering import FIRST, FLAGS, NUMBERS, SAID
 from rangebound.values.arguments import counted
 from rangebound.values.extras import need
 from rangebound.values.serial import spreadsheet_cell, workbook_text
@@ -31,24 +31,6 @@ _ALWAYS = (*FIRST, "value", "lower", "upper")  # the columns that a table has ev
 _TEXTS = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False, "in_memory": True}
 ENDING = "-metadata.json"
 """What stands behind the name of a .csv file in that of its description, by the standard."""
-_SAID = {
-    "query": "the question of the plan",
-    "kind": "the kind of the question",
-    "part": "which part of the answer, such as a bin or a level",
-    "value": "the published number, with noise",
-    "lower": "the lower end of its interval, for the noise alone",
-    "upper": "the upper end of its interval, for the noise alone",
-    "unbiased": "the number before it was moved into its support",
-    "bias": "a bound on how far the number is off on average",
-    "unreliable": "whether the interval is wider than the number",
-    "date": "the number as a date",
-    "rank_error": "a bound on how many rows lie between the answer and the quantile",
-    "scope": "what the number is of: what was left out, cut or clipped before the noise",
-    "mechanism": "how the noise was made",
-    "epsilon": "what the number has cost",
-    "delta": "what the number has cost",
-    "mu": "what the numbers of the question have cost together, in a Gaussian account",
-}
 
 
 def workbook(found: TableFacts) -> bytes:
@@ -168,9 +150,9 @@ def csvw_description(found: TableFacts, columns: tuple[str, ...], url: str) -> s
         "tableSchema": {
             "columns": [
                 {
-                    "name": quote(name, safe="") if name in _SAID else f"group_{at}",
+                    "name": quote(name, safe="") if name in SAID else f"group_{at}",
                     "titles": spreadsheet_cell(name),
-                    "dc:description": plain(_SAID.get(name, f"the group, by {name!r}")),
+                    "dc:description": plain(SAID.get(name, f"the group, by {name!r}")),
                     "datatype": _datatype(name, found.rows),
                 }
                 for at, name in enumerate(columns)

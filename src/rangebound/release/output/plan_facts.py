@@ -7,6 +7,7 @@ may still protect less than its reader thinks: `hazards` says so.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import re
@@ -19,12 +20,15 @@ from typing import Any
 from rangebound.errors import plain
 from rangebound.ledger.record import Account
 from rangebound.mechanisms.finite import Table
+from rangebound.privacy.risk import ProfileRisk
 from rangebound.release.budget_split import allocations
+from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.plan_limits import LimitedMean, plan_limits
 from rangebound.release.output.plan_risk import Conversions, advantage_odds, conversions, risk_of
 from rangebound.release.plan.fields import Ends, bounds, span
 from rangebound.release.plan.model import Plan, as_plan
+from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import Prepared, PreparedQuestion, prepare, prepared, stated_epsilon
 from rangebound.values import arguments
 
@@ -66,7 +70,7 @@ class PlanFacts:
     @cached_property
     def odds(self) -> str:
         """What an attacker gains from all numbers together, in one sentence."""
-        return advantage_odds(self.plan, risk_of(self.ready).advantage())
+        return advantage_odds(self.plan.unit, risk_of(self.ready).advantage())
 
     @cached_property
     def limits(self) -> tuple[LimitedMean, ...]:
@@ -77,6 +81,22 @@ class PlanFacts:
 def plan_facts(plan: Plan | Mapping[str, object]) -> PlanFacts:
     """The facts about a plan; touches no data."""
     return PlanFacts(ready=prepare(as_plan(plan)))
+
+
+def plan_risk(plan: Plan, allocation: Allocation | None = None) -> ProfileRisk:
+    """The attack risk of all numbers of a plan together: trade-off, advantage, mu, certainty, reconstruction.
+
+    `allocation` is how the budget is split: by default as a release splits it.
+
+    Guarantee: never understated, for an attacker who knows all rows but those of one unit. The other ends of
+    `enclosed` are those of `attained`; where the plan has no number of that kind, without an output.
+
+    >>> from rangebound.release import parse_plan
+    >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
+    >>> round(plan_risk(plan).advantage(), 4)
+    0.4622
+    """
+    return risk_of(prepare(plan) if allocation is None else prepared(plan, allocation))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +138,7 @@ def table_facts(
         warnings=tuple(f"Warning: {each}." for each in hazards(plan)),
         scopes=tuple(scope_lines(plan)),
         notes=notes,
-        sha256=hashlib.sha256(published).hexdigest(),
+        sha256=sha256(published),
     )
 
 
@@ -286,3 +306,44 @@ def is_odd(end: float) -> bool:
         return False
     digits = "".join(map(str, Decimal(repr(abs(end))).normalize().as_tuple().digits))
     return len(digits) >= _MANY_DIGITS and re.fullmatch("[0-9]?9+", digits) is None
+
+
+def plan_json(plan: Plan) -> str:
+    """A plan as canonical JSON, the text that its hash is taken of; a date is written {"date": "2025-01-31"}."""
+    data = plan.model_dump(by_alias=True, exclude_none=True)
+    if not plan.made_columns:  # as plans were written before there were any
+        data.pop("columns", None)
+    for rule in data.get("keys", {}).values():
+        if isinstance(rule, dict) and "fold" in rule:  # a list, since the names of a table are sorted below
+            rule["fold"] = [list(each) for each in rule["fold"].items()]
+    for question in data["query"]:
+        for level in question.get("levels", ()):
+            members = level["members"] if isinstance(level, dict) else {}  # those of a quantile are numbers
+            if list(members) != sorted(members):  # sorted ones are a table, as all were before
+                level["members"] = [list(each) for each in members.items()]
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    return {"date": value.isoformat()} if isinstance(value, datetime.date) else value.value
+
+
+def plan_from_json(data: Any) -> Plan:
+    """The plan that `plan_json` wrote, with all keys listed; it comes from elsewhere, so no file is read for it."""
+    return make_plan(_dates(data), folder=None)
+
+
+def _dates(data: Any) -> Any:
+    match data:
+        case {"date": str(day), **rest} if not rest:
+            return datetime.date.fromisoformat(day)
+        case dict():
+            return {key: _dates(value) for key, value in data.items()}
+        case list():
+            return [_dates(each) for each in data]
+    return data
+
+
+def sha256(data: bytes) -> str:
+    """The SHA-256 of some bytes, in hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()

@@ -19,8 +19,7 @@ import numpy as np
 from rangebound.laws.family import Curve
 from rangebound.release.noise import publishers
 from rangebound.release.noise.allocation import BudgetShare, LossForm
-from rangebound.release.noise.draw import AddedNoise, Estimate, Reading, farthest, held, nearest
-from rangebound.release.noise.form import Form, Publisher
+from rangebound.release.noise.draw import AddedNoise, Estimate, Form, Publisher, Reading, farthest, held, nearest
 from rangebound.release.plan.fields import LINE
 from rangebound.release.plan.kinds.two_columns import ALPHA, BETA, GAMMA, Line, Ratio, TwoColumnsKind, far
 from rangebound.release.plan.statistic import Columns, Pair, Sensitivity

@@ -7,7 +7,7 @@ import pytest
 from rangebound.errors import ArgumentError
 from rangebound.release import parse_plan
 from rangebound.release.prepare import prepare
-from rangebound.web.explorer.forms import Asked, OneNumber
+from rangebound.web.explorer.question_forms import Asked, OneNumber
 
 
 @pytest.mark.parametrize(
