@@ -18,7 +18,7 @@ from rangebound.release import Source, make_plan, read_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
 from rangebound.release.plan.table_schema import Family
-from rangebound.release.sql import joined
+from rangebound.release.sql import view as module
 from rangebound.release.sql.view import view
 from tests.release.plans import OTHER_SALT, SALT
 from tests.thinning import crossed
@@ -308,8 +308,8 @@ def test_which_rows_are_joined_depends_on_the_units_own_rows_and_the_salt():
 
 
 def test_control_a_choice_among_the_rows_of_all_is_caught(monkeypatch):
-    kept = joined._first
-    monkeypatch.setattr(joined, "_first", lambda rows, keys, *others: kept(rows, [], *others))
+    kept = module._first
+    monkeypatch.setattr(module, "_first", lambda rows, keys, *others: kept(rows, [], *others))
     with pytest.raises(AssertionError):
         test_which_rows_are_joined_depends_on_the_units_own_rows_and_the_salt()
 

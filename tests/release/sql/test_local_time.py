@@ -20,9 +20,8 @@ from rangebound.release.engine.spark import Spark
 from rangebound.release.plan.source import Source
 from rangebound.release.plan.table_schema import Family, check_schema
 from rangebound.release.sql.expression import column
-from rangebound.release.sql.local_time import offsets
 from rangebound.release.sql.relation import aliased
-from rangebound.release.sql.view import view
+from rangebound.release.sql.view import offsets, view
 from tests.release.plans import SALT
 from tests.release.sql.test_joined import as_python
 

@@ -222,10 +222,11 @@ def _level(parts: Parts) -> int:
 
 
 def _written(template: str, *, guarded: bool = False) -> _Compile:
-    """SQL of its parts :a and :b, each of which stands in it once; `guarded`, they are finite or NULL."""
+    """SQL of its parts :a and :b; `guarded`, they are finite or NULL."""
 
     def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
         parts = [steps.guarded(one) for one in parts] if guarded else parts
+        parts = [steps.shared(x) if template.count(f":{at}") > 1 else x for at, x in zip("ab", parts, strict=False)]
         tree = term(template, **{name: one.tree for name, one in zip("ab", parts, strict=False)})
         return _Value(tree, _level(parts), all(one.finite for one in parts))
 
@@ -331,17 +332,6 @@ def _coalesce(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     return _Value(tree, _level([first, *others]))
 
 
-def _edge(side: str) -> _Compile:
-    """Whether a text begins or ends with another."""
-
-    def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-        other = steps.shared(parts[1])
-        tree = term(f"({side}(:a, LENGTH(:b)) = :b)", a=parts[0].tree, b=other.tree)
-        return _Value(tree, _level([parts[0], other]))
-
-    return compiled
-
-
 def _name(each: Typed) -> str:
     node = each.parts[0].node
     assert isinstance(node, Named)
@@ -438,8 +428,8 @@ COMPILED: Mapping[str, _Compile] = {
     "max": _extreme(exp.GTE),
     "clip": lambda steps, each, parts: steps.smaller(steps.smaller(parts[0], parts[1], exp.GTE), parts[2], exp.LTE),
     "bin": _bin,
-    "starts": _edge("LEFT"),
-    "ends": _edge("RIGHT"),
+    "starts": _written("(LEFT(:a, LENGTH(:b)) = :b)"),
+    "ends": _written("(RIGHT(:a, LENGTH(:b)) = :b)"),
     "contains": _written("(STRPOS(:a, :b) > 0)"),
 }
 """How every function and operator of `FUNCTIONS` is computed."""

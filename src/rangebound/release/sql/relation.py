@@ -110,12 +110,12 @@ def star() -> Tree:
     return exp.Column(this=exp.Star(), table=exp.to_identifier(SOURCE, quoted=True))
 
 
-def aliased(relation: Relation) -> Tree:
-    """A relation with the alias that expressions about columns expect of their table."""
-    name = exp.to_identifier(SOURCE, quoted=True)
+def aliased(relation: Relation, name: str = SOURCE) -> Tree:
+    """A relation with an alias: here the one that expressions about columns expect of their table."""
+    alias = exp.to_identifier(name, quoted=True)
     if isinstance(relation, exp.Select):
-        return relation.subquery(name, copy=False)
-    return exp.alias_(relation, name, table=True)
+        return relation.subquery(alias, copy=False)
+    return exp.alias_(relation, alias, table=True)
 
 
 def with_columns(seen: View, made: Mapping[str, tuple[Tree, Family]], dialect: Dialect) -> View:
