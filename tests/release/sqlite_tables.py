@@ -3,14 +3,14 @@
 import atexit
 import datetime
 import itertools
-import runpy
 import sqlite3
 import tempfile
 from pathlib import Path
 
 import pyarrow as pa
 
-SQLite = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "engine_sqlite.py"))["SQLite"]
+from tests.release.sqlite_engine import SQLite
+
 _FOLDER = tempfile.TemporaryDirectory(prefix="rangebound-sqlite-")
 atexit.register(_FOLDER.cleanup)
 _FILE = str(Path(_FOLDER.name) / "t.db")

@@ -266,7 +266,7 @@ ENGINES = {
         zones=["Asia/Kolkata"],
         slow=True,
     ),
-    "sqlite": Tried(  # the engine of `examples`
+    "sqlite": Tried(  # an example, and no part of the package
         made=lambda _, table: sqlite_tables.on_sqlite(table),
         private=lambda _, table: (sqlite_tables.made(table), {}),
         slow=True,
@@ -358,6 +358,18 @@ def test_statements_are_rehearsed_without_rows_and_a_failure_is_said_without_dat
             assert "secret" not in str(error.value)
             assert error.value.__suppress_context__
             assert engine.run(count) == [(2,)]
+
+
+@pytest.mark.claim("answer")
+@engines(default=True)
+def test_a_column_with_the_name_of_the_table_is_rehearsed(tried):
+    with tried.made(pa.table({"x": [1]})) as engine:
+        name = next(engine.source.find_all(exp.Table)).name
+        rows = _chosen(engine.source).subquery("t")
+        same = exp.select(exp.alias_(exp.column("x"), name, quoted=True)).from_(rows).subquery("source")
+        statement = exp.select(exp.column(name, table="source", quoted=True)).from_(same)
+        engine.rehearse(engine.written(statement))
+        assert engine.run(statement) == [(1,)]
 
 
 @pytest.mark.claim("answer")

@@ -98,7 +98,7 @@ class Engine(ABC):
         """
         private = [self.source, *(each.source for place, each in self._others.items() if not place.public)]
         names = {next(each.find_all(exp.Table)).sql(self.dialect.name) for each in private}
-        pattern = rf"(?<!\w)({'|'.join(map(re.escape, names))})(?!\w)"
+        pattern = rf"(?<![\w.\"`])({'|'.join(map(re.escape, names))})(?![\w\"`])"  # and no column of the same name
         self.run(re.sub(pattern, lambda found: self._bare(found[0]), text))
 
     @abstractmethod

@@ -1,8 +1,4 @@
-"""An engine in one file: tables of a SQLite database.
-
-    from rangebound.release import read_plan, release
-    with SQLite("clinic.db", "visits") as engine:
-        table = release(read_plan("plan.toml"), engine, ledger=None)
+"""An engine in one file, as an example: tables of a SQLite database.
 
 It passes the contract of engines (`docs/engines.md`) and shows how one is added; it is not a part of the package. A
 column of SQLite may hold a value of any type, so whatever is not of the type that is declared is missing here. Dates
@@ -280,7 +276,8 @@ class SQLite(Engine):
             seen = _SEEN[Family.TIMESTAMP if family is Family.OTHER else family]
             tree = term(seen, self.dialect.name, x=exp.column(column, quoted=True))
             trees.append(exp.alias_(tree, column, quoted=True))
-        rows = exp.select(*(trees or [integer(1)]), copy=False).from_(exp.table_(name, quoted=True), copy=False)
+        source = exp.table_(name, db="main", quoted=True)
+        rows = exp.select(*(trees or [integer(1)]), copy=False).from_(source, copy=False)
         return Further(source=rows, schema=TypedSchema(families, types=types, instants=instants))
 
     def _bare(self, name: str) -> str:
