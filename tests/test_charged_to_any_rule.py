@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("sklearn")
 torch = pytest.importorskip("torch")
 
+import rangebound as rb  # noqa: E402
 from rangebound.errors import ArgumentTypeError, CertificateInvalid, PlanError, RangeboundError  # noqa: E402
 from rangebound.learn.sklearn import LedgerBudget, StandardScaler  # noqa: E402
 from rangebound.learn.torch import Elementwise  # noqa: E402
@@ -63,7 +64,8 @@ def a_suggestion(ledger: Ledger, account: str) -> None:
 
 def an_estimator(ledger: Ledger, account: str, delta: float) -> None:
     budget = LedgerBudget(ledger=ledger, account=account, request="r")
-    StandardScaler(epsilon=0.5, delta=delta, bounds=(0, 1), budget=budget).fit(np.zeros((9, 2)))
+    noise = rb.Gaussian if delta else rb.Laplace
+    StandardScaler(epsilon=0.5, delta=delta, bounds=(0, 1), noise=noise, budget=budget).fit(np.zeros((9, 2)))
 
 
 def a_training(ledger: Ledger, account: str, rate: float, **options: Any) -> None:
@@ -98,7 +100,6 @@ CALLS: dict[str, Call] = {
 }
 REFUSED: dict[tuple[str, str], type[RangeboundError]] = {
     ("table with delta", "renyi"): PlanError,
-    ("estimator with delta", "renyi"): ArgumentTypeError,
     ("training on all by mu", "sum"): ArgumentTypeError,
     ("training on samples", "renyi"): ArgumentTypeError,
     **{("training on samples at another order", rule): ArgumentTypeError for rule in RULES},

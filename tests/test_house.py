@@ -17,7 +17,7 @@ ROOMS = {
     "mechanisms": 5_810,
     "optimum": 2_960,
     "plot": 800,
-    "privacy": 8_060,
+    "privacy": 8_040,
     "release": 1_840,
     "release/dummy": 500,
     "release/engine": 2_270,
@@ -27,11 +27,11 @@ ROOMS = {
     "release/sql": 2_680,
     "sampling": 1_530,
     "values": 1_660,
-    "web": 3_690,
+    "web": 3_650,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
-NEW = {"mechanisms": 370, "cli": 60, "learn": 100}
-"""Lines beside these for what version 0.2 could not do: proofs for Coq, and graphs that are tried."""
+NEW = {"mechanisms": 370, "cli": 100, "learn": 130, "release/output": 30, "release/plan": 510}
+"""Lines beside these for what version 0.2 could not do: proofs for Coq, graphs that are tried, plans of version 0.2."""
 FILES = 342
 PLANS = 22
 """Modules that are handed a plan, beside the one that defines it: others are given what they need of it."""

@@ -16,10 +16,10 @@ plan = rb.Plan(
     budget={"epsilon": 1.0, "delta": 1e-6, "account": "films"},
     columns={"rating": {"range": [0, 10]}, "oscars": {"range": [0, 11]}, "many": "films >= 3"},
     per_unit={
-        "films": {"value": "count()", "range": [0, 50]},
+        "films": {"value": "COUNT(*)", "range": [0, 50]},
         "best": "max(rating)",
         "won": {"value": "sum(oscars)", "range": [0, 20]},
-        "genre": "first(genre, released)",
+        "genre": "ARG_MIN(genre, released)",
     },
     keys={
         "genre": {

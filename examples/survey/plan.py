@@ -21,7 +21,7 @@ plan = rb.Plan(
     },
     query=[
         Count(name="persons", by=["region"], weighted_by=weight),
-        Share(name="high blood pressure", of="highbp == 1", by=["region"], weighted_by=weight),
+        Share(name="high blood pressure", of="highbp = 1", by=["region"], weighted_by=weight),
         Mean(name="zinc", column="zinc", by=["race"], weighted_by=weight),
         Bounds(name="weights", column="finalwgt"),
     ],

@@ -16,8 +16,10 @@ plan = rb.Plan(
     columns={
         "mdvis": {"range": [0, 80]},
         "disea": {"range": [0, 60]},
-        "health": 'case(hlthp == 1, "poor", hlthf == 1, "fair", hlthg == 1, "good", "excellent")',
-        "free": "lncoins == 0",
+        "health": (
+            "CASE WHEN hlthp = 1 THEN 'poor' WHEN hlthf = 1 THEN 'fair' WHEN hlthg = 1 THEN 'good' ELSE 'excellent' END"
+        ),
+        "free": "lncoins = 0",
     },
     keys={
         "health": ["excellent", "good", "fair", "poor"],

@@ -85,7 +85,7 @@ def test_joined_files_count_from_the_folder_of_the_plan_and_are_never_overwritte
     assert done("plan", "check", plan) == "ok: 1 query\n"
     out = done("release", plan, "--dry-run")
     assert "Joins house of the public table 'who/houses.csv' by who." in out
-    assert "Makes one row of all rows of each 'house': waited = sum(wait), clipped to" in out
+    assert "Makes one row of all rows of each 'house': waited = SUM(wait), clipped to" in out
     assert refused("release", plan, "--request", "r1", "-o", houses)
     assert remaining("../people.ledger") == "epsilon 1"
     done("release", plan, "--request", "r1", "-o", "t.json", "--certificate", "c.json")

@@ -244,7 +244,7 @@ MADE_COLUMNS = {
     "floor": {"range": [0, 9]},
     "half": {"value": "wait / 2", "range": [-10, 50]},
     "each": {"value": "wait / (floor - 1)", "range": [0, 100]},
-    "late": "wait > 50 or age // 10 == 3",
+    "late": "wait > 50 OR FLOOR_DIV(age, 10) = 3",
     "month": "month(day)",
 }
 MADE_OF_ROWS = [
@@ -252,7 +252,7 @@ MADE_OF_ROWS = [
     {"kind": "count", "where": "missing(each) or half * 2 < age"},
     {"kind": "sum", "column": "half"},
     {"kind": "mean", "column": "each", "where": "coalesce(wait, 0) >= 0"},
-    {"kind": "share", "of": "case(late, half, age) > 20"},
+    {"kind": "share", "of": "CASE WHEN late THEN half ELSE age END > 20"},
     {"kind": "count", "by": ["month"]},
 ]
 MADES = range(6000, 6016)
@@ -305,7 +305,7 @@ IN_ZONES = [
     {"kind": "series", "by": ["at"]},
     {"kind": "mean", "column": "hour", "range": [0, 23], "by": ["at"]},
     {"kind": "count", "by": ["hour"], "where": "hour < 4"},
-    {"kind": "share", "of": "hour == 2 or month(at) == 10", "by": []},
+    {"kind": "share", "of": "hour = 2 OR MONTH(at) = 10", "by": []},
     {"kind": "median", "column": "at", "range": LOCAL, "step": 1.0, "by": []},
 ]
 

@@ -65,14 +65,14 @@ ABOUT_DRUGS = [
     {"kind": "share", "of": [{"column": "dose", "is": ">", "value": 2}], "by": ["clinic"]},
 ]
 PER_UNIT = {
-    "visits": "count()",
+    "visits": "COUNT(*)",
     "waited": {"value": "sum(wait)", "range": [0, 20]},
-    "ill_once": "any(ill)",
-    "always": "all(ill == true)",
-    "first_clinic": "first(clinic, day)",
-    "last_clinic": "last(clinic, day)",
+    "ill_once": "BOOL_OR(ill)",
+    "always": "BOOL_AND(ill = true)",
+    "first_clinic": "ARG_MIN(clinic, day)",
+    "last_clinic": "ARG_MAX(clinic, day)",
     "longest": "max(wait)",
-    "places": "distinct(clinic)",
+    "places": "COUNT(DISTINCT clinic)",
 }
 ABOUT_UNITS = [
     {"kind": "count", "by": ["first_clinic"]},

@@ -385,7 +385,7 @@ def test_a_file_that_is_not_utf8_has_all_its_rows_whatever_is_asked(tmp_path, en
     asked = {
         "rows": ({"kind": "count"}, 600),
         "wait": (QUERY[1], (600, sum(at % 9 for at in range(600)))),
-        "women": ({"kind": "count", "where": "sex == 'weiblich'"}, 300),
+        "women": ({"kind": "count", "where": "sex = 'weiblich'"}, 300),
         "missing": ({"kind": "count", "where": "missing(sex)"}, 300 - men),
         "by": ({"kind": "count", "by": ["sex"]}, {"weiblich": 300, **({"männlich": men} if men else {}), **none}),
     }

@@ -76,6 +76,7 @@ def _root(
 def main() -> None:
     """Run the command line of this process, and end the process."""
     warnings.formatwarning = _one_line
+    warnings.filterwarnings("default", ".* is an expression of version 0.2", DeprecationWarning)
     sys.exit(run(sys.argv[1:]))
 
 

@@ -1,4 +1,4 @@
-"""`rangebound plan`: draft a plan, check it, explain it, solve it for epsilon, export its schema; and `dummy`."""
+"""`rangebound plan`: draft a plan, check it, explain it, solve it, upgrade it, export its schema; and `dummy`."""
 
 from __future__ import annotations
 
@@ -162,6 +162,39 @@ def suggest(
                 charge = printing.charge(paying, request, before=before, account=whole.budget.account or "")
     words = f"{found}\n# {charge.words(str(found.cost))}"
     return printing.fact({**found.to_dict(), "charge": charge.to_dict()}, words, as_json=json)
+
+
+@app.command()
+def upgrade(
+    plan: PlanFile,
+    output: NewFile = None,
+    write: Annotated[bool, typer.Option("--write", help="Change the plan in its file.")] = False,
+) -> None:
+    """Show, or write, a plan of version 0.2 in SQL; nothing else changes.
+
+    Without an option the lines that change are printed; --output writes a new plan beside the old one.
+    """
+    from rangebound.release.plan.toml import read_text
+    from rangebound.release.plan.upgrade import changes, upgraded
+
+    before = read_text(plan)
+    after = upgraded(before, name=str(plan))
+    if write and output is not None:
+        raise ArgumentError("output: --write changes the plan in its file; leave one of the two out")
+    if after == before:
+        sys.stdout.write(f"{plan}: all expressions are in SQL already; nothing to change\n")
+    elif output is not None:
+        write_new(output, after)
+        sys.stdout.write(f"{output}: written\n")
+    elif write:
+        draft = plan.with_name(f".{plan.name}.upgraded")
+        write_new(draft, after)
+        draft.chmod(plan.stat().st_mode & 0o777)
+        os.replace(draft, plan)
+        sys.stdout.write(f"{plan}: its expressions are in SQL now\n")
+    else:
+        sys.stdout.write(changes(before, after, str(plan)))
+        sys.stderr.write(f"note: nothing was written; rangebound plan upgrade {plan} --write does\n")
 
 
 @app.command()

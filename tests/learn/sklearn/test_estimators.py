@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import pickle
 from fractions import Fraction
@@ -29,13 +28,12 @@ from rangebound.learn.sklearn import (
     RandomForestClassifier,
     RandomForestRegressor,
     StandardScaler,
-    statistics,
+    row_sums,
 )
 from rangebound.learn.sklearn.private_estimator import labelled, targets
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import GaussianFilter
 from rangebound.privacy.gdp import largest_mu
-from rangebound.values.numeric import rounded_up
 
 # Of each kind: settings that are right for features in [0, 10], and the names of what a fit publishes.
 STATISTICS: dict[Any, tuple[dict[str, Any], tuple[str, ...]]] = {
@@ -172,12 +170,11 @@ EVERYWHERE: list[tuple[dict[str, Any], str]] = [
     ({"bounds": None}, "bounds=None"), ({"bounds": (1.0, 1.0)}, "bounds"), ({"bounds": (0.0, math.inf)}, "bounds"),
     ({"bounds": 3.0}, "bounds=3"), ({"bounds": ([0.0], [1.0])}, "bounds"), ({"epsilon": 0.0}, "epsilon=0"),
     ({"epsilon": math.nan}, "epsilon=nan"), ({"epsilon": "1"}, "epsilon='1'"), ({"delta": 1.0}, "delta=1"),
-    ({"budget": 3}, "budget=3"),
+    ({"budget": 3}, "budget=3"), ({"neighbours": "replace"}, "neighbours='replace': must be one of 'add-remove', "),
 ]  # fmt: skip
 OF_STATISTICS: list[tuple[dict[str, Any], str]] = [
     ({"smallest_count": 0}, "smallest_count=0"), ({"smallest_count": 1.5}, "smallest_count=1.5: must be an integer"),
     ({"noise": rb.TruncatedLaplacian}, "noise="), ({"noise": "laplace"}, "noise='laplace'"),
-    ({"bounding": rb.UNBOUNDED}, "bounding="), ({"bounding": "fold"}, "bounding='fold'"),
 ]  # fmt: skip
 ENDS: list[tuple[dict[str, Any], str]] = [
     ({"target_bounds": None}, "target_bounds=None"), ({"target_bounds": (3, 3)}, "target_bounds="),
@@ -232,49 +229,24 @@ def test_a_wrong_setting_is_found_before_the_charge(kind: Any, tmp_path: Any) ->
 )
 def test_bounds_are_refused_for_one_feature_that_is_wrong(bounds: Any, reason: str) -> None:
     with np.errstate(over="ignore"), pytest.raises(rb.errors.ArgumentError, match=reason):
-        statistics.ranges(bounds, 2)
+        row_sums.ranges(bounds, 2)
 
 
 def test_the_limits_of_settings_are_allowed() -> None:
-    lower, upper = statistics.ranges((0.0, [1e-100, 1.0 / 1e-100]), 2)
+    lower, upper = row_sums.ranges((0.0, [1e-100, 1.0 / 1e-100]), 2)
     assert (lower.tolist(), upper.tolist()) == ([0.0, 0.0], [1e-100, 1.0 / 1e-100])
-    assert (statistics.smallest(1), statistics.smallest(10**9)) == (1, 10**9)
+    assert [row_sums.whole("smallest_count", each, 10**9) for each in (1, 10**9)] == [1, 10**9]
     with pytest.raises(rb.errors.ArgumentError, match="between 1 and 10"):
-        statistics.smallest(10**9 + 1)
-
-
-@pytest.mark.parametrize("kind", STATISTICS)
-def test_the_shares_of_all_statistics_are_together_the_budget(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row is in every statistic of each feature, and in one count: their epsilons and their deltas add up."""
-    features, spent = 3, np.zeros(2)
-
-    def recorded(name: str, times: int) -> None:
-        make = getattr(statistics, name)
-
-        def made(*given: Any) -> Any:
-            nonlocal spent
-            epsilon, delta = (given[0], 0.0) if name == "count_mechanism" else given[3:5]
-            spent = spent + times * np.array([epsilon, delta])
-            return make(*given)
-
-        monkeypatch.setattr(statistics, name, made)
-
-    recorded("count_mechanism", 1)
-    recorded("mean_mechanism", features)
-    recorded("variance_mechanism", features)
-    options: dict[str, Any] = {"bounds": (0, 1), "epsilon": 0.5, "delta": 1e-3, "noise": rb.Gaussian}
-    kind(**options).fit(np.zeros((4, features)), [0, 1, 0, 1])
-    assert spent == pytest.approx([0.5, 1e-3], rel=1e-9)
-    assert (spent <= [0.5 * (1 + 1e-15), 1e-3 * (1 + 1e-15)]).all()
+        row_sums.whole("smallest_count", 10**9 + 1, 10**9)
 
 
 @pytest.mark.few
-@pytest.mark.parametrize("bounding", [rb.RECTIFY, rb.TRUNCATE], ids=str)
+@pytest.mark.parametrize("neighbours", ["add-remove", "zero-out", "replace-one"])
 @pytest.mark.parametrize("noise", [rb.Gaussian, rb.Laplace])
-def test_everything_published_is_in_range(noise: Any, bounding: Any) -> None:
+def test_everything_published_is_in_range(noise: Any, neighbours: str) -> None:
     x, y = load_iris(return_X_y=True)
     fixed: dict[str, Any] = {"bounds": (0.0, 8.0), "epsilon": 0.5, "delta": 1e-5}
-    options = {**fixed, "noise": noise, "bounding": bounding}
+    options = {**fixed, "noise": noise, "neighbours": neighbours}
     for _ in range(5):
         mean = MeanEstimator(**options).fit(x)
         scaler = StandardScaler(**options).fit(x)
@@ -286,82 +258,6 @@ def test_everything_published_is_in_range(noise: Any, bounding: Any) -> None:
         assert np.isfinite(bayes.predict_log_proba(x)).all()
         np.testing.assert_allclose(bayes.predict_proba(x).sum(axis=1), 1.0)
         np.testing.assert_allclose(scaler.inverse_transform(scaler.transform(x)), x)
-
-
-def exact_mean(values: list[Fraction], least: int) -> Fraction:
-    return Fraction(1, 2) + sum((v - Fraction(1, 2) for v in values), Fraction(0)) / max(len(values), least)
-
-
-def exact_variance(values: list[Fraction], least: int) -> Fraction:
-    if not values:
-        return Fraction(0)
-    middle = sum(values, Fraction(0)) / len(values)
-    return sum(((v - middle) ** 2 for v in values), Fraction(0)) / max(len(values), least)
-
-
-@pytest.mark.parametrize("least", [1, 2, 3, 5])
-def test_the_sensitivities_hold_for_all_small_datasets(least: int) -> None:
-    """Every dataset of up to six values on a grid, and every value added to it, in fractions."""
-    grid = [Fraction(0), Fraction(1, 3), Fraction(1)]
-    largest = [Fraction(0), Fraction(0)]
-    for n in range(7):
-        for values in itertools.combinations_with_replacement(grid, n):
-            before = exact_mean(list(values), least), exact_variance(list(values), least)
-            for more in grid:
-                after = exact_mean([*values, more], least), exact_variance([*values, more], least)
-                largest = [max(a, abs(b - c)) for a, b, c in zip(largest, before, after, strict=True)]
-    mean = statistics.mean_mechanism(least, rb.Laplace, rb.TRUNCATE, 1.0, 0.0)
-    variance = statistics.variance_mechanism(least, rb.Laplace, rb.TRUNCATE, 1.0, 0.0, 1e-6)
-    claimed = [Fraction(each.query.sensitivity) for each in (mean, variance)]
-    for most, bound in zip(largest, claimed, strict=True):
-        assert bound * Fraction(9, 10) <= most <= bound  # and they are no larger than they must be
-
-
-def test_the_statistics_in_floats_are_those_in_fractions() -> None:
-    x = np.random.default_rng(1).uniform(size=(7, 2))
-    values = [[Fraction(v) for v in x[:, k].tolist()] for k in range(2)]
-    for least in (1, 20):
-        np.testing.assert_allclose(statistics.means(x, least), [float(exact_mean(v, least)) for v in values])
-        np.testing.assert_allclose(statistics.variances(x, least), [float(exact_variance(v, least)) for v in values])
-
-
-def test_the_sensitivities_leave_room_for_rounding() -> None:
-    """Random rows that round in every place, and rows near the ends where the largest change is: in doubles."""
-    draw = np.random.default_rng(2)
-    above = 0
-    for _ in range(400):
-        n = int(draw.integers(1, 600))
-        x = draw.random((n, 4)) * draw.choice([1.0, 1e-9, 1e-15], 4)
-        more = np.concatenate([1.0 - 1e-12 * draw.random((1, 4)), x])
-        for least in (n, n + 1):
-            for statistic, exact in (
-                (statistics.means, Fraction(1, least + 1)),
-                (statistics.variances, max(Fraction(least, (least + 1) ** 2), Fraction(least - 1, least**2))),
-            ):
-                moved = np.abs(statistic(more, least) - statistic(x, least)).max()
-                assert moved <= rounded_up(exact + statistics._ROUNDING)
-                above += Fraction(moved) > exact
-    assert above > 0  # the control: without the room it would not hold
-    mean = statistics.mean_mechanism(30, rb.Laplace, rb.TRUNCATE, 1.0, 0.0)
-    assert mean.query.sensitivity == rounded_up(Fraction(1, 31) + statistics._ROUNDING)
-
-
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        statistics.mean_mechanism(50, rb.Laplace, rb.TRUNCATE, 0.5, 0.0),
-        statistics.mean_mechanism(50, rb.Gaussian, rb.RECTIFY, 0.5, 1e-6),
-        statistics.variance_mechanism(50, rb.Laplace, rb.RECTIFY, 0.5, 0.0, 1e-3),
-        statistics.variance_mechanism(30, rb.Laplace, rb.TRUNCATE, 0.5, 0.0, 1e-6),
-        statistics.count_mechanism(0.5),
-    ],
-    ids=["mean", "Gaussian mean", "variance", "truncated variance", "count"],
-)
-def test_a_statistic_is_calibrated_to_its_share_and_certified_at_it(mechanism: rb.Mechanism) -> None:
-    assert mechanism.claim is not None
-    assert mechanism.claim.epsilon == 0.5
-    assert rb.certify(mechanism).claim == mechanism.claim
-    assert 0.5 * (1 - 1e-6) <= mechanism.epsilon(mechanism.claim.delta) <= 0.5 * (1 + 1e-9)
 
 
 def test_a_large_budget_finds_the_plain_estimates() -> None:
@@ -380,7 +276,7 @@ def test_a_large_budget_finds_the_plain_estimates() -> None:
 
 # Settings without which a request would have a variance below its floor, or a mean in another unit.
 OTHERS: tuple[dict[str, Any], ...] = (
-    {"smallest_variance": 0.2}, {"smallest_count": 31}, {"noise": rb.Gaussian}, {"bounding": rb.RECTIFY},
+    {"smallest_variance": 0.2}, {"smallest_count": 31}, {"neighbours": "zero-out"},
     {"classes": [0, 1, 3]},
 )  # fmt: skip
 
@@ -392,7 +288,7 @@ def test_a_request_has_the_same_numbers_and_is_of_one_setting(kind: Any, tmp_pat
         ledger.open_account("iris", epsilon=1, delta=kind().delta)
         budget = LedgerBudget(ledger=ledger, account="iris", request="one")
         first = ours(kind, budget=budget).fit(x, y)
-        named = {"bounding": "truncate"} if kind in STATISTICS else {}
+        named = {"neighbours": "add-remove"}
         assert same(first, clone(first).set_params(**named).fit(x[:50], y[:50]))  # and nothing was spent
         assert not any(ledger.account("iris").remaining.units)
         others = [(each, 4) for each in OTHERS if kind is GaussianNB]
@@ -519,34 +415,3 @@ def test_missing_values_say_nothing_when_predicting() -> None:
     for call in (fitted.predict, scaler.transform):
         with pytest.raises(rb.errors.ArgumentError, match="infinities"):
             call([[math.inf, 1.0, 1.0, 1.0]])
-
-
-@pytest.mark.parametrize("least", [1, 2, 5])
-def test_the_sensitivities_hold_with_missing_values(least: int) -> None:
-    """Rows of every pattern of missing values: a row adds one value to a column, or none."""
-    draw = np.random.default_rng(3)
-    claimed = [
-        statistics.mean_mechanism(least, rb.Laplace, rb.TRUNCATE, 1.0, 0.0).query.sensitivity,
-        statistics.variance_mechanism(least, rb.Laplace, rb.TRUNCATE, 1.0, 0.0, 1e-6).query.sensitivity,
-    ]
-    largest = [0.0, 0.0]
-    for _ in range(600):
-        x = np.tile(draw.integers(0, 2, (1, 3)).astype(float), (int(draw.integers(0, 9)), 1))
-        x[draw.random(x.shape) < 0.3] = math.nan
-        row = draw.choice([0.0, 1.0, math.nan, 0.5], (1, 3))
-        for k, statistic in enumerate((statistics.means, statistics.variances)):
-            moved = np.abs(statistic(np.concatenate([x, row]), least) - statistic(x, least))
-            assert not moved[np.isnan(row[0])].any()
-            largest[k] = max(largest[k], float(moved.max()))
-    assert largest[0] <= claimed[0]
-    assert largest[1] <= claimed[1]
-    assert largest[0] >= 0.9 * claimed[0]  # and the rows do reach them
-
-
-@pytest.mark.parametrize("total", [1.0, 0.1, 1e-6, math.pi])
-def test_shares_never_add_up_to_more_than_the_whole(total: float) -> None:
-    plain = []
-    for parts in range(1, 200):
-        assert parts * Fraction(statistics.share(total, parts)) <= Fraction(total)
-        plain.append(parts * Fraction(total / parts) <= Fraction(total))
-    assert not all(plain)  # the control: a division that rounds to nearest does

@@ -122,7 +122,9 @@ BROKEN: dict[str, tuple[Any, Any, Any]] = {
         lambda rows, norm, copies=1: np.rint(row_sums.shortened(rows, norm / math.sqrt(copies)) * (QUANTA / norm)),
     ),
     "not shortened": (KMeans, {"clip": 0.4}, lambda rows, norm, copies=1: np.trunc(rows * (QUANTA / norm))),
-    "gradients": (LogisticRegression, CLASSES, lambda rows, norm, copies=1: np.trunc(rows * (QUANTA / norm))),
+    "gradients": (
+        LogisticRegression, {**CLASSES, "steps": 4}, lambda rows, norm, copies=1: np.trunc(rows * (QUANTA / norm)),
+    ),
     "as many copies as trees": (
         RandomForestClassifier, CLASSES, lambda rows, norm, copies=1: CLIPPED(rows, norm / math.sqrt(copies)),
     ),

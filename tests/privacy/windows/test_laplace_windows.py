@@ -162,7 +162,7 @@ def rough(monkeypatch):
     """Few points on long windows, and no bound of first order."""
     monkeypatch.setattr(laplace_windows, "_DEGREE", 2)
     monkeypatch.setattr(laplace_windows, "_LONGEST", 100.0)
-    infinite = lambda self, windows, values: laplace_windows._Bounds(  # noqa: E731
+    infinite = lambda self, windows, values: laplace_windows.WindowBounds(  # noqa: E731
         np.full(windows.low.size, np.inf), np.full(windows.low.size, -np.inf), windows.low, np.zeros(windows.low.size)
     )
     monkeypatch.setattr(laplace_windows.Problem, "glance", infinite)

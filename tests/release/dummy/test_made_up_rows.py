@@ -130,7 +130,7 @@ kind = "mean"
 column = "age"
 range = [18, 70]
 by = ["clinic"]
-where = "visit >= date('2025-03-01') and region == 'coast'"
+where = "visit >= DATE '2025-03-01' AND region = 'coast'"
 """
 
 

@@ -99,7 +99,7 @@ SHAPES = {
     "local times and periods": shape(
         {"kind": "count", "by": ["at"], "rows": 1},
         {"kind": "count of units", "by": ["hour"], "groups": 3},
-        {"kind": "mean", "column": "hour", "by": ["sex"], "where": "date(at) >= date('2025-01-31')"},
+        {"kind": "mean", "column": "hour", "by": ["sex"], "where": "CAST(at AS DATE) >= DATE '2025-01-31'"},
         unit={**PEOPLE, "period": {"column": "at", "each": "week", "range": [DAYS[0], DAYS[-1]]}},
         zone="Europe/Paris",
         columns={"hour": {"value": "hour(at)", "range": [0, 23]}},
@@ -128,7 +128,7 @@ SHAPES = {
         unit={"column": "person", "neighbours": "replace", "size": 45},
         zone="America/New_York",
         columns={"x": {"range": [0, 10]}},
-        per_unit={"began": "first(sex, at)", "often": "any(x > 5)", "most": {"value": "max(x)", "range": [1, 9]}},
+        per_unit={"began": "ARG_MIN(sex, at)", "often": "BOOL_OR(x > 5)", "most": {"value": "max(x)", "range": [1, 9]}},
         keys={"began": {"fold": {"known": ["f", "m"]}, "other": "other", "missing": "none"}, "often": [True]},
     ),
     "keys that are drawn": shape(

@@ -64,8 +64,8 @@ def test_a_question_without_any_range_is_refused_with_the_way_out(columns):
     [
         ({"a": "b + 1", "b": "c + 1", "c": "a + 1"}, r"uses itself: a -> b -> c -> a; made columns form a circle"),
         ({"a": "a + 1"}, r"uses itself: a -> a; a made column must have a name that the table does not have"),
-        ({"a": "b == c"}, r"columns.a=.b == c.: b == c: the type of 'b' does not follow"),
-        ({"a": "b +"}, r"columns.a.value=.b \+.: not a valid expression"),
+        ({"a": "b = c"}, r"columns.a=.b = c.: b = c: the type of 'b' does not follow"),
+        ({"a": "b +"}, r"columns.a.value=.b \+.: not valid SQL"),
         ({"a": {}}, r"columns.a: needs a value"),
         ({"a": {"value": "b > 3", "range": [0, 1]}}, r"columns.a=.*is true or false, where a number is needed"),
         ({"a": {"value": "b + 1", "range": [1, 1]}}, r"columns.a.range"),
@@ -90,10 +90,10 @@ TABLE = pa.table({"x": [1.5, 2.0], "t": ["a", "b"], "d": [datetime.date(2025, 1,
     [
         ({"a": "y + 1"}, r"columns.a='y': the table has no such column"),
         ("t + 1 > 3", r"query\[0\].where='t': is of type text, which does not serve for numbers"),
-        ({"a": "t + 1"}, r"columns.a='t': is of type text, .* for numbers; number\(t\) reads it"),
-        ({"a": "d + 1"}, r"columns.a='d': is of type date, .* for numbers; date\(d\) reads it"),
+        ({"a": "t + 1"}, r"columns.a='t': is of type text, .* for numbers; CAST\(t AS DOUBLE\) reads it"),
+        ({"a": "d + 1"}, r"columns.a='d': is of type date, .* for numbers; CAST\(d AS DATE\) reads it"),
         ({"a": "year(x)"}, r"columns.a='x': is of type number, which does not serve for dates"),
-        ({"a": "x == 'a'"}, r"columns.a='x': is of type number, which does not serve for texts"),
+        ({"a": "x = 'a'"}, r"columns.a='x': is of type number, which does not serve for texts"),
         ({"a": "text(x)"}, r"columns.a='x': is of type number, which does not serve for text\(...\)"),
         ({"a": "hour(d)"}, r"columns.a='d': is of type date, which does not serve for hour\(...\)"),
         ({"a": "not i"}, r"columns.a='i': is of type integer, which does not serve for truth values"),
@@ -115,9 +115,9 @@ def test_an_untyped_table_has_the_same_answers(tmp_path):
     file.write_text("x,d,t\n" + "\n".join(",".join(row) for row in rows))
     queries = [
         {"name": "x", "kind": "count", "where": "x * 2 >= 3"},
-        {"name": "d", "kind": "count", "where": "month(d) in [3, 4]"},
-        {"name": "t", "kind": "count", "where": "starts(t, 'a')"},
-        {"name": "missing", "kind": "count", "where": "missing(x + 0) and missing(date(d))"},
+        {"name": "d", "kind": "count", "where": "MONTH(d) IN (3, 4)"},
+        {"name": "t", "kind": "count", "where": "STARTS_WITH(t, 'a')"},
+        {"name": "missing", "kind": "count", "where": "missing(x + 0) and missing(CAST(d AS DATE))"},
     ]
     found = plan(*queries, epsilon=100.0, source={"path": str(file)})
     with DuckDB(found.source) as engine:
@@ -158,7 +158,7 @@ def test_a_column_that_sounds_like_text_is_named_before_the_charge(tmp_path):
 
 def test_expressions_that_differ_in_capital_letters_alone_are_different_columns():
     data = pa.table({"x": ["a", "A", "A", "b"], "y": [1.0, 2.0, 3.0, 4.0]})
-    asked = [{**COUNT, "name": each, "where": f'x == "{each}" or y > 10'} for each in ("a", "A", "b", "${x}")]
+    asked = [{**COUNT, "name": each, "where": f"x = '{each}' OR y > 10"} for each in ("a", "A", "b", "${x}")]
     found = release(plan(*asked, epsilon=100.0), data, ledger=None)
     assert [row["value"] for row in found.rows()] == [1.0, 2.0, 1.0, 0.0]
 

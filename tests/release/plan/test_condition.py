@@ -18,15 +18,18 @@ def plan(where, **more):
     ("text", "listed"),
     [
         ("age >= 18", [{"column": "age", "is": ">=", "value": 18}]),
-        ("18 <= age < 65", [{"column": "age", "is": ">=", "value": 18}, {"column": "age", "is": "<", "value": 65}]),
+        (
+            "18 <= age AND age < 65",
+            [{"column": "age", "is": ">=", "value": 18}, {"column": "age", "is": "<", "value": 65}],
+        ),
         ("late", [{"column": "late", "is": "==", "value": True}]),
         (
-            "not late and region == 'a'",
+            "NOT late AND region = 'a'",
             [{"column": "late", "is": "==", "value": False}, {"column": "region", "is": "==", "value": "a"}],
         ),
-        ("region in ['a', 'b']", [{"column": "region", "is": "in", "value": ["a", "b"]}]),
+        ("region IN ('a', 'b')", [{"column": "region", "is": "in", "value": ["a", "b"]}]),
         ("missing(x) and not missing(y)", [{"column": "x", "is": "missing"}, {"column": "y", "is": "present"}]),
-        ("column('odd name') != 1", [{"column": "odd name", "is": "!=", "value": 1}]),
+        ('"odd name" <> 1', [{"column": "odd name", "is": "!=", "value": 1}]),
     ],
 )
 def test_plans_with_plain_comparisons_are_equal_whichever_way_they_are_written(text, listed):
@@ -36,9 +39,9 @@ def test_plans_with_plain_comparisons_are_equal_whichever_way_they_are_written(t
 
 def test_anything_else_is_a_hidden_column_that_the_explanation_shows_as_its_text():
     found = plan("age >= 18 and a+b > 3 and (late or early)")
-    assert [each.column for each in found.query[0].where] == ["age", "= a + b > 3", "= late or early"]
-    assert [each.name for each in found.made] == ["= a + b > 3", "= late or early"]
-    assert found.query[0].described() == "n: count, where 'age' >= 18 and a + b > 3 and (late or early)"
+    assert [each.column for each in found.query[0].where] == ["age", "= a + b > 3", "= late OR early"]
+    assert [each.name for each in found.made] == ["= a + b > 3", "= late OR early"]
+    assert found.query[0].described() == "n: count, where 'age' >= 18 and a + b > 3 and (late OR early)"
     assert hidden_text("= a + b > 3") == "a + b > 3"
     assert hidden_text("a") is None
 
@@ -64,13 +67,13 @@ def test_the_name_of_a_column_is_never_an_expression(condition, field):
 def test_a_text_to_compare_with_may_begin_so():
     found = plan([{"column": "a", "is": "==", "value": "= x"}])
     assert (found.query[0].where[0].value, found.made) == ("= x", ())
-    assert plan("a == '= x'") == found
+    assert plan("a = '= x'") == found
 
 
 def test_an_expression_that_could_not_be_read_again_is_refused():
     part = "a+b>3"
-    most = " and ".join([part] * (LONGEST // len(f"({part}) and ")))
-    with pytest.raises(PlanError, match="characters in all"):
+    most = " and ".join([part] * (LONGEST // len(f"{part} and ")))
+    with pytest.raises(PlanError, match="must have at most"):
         plan(most)
     some = plan(" and ".join([part] * 100))
     assert make_plan(some.model_dump(by_alias=True, exclude_none=True)) == some
@@ -80,14 +83,11 @@ def test_an_expression_that_could_not_be_read_again_is_refused():
     ("text", "words"),
     [
         ("a + b", r"query\[0\].where: a \+ b is a number, where true or false is needed"),
-        ("a == b or a > 3", r"query\[0\].where: a == b: the type of 'a' does not follow"),
-        ("upper(a) == 'X'", r"query\[0\].where=.*: upper\(...\) is not in the language"),
-        ("a = 3", "written =="),
+        ("a = b OR a > 3", r"query\[0\].where: a = b: the type of 'a' does not follow"),
+        ("upper(a) = 'X'", r"query\[0\].where=.*: `UPPER\(a\)`: engines have different tables of letters"),
+        ("a == 3 and upper(a) = 4", "written ="),
         ("name < 'x'", "texts and truth values have no order"),
-        *(
-            (each, "must not begin with '= '")
-            for each in ("column('= x') >= 3", "column('= x')", "missing(column('= x'))")
-        ),
+        *((each, "must not begin with '= '") for each in ('"= x" >= 3', '"= x"', '"= x" IS NULL')),
     ],
 )
 def test_a_condition_that_is_not_true_or_false_or_names_an_expression_is_refused(text, words):

@@ -73,15 +73,15 @@ def where(condition):
 @pytest.mark.parametrize(
     ("condition", "words"),
     [
-        ("whole == 'a'", "'a' is not a value of a column of type integer"),
-        ("whole in ['1', 'a']", "'a' is not a value of a column of type integer"),
+        ("whole = 'a'", "'a' is not a value of a column of type integer"),
+        ("whole IN ('1', 'a')", "'a' is not a value of a column of type integer"),
         ("day != '1.2.2025'", "'1.2.2025' is not a value of a column of type date"),
-        ("whole == 'a' or truth", "'a' is not a value of a column of type integer"),
-        ("whole", r"which does not serve for this condition; .* \(compare it with 1 or 0, as in whole == 1\)"),
-        ("whole == true", "type integer, which does not serve for this condition"),
-        ("whole or truth", "type integer, which does not serve for truth values; whole == 1 compares it"),
-        ("truth == 'yes'", "type boolean, which does not serve for this condition"),
-        ("word == 1", "type text, which does not serve for this condition"),
+        ("whole = 'a' OR truth", "'a' is not a value of a column of type integer"),
+        ("whole", r"which does not serve for this condition; .* \(compare it with 1 or 0, as in whole = 1\)"),
+        ("whole = true", "type integer, which does not serve for this condition"),
+        ("whole or truth", "type integer, which does not serve for truth values; whole = 1 compares it"),
+        ("truth = 'yes'", "type boolean, which does not serve for this condition"),
+        ("word = 1", "type text, which does not serve for this condition"),
     ],
 )
 def test_conditions_of_another_type_are_refused_with_the_way_out(condition, words):
@@ -96,7 +96,7 @@ def test_conditions_of_another_type_are_refused_with_the_way_out(condition, word
 
 
 @pytest.mark.parametrize(
-    "condition", ["whole == '1'", "whole == 1", "truth", "day == '2025-01-31'", "any", "any == 'a'", "any == 1"]
+    "condition", ["whole = '1'", "whole = 1", "truth", "day = '2025-01-31'", '"any"', "\"any\" = 'a'", '"any" = 1']
 )
 def test_conditions_of_the_type_of_their_column_are_accepted(condition):
     check_schema(where(condition), SCHEMA)
@@ -107,16 +107,18 @@ def test_columns_whose_unreadable_values_nobody_counts_are_named():
     days = {"weeks": [DAY, DAY]}
     query = [
         {"name": "m", "kind": "mean", "column": "a", "range": [0, 1]},
-        {"name": "n", "kind": "count", "where": "b and e == 'x'", "by": ["c"]},
-        {"name": "o", "kind": "count", "where": "number(d) + 1 > 3 or d == '?'"},
+        {"name": "n", "kind": "count", "where": "b AND e = 'x'", "by": ["c"]},
+        {"name": "o", "kind": "count", "where": "CAST(d AS DOUBLE) + 1 > 3 OR d = '?'"},
     ]
     data = {"budget": {"epsilon": 1.0}, "keys": {"c": days}, "query": query}
     found = make_plan(data)
     assert set(unread_columns(found, texts)) == {"a", "b", "c", "d", "e"}
     assert unread_columns(found, dict.fromkeys(texts, Family.INTEGER)) == ()
-    read_otherwise = {"z": "case(missing(number(a)), 0, number(a))"}  # which says nothing of their number
+    read_otherwise = {
+        "z": "CASE WHEN CAST(a AS DOUBLE) IS NULL THEN 0 ELSE CAST(a AS DOUBLE) END"
+    }  # which says nothing of their number
     assert "a" in unread_columns(make_plan({**data, "columns": read_otherwise}), texts)
-    for column, read in {"a": "number(a)", "b": "b == true", "c": "date(c)", "d": "number(d)", "e": "e"}.items():
+    for column, read in {"a": "number(a)", "b": "b = true", "c": "CAST(c AS DATE)", "d": "number(d)", "e": "e"}.items():
         asked = {"name": "u", "kind": "share", "of": f"missing({read}) and (1 > 0 or missing({column}))", "weight": 0.1}
         assert column not in unread_columns(make_plan({**data, "query": [*query, asked]}), texts)
     counted = [{"name": "p", "kind": "count", "by": ["e"]}, {"name": "q", "kind": "count", "where": "missing(e)"}]

@@ -82,10 +82,10 @@ def test_any_plain_data_is_read_back(data):
 
 WHERES = [
     "age >= 18 and a + b > 3",
-    "not ill and (x == 'y' or z > date('2025-01-01'))",
-    "column('odd name') in [1, 2] and missing(x) and not missing(y) and a + 1 < 2",
-    "x != 'it\\'s \"q\"' and flag == true and t not in ['a', 'b'] and a * 2 > b",
-    "d >= date('2025-01-31') and starts(x, 'a')",
+    "NOT ill AND (x = 'y' OR z > DATE '2025-01-01')",
+    '"odd name" IN (1, 2) AND x IS NULL AND y IS NOT NULL AND a + 1 < 2',
+    "x <> 'it''s \"q\"' AND flag = true AND t NOT IN ('a', 'b') AND a * 2 > b",
+    "d >= DATE '2025-01-31' AND STARTS_WITH(x, 'a')",
 ]
 
 
@@ -125,11 +125,11 @@ label = {fold = {north = ["p", "q"]}, other = "elsewhere"}
 town = ["u", "w", "x"]
 """,
     "one row per unit": """
-# Makes one row of all rows of each 'person': visits = count(); spent = sum(cost * 2), clipped to [0, 5000]
+# Makes one row of all rows of each 'person': visits = COUNT(*); spent = SUM(cost * 2), clipped to [0, 5000]
 # of: one row per 'person', rows without 'person' left out
 unit = {column = "person"}
 columns = {cost = {range = [0, 500]}, many = "visits > 3"}
-per_unit = {visits = "count( )", spent = {value = "sum(cost*2)", range = [0, 5000]}}
+per_unit = {visits = "COUNT( * )", spent = {value = "sum(cost*2)", range = [0, 5000]}}
 query = [{name = "n", kind = "count"}, {name = "m", kind = "mean", column = "spent"}]
 """,
     "bounds": """

@@ -48,8 +48,8 @@ def per_unit(far):
     return {
         "sum of a far range": {"columns": {"c": {"range": [-far, far]}}, "per_unit": {"s": "sum(c)"}},
         "clipped sum": {"columns": {"c": {"range": [0, 9]}}, "per_unit": {"s": {"value": "sum(c)", "range": [0, far]}}},
-        "count": {"per_unit": {"s": {"value": "count()", "range": [0, far]}}},
-        "distinct": {"per_unit": {"s": {"value": "distinct(c)", "range": [-far, far]}}},
+        "count": {"per_unit": {"s": {"value": "COUNT(*)", "range": [0, far]}}},
+        "distinct": {"per_unit": {"s": {"value": "COUNT(DISTINCT c)", "range": [-far, far]}}},
         "max": {"columns": {"c": {"range": [0, far]}}, "per_unit": {"s": {"value": "max(c)", "range": [0, far]}}},
         "min": {"columns": {"c": {"range": [-far, far]}}, "per_unit": {"s": {"value": "min(c)", "range": [-far, far]}}},
     }

@@ -153,7 +153,7 @@ def test_a_joined_table_has_local_times_too():
     plan = {
         "budget": {"epsilon": 100.0},
         "join": [join],
-        "query": [{"name": "late", "kind": "count", "where": "hour(opened) == 23"}],
+        "query": [{"name": "late", "kind": "count", "where": "HOUR(opened) = 23"}],
     }
     places = {"places": pa.table({"place": ["a", "b"], "opened": opened})}
     data = pa.table({"place": ["a"] * 30 + ["c"] * 7})
@@ -166,6 +166,6 @@ def test_a_joined_table_has_local_times_too():
 def test_columns_that_no_plan_can_name_stop_no_statement():
     moments = pa.array([datetime.datetime(2025, 7, 1)] * 9, pa.timestamp("us", "UTC"))
     data = pa.table({"at": moments, "= x > 1": [1] * 9, "= y": moments})
-    query = [{**COUNT[0], "where": "hour(at) == 0"}]
+    query = [{**COUNT[0], "where": "HOUR(at) = 0"}]
     plan = {"budget": {"epsilon": 100.0}, "zone": "UTC", "query": query}
     assert release(plan, data, ledger=None).cells[0].value == 9

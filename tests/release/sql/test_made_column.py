@@ -9,6 +9,7 @@ from sqlglot import exp
 from rangebound.errors import PlanError
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.plan.columns import MadeColumn
+from rangebound.release.plan.expressions.former import read_former
 from rangebound.release.plan.expressions.functions import FUNCTIONS
 from rangebound.release.plan.expressions.nodes import ValueType
 from rangebound.release.plan.expressions.reading import read
@@ -30,8 +31,11 @@ PARTS = ("year", "quarter", "month", "week", "day", "weekday")
 
 
 def made(texts, known=None, clipped=None):
+    """Columns of expressions as version 0.2 wrote them, which Python itself reads too, after their way through SQL."""
     return [
-        MadeColumn(name=f"made {at}", value=typed(read(text), known or {}), field="columns", clipped=clipped)
+        MadeColumn(
+            name=f"made {at}", value=typed(read(str(read_former(text))), known or {}), field="columns", clipped=clipped
+        )
         for at, text in enumerate(texts)
     ]
 
@@ -185,7 +189,7 @@ def test_steps_do_not_hide_a_column_of_the_table():
     assert values('1 / (x + 1) + column("rangebound step 0")', data)[0] == [7.2]
 
 
-LATER = "date(d2) + i1 > date(d1)"
+LATER = "CAST(d2 AS DATE) + i1 > CAST(d1 AS DATE)"
 
 
 def plan_with_columns():
@@ -193,15 +197,15 @@ def plan_with_columns():
     columns = {
         "n2": {"range": [-5, 20]},
         "each": {"value": "n1 / n2", "range": [-3, 3]},
-        "kind": 'case(each > 0, "up", each <= 0, "down", "none")',
+        "kind": "CASE WHEN each > 0 THEN 'up' WHEN each <= 0 THEN 'down' ELSE 'none' END",
         "month": "month(d1)",
     }
     keys = {"kind": ["up", "down", "none"], "month": {"numbers": [1, 12]}}
     query = [{"name": "each", "kind": "mean", "column": "each", "by": ["kind"]}]
     for letter in "aA":
-        where = f"{LATER} or t1 == '{letter}' or t2 == '${{x}}'"
+        where = f"{LATER} OR t1 = '{letter}' OR t2 = '${{x}}'"
         query.append({"name": letter, "kind": "count", "by": ["month"], "where": where})
-    query.append({"name": "share", "kind": "share", "of": "starts(t1, 'a') and n2 * 2 > 3"})
+    query.append({"name": "share", "kind": "share", "of": "STARTS_WITH(t1, 'a') AND n2 * 2 > 3"})
     data = {"budget": {"epsilon": 1.0}, "unit": {"column": "at"}, "columns": columns}
     return make_plan({**data, "keys": keys, "query": query})
 
@@ -219,7 +223,7 @@ def test_no_step_has_the_name_of_a_column_that_is_made_later():
         {"kind": "sum", "column": "= x", "range": [0, 1]},
         {"kind": "distinct count", "column": "= x"},
         {"kind": "count", "by": ["= x"]},
-        {"kind": "count", "where": 'column("= x") + 1 > 2'},
+        {"kind": "count", "where": '"= x" + 1 > 2'},
         {"kind": "count", "weighted_by": {"column": "= x", "range": [0, 1]}},
     ],
 )

@@ -14,25 +14,26 @@ from rangebound.errors import PlanError
 from rangebound.release import Source, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
+from rangebound.release.plan.expressions.nodes import quoted
 from rangebound.release.sql.view import view
 from tests.release.sql.test_joined import rows_of
 
 DAYS = [datetime.date(2025, 1, 1) + datetime.timedelta(days=each) for each in range(5)]
 COLUMNS = {"cost": {"range": [-10, 90]}, "dear": "cost > 40", "ratio": "spent / visits"}
 PER_UNIT = {
-    "visits": "count()",
-    "dear_visits": "count(dear)",
+    "visits": "COUNT(*)",
+    "dear_visits": "COUNT(*) FILTER (WHERE dear)",
     "spent": {"value": "sum(cost)", "range": [-20, 200]},
     "stays": "sum(clip(nights, 0, 7))",
-    "once": "any(clinic == 'a')",
-    "always": "all(dear)",
+    "once": "BOOL_OR(clinic = 'a')",
+    "always": "BOOL_AND(dear)",
     "least": "min(cost)",
     "most": "max(cost)",
-    "latest": "max(date(day))",
-    "begin": "first(clinic, day)",
-    "end": "last(nights, day)",
-    "places": "distinct(clinic)",
-    "amounts": "distinct(cost)",
+    "latest": "max(CAST(day AS DATE))",
+    "begin": "ARG_MIN(clinic, day)",
+    "end": "ARG_MAX(nights, day)",
+    "places": "COUNT(DISTINCT clinic)",
+    "amounts": "COUNT(DISTINCT cost)",
     "person": "max(person_number)",
 }
 
@@ -131,7 +132,7 @@ def test_names_that_spark_would_change_are_refused(spark):
     kinds = "who bigint, person_number bigint, clinic string, cost double, nights bigint, day date"
     frame = spark.createDataFrame([(None,) * len(data.columns)], kinds)
     with Spark(frame) as engine, pytest.raises(PlanError, match="which Spark replaces"):
-        view(plan_with({"a ${x}": "count()"}), engine)
+        view(plan_with({"a ${x}": "COUNT(*)"}), engine)
 
 
 @pytest.mark.slow
@@ -177,12 +178,12 @@ def test_whole_numbers_are_added_as_such():
 
 BY_CLINIC = {"query": [{"name": "n", "kind": "count", "by": ["clinic"]}], "keys": {"clinic": ["a"]}}
 WRONG = [
-    ({"a": "first(clinc, day)"}, {}, r"per_unit.a='clinc': the table has no such column; .*'clinic'"),
-    ({"a": "first(clinic, flag)"}, {}, r"per_unit.a='flag': is of type boolean"),
+    ({"a": "ARG_MIN(clinc, day)"}, {}, r"per_unit.a='clinc': the table has no such column; .*'clinic'"),
+    ({"a": "ARG_MIN(clinic, flag)"}, {}, r"per_unit.a='flag': is of type boolean"),
     ({"a": "sum(clip(clinic, 0, 1))"}, {}, r"per_unit.a='clinic': is of type text"),
-    ({"a": "count()"}, {"unit": {"column": "nobody"}}, r"unit.column='nobody': the table has no such column"),
-    ({"a": "count()"}, BY_CLINIC, r"query\[0\]: 'clinic' is not a column of \[per_unit\].*first\(clinic, day\)"),
-    ({"a": "count()"}, {"columns": {"b": "a > cost"}}, r"columns.b='cost': the table of \[per_unit\] has no such"),
+    ({"a": "COUNT(*)"}, {"unit": {"column": "nobody"}}, r"unit.column='nobody': the table has no such column"),
+    ({"a": "COUNT(*)"}, BY_CLINIC, r"query\[0\]: 'clinic' is not a column of \[per_unit\].*first\(clinic, day\)"),
+    ({"a": "COUNT(*)"}, {"columns": {"b": "a > cost"}}, r"columns.b='cost': the table of \[per_unit\] has no such"),
 ]
 
 
@@ -195,7 +196,7 @@ def test_a_plan_that_does_not_fit_the_table_is_refused_before_the_charge(per_uni
 
 @pytest.mark.parametrize("name", ['a"b', "select", "a.b", "ä; DROP TABLE x --", "source", "end_0"])
 def test_names_are_never_read_as_sql(name):
-    used = f"column({name!r})".replace("'", '"') if '"' not in name else "column('a\"b')"
-    plan = plan_with({name: f"first({used}, day)", f"{name} more": f"distinct({used})"})
+    used = quoted(name, '"')
+    plan = plan_with({name: f"ARG_MIN({used}, day)", f"{name} more": f"COUNT(DISTINCT {used})"})
     with DuckDB(pyarrow.table({"who": [1, 1], name: ["x", "y"], "day": DAYS[:2]})) as engine:
         assert seen(plan, engine) == [{name: "x", f"{name} more": 2}]

@@ -68,7 +68,7 @@ def test_a_dry_run_and_sources_say_what_is_public_and_charge_nothing(server):
 @pytest.mark.parametrize("form", ["toml", "json"])
 def test_a_plan_with_joins_reads_the_sources_of_its_account(server, form):
     joined = '[[join]]\ntable = "regions"\npublic = true\non = ["clinic"]\ncolumns = ["region"]\n'
-    plan = PLAN.replace("[[query]]", joined + "[[query]]") + "where = \"region == 'coast'\"\n"
+    plan = PLAN.replace("[[query]]", joined + "[[query]]") + "where = \"region = 'coast'\"\n"
     given = plan if form == "toml" else tomllib.loads(plan)
     assert len(server.client().release(given, id=f"joined-{form}").rows()) == 2
 

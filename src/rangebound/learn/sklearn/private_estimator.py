@@ -23,10 +23,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.laws.boundings import TRUNCATE, Bounding
-from rangebound.laws.family import Noise
-from rangebound.laws.laplace import Laplace
-from rangebound.learn.sklearn import row_sums, statistics
+from rangebound.learn.sklearn import row_sums
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost
 from rangebound.values import arguments
@@ -36,6 +33,7 @@ Released = dict[str, Floats]
 Labels = npt.NDArray[np.generic]
 
 _LARGEST_MU = 1000.0  # that a ledger can charge
+_RELATIONS = {"add-remove": (False, 1), "zero-out": (True, 1), "replace-one": (True, 2)}
 _REFUSED = (
     "partial_fit: every call would release numbers about the same people again, at the full cost each time; "
     "collect the data and call fit once"
@@ -72,11 +70,17 @@ class LedgerBudget:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Private(BaseEstimator):  # type: ignore[misc]
-    """An estimator whose every fit is a fresh draw, and that cannot be fitted in parts."""
+    """An estimator whose every fit is a fresh draw, and that cannot be fitted in parts.
+
+    `neighbours` says which tables are hard to tell apart. "add-remove": one has a row more. "zero-out": the number of
+    rows is public, and one has a row with nothing in it, which adds nothing to a sum. "replace-one": the number of rows
+    is public, and one row is another; sums move by the difference of two rows, no more than twice as far.
+    """
 
     epsilon: float = 1.0
     delta: float = 0.0
     bounds: object = None
+    neighbours: str = "add-remove"
     budget: LedgerBudget | None = None
 
     @property
@@ -110,7 +114,8 @@ class Private(BaseEstimator):  # type: ignore[misc]
         budget = arguments.instance(
             "budget", self.budget, LedgerBudget, "a LedgerBudget, or None if the caller keeps the account"
         )
-        meaning = repr((type(self).__name__, *facts))
+        related = () if self.neighbours == "add-remove" else (self.neighbours,)
+        meaning = repr((type(self).__name__, *facts, *related))
 
         def compute(cost: object) -> bytes:
             numbers = {name: each.tolist() for name, each in draw().items()}
@@ -129,6 +134,14 @@ class Private(BaseEstimator):  # type: ignore[misc]
                 "features; its numbers have other ranges"
             )
         return {name: np.asarray(each, dtype=np.float64) for name, each in stored["numbers"].items()}
+
+    def _known(self, x: Floats) -> tuple[int | None, int]:
+        """The number of rows where it is public, and how many rows' numbers the sums of two neighbours differ by."""
+        if str(self.neighbours) not in _RELATIONS:
+            shown = arguments.shown(self.neighbours)
+            raise ArgumentError(f"neighbours={shown}: must be one of {', '.join(map(repr, _RELATIONS))}")
+        public, changed = _RELATIONS[self.neighbours]
+        return len(x) if public else None, changed
 
     def _rows(self, X: object, y: object = "no_validation", *, reset: bool = True) -> Floats:
         """The rows as doubles, NaN where a cell is missing or not a number.
@@ -174,62 +187,16 @@ class RowSumEstimator(Private):
     def _released(
         self, what: str, draw: Callable[[float], Released], lower: Floats, upper: Floats, *facts: object
     ) -> tuple[Released, float]:
-        """What `draw` releases for the largest mu that (epsilon, delta) has room for, and mu; facts are settings."""
-        epsilon, delta, mu = row_sums.budget_mu(self.epsilon, self.delta)
-        settings = lower.tolist(), upper.tolist(), *facts
-        found = self._spend(epsilon, delta, what, settings, lambda: draw(mu), mu)
-        self._middle: Floats = (lower + upper) / 2.0  # not before: where nothing is released, the last fit stays
-        return found, mu
+        """What `draw` releases for the largest mu that (epsilon, delta) has room for, and mu; facts are settings.
 
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class StatisticsEstimator(Private):
-    """An estimator that releases statistics, each with bounded noise and a share of the budget, see `statistics`."""
-
-    smallest_count: int = 30
-    noise: type[Noise] = Laplace
-    bounding: Bounding | str = TRUNCATE.value
-
-    def _moments(
-        self,
-        what: str,
-        x: Floats,
-        *,
-        floor: float | None = None,
-        codes: Integers | None = None,
-        classes: Labels | None = None,
-    ) -> Released:
-        """The private mean of each feature, with a floor the variance too, and with classes those and a count of each.
-
-        Each gets an equal part of the budget; one row is in one class. Paid for before anything is drawn.
+        The mu that `draw` gets, and that is returned, is that of one row's numbers: of two, all are twice as private.
         """
-        features, kinds = x.shape[1], 1 if floor is None else 2
-        lower, upper = statistics.ranges(self.bounds, features)
-        least, width = statistics.smallest(self.smallest_count), upper - lower
-        epsilon, delta = arguments.positive("epsilon", self.epsilon), arguments.probability("delta", self.delta)
-        share = statistics.share(epsilon, kinds * features + (codes is not None))
-        given = least, self.noise, self.bounding, share, statistics.share(delta, kinds * features)
-        mean = statistics.mean_mechanism(*given)
-        variance = None if floor is None else statistics.variance_mechanism(*given, floor)
-        inside = statistics.scaled(x, lower, upper)
-        groups = [] if classes is None else [inside[codes == each] for each in range(len(classes))]
-        count = statistics.count_mechanism(share) if groups else None
-
-        def each(statistic: Callable[[Floats, int], Floats]) -> Floats:
-            return np.stack([statistic(some, least) for some in groups]) if groups else statistic(inside, least)
-
-        def draw() -> Released:
-            sizes = np.array([float(len(some)) for some in groups])
-            found = {} if count is None else {"count": count.release(sizes, step=1)}
-            found["mean"] = mean.release(each(statistics.means))
-            return found if variance is None else found | {"variance": variance.release(each(statistics.variances))}
-
-        settings = [lower.tolist(), upper.tolist(), int(self.smallest_count), self.noise.__name__]
-        settings += [Bounding(self.bounding).value, *([] if floor is None else [float(floor)])]
-        settings += [] if classes is None else [classes.tolist()]
-        found = self._spend(float(self.epsilon), float(self.delta), what, tuple(settings), draw)
-        found["mean"] = np.clip(lower + found["mean"] * width, lower, upper)
-        return found | ({} if floor is None else {"variance": found["variance"] * width**2})
+        epsilon, delta, mu = row_sums.budget_mu(self.epsilon, self.delta)
+        _, changed = self._known(lower[:0])
+        settings = lower.tolist(), upper.tolist(), *facts
+        found = self._spend(epsilon, delta, what, settings, lambda: draw(mu / changed), mu)
+        self._middle: Floats = (lower + upper) / 2.0  # not before: where nothing is released, the last fit stays
+        return found, mu / changed
 
 
 def cells(X: object) -> object:
@@ -353,7 +320,7 @@ def target_ends(bounds: object) -> tuple[float, float]:
             "data leaks its extremes"
         )
     try:
-        lower, upper = statistics.ranges(bounds, 1)
+        lower, upper = row_sums.ranges(bounds, 1)
     except (ArgumentError, TypeError) as error:
         raise type(error)(f"target_{error}") from None
     return float(lower[0]), float(upper[0])

@@ -21,9 +21,10 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 
-from rangebound.learn.sklearn import row_sums, statistics
+from rangebound.learn.sklearn import row_sums
+from rangebound.learn.sklearn.linear_models import ScoredClassifier
 from rangebound.learn.sklearn.private_estimator import Released, RowSumEstimator, labelled, target_ends, targets
 from rangebound.learn.sklearn.row_sums import normals, spread
 from rangebound.values import arguments
@@ -133,7 +134,7 @@ class ForestEstimator(RowSumEstimator):
 
     def _grow(self, x: Floats, rows: Floats, norm: float, keep: npt.NDArray[np.bool_], *facts: object) -> None:
         """Grow the trees on the rows to keep, with these statistics."""
-        lower, upper = statistics.ranges(self.bounds, x.shape[1])
+        lower, upper = row_sums.ranges(self.bounds, x.shape[1])
         trees = row_sums.whole("trees", self.trees, _MOST)
         depth = row_sums.whole("depth", self.depth, _DEEPEST)
         inside = row_sums.centred(x[keep], lower, upper)
@@ -157,7 +158,7 @@ class ForestEstimator(RowSumEstimator):
 
 @arguments.guided
 @dataclass(kw_only=True, eq=False, repr=False)
-class RandomForestClassifier(ClassifierMixin, ForestEstimator):  # type: ignore[misc]
+class RandomForestClassifier(ScoredClassifier, ForestEstimator):
     """A forest of random trees, with noisy counts of the classes in each leaf.
 
     Each of the `trees` trees has 2^depth leaves. Nodes are cut at random, by a feature drawn evenly, around the noisy
@@ -190,8 +191,8 @@ class RandomForestClassifier(ClassifierMixin, ForestEstimator):  # type: ignore[
         self._grow(x, rows, 1.0, keep, self.classes_.tolist())
         return self
 
-    def predict_proba(self, X: object) -> Floats:
-        """Each class's probability, for each row."""
+    def _scores(self, X: object) -> Floats:
+        """The log of the sum of each class's counts in the leaves of each row."""
         rows = self._inside(X)
         everyone = np.maximum(self._forest.everyone, 0.0) + self._forest.noise
         few = 0.5 * self._forest.noise * everyone / everyone.sum()
@@ -199,14 +200,8 @@ class RandomForestClassifier(ClassifierMixin, ForestEstimator):  # type: ignore[
         counts = np.maximum(sums, 0.0) + few
         if least > 0.0:
             counts[sums.sum(axis=1) <= least] = everyone
-        found: Floats = counts / counts.sum(axis=1, keepdims=True)
-        return found
-
-    def predict(self, X: object) -> npt.NDArray[np.generic]:
-        """The most likely class of each row."""
-        chances = self.predict_proba(X)
-        found: npt.NDArray[np.generic] = self.classes_[np.argmax(chances, axis=1)]
-        return found
+        result: Floats = np.log(counts)
+        return result
 
 
 @arguments.guided

@@ -19,14 +19,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.laws.boundings import UNBOUNDED
+from rangebound.laws.family import Noise
 from rangebound.laws.gaussian import Gaussian
-from rangebound.learn.sklearn import statistics
+from rangebound.laws.laplace import Laplace
 from rangebound.ledger.amount import promised
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.gdp import largest_mu
@@ -42,6 +44,7 @@ _LARGEST = 2**53
 _LEAST = 1e-9  # of a clip: its square, and that over 2^26, are ordinary doubles
 _SHORTER = 1.0 - 2.0**-20
 _BLOCK = 1 << 21  # numbers at a time
+_NARROWEST = 1e-100
 
 
 def budget_mu(epsilon: object, delta: object) -> tuple[float, float, float]:
@@ -103,11 +106,55 @@ def total(rows: Floats, vectors: Callable[[Floats], Floats], norm: float) -> Int
 
 def noisy(sums: Integers, norm: float, mu: float) -> Floats:
     """The sums with Gaussian noise, in the unit of `norm`; mu-GDP if one row moves them by 2^26 quanta at most."""
+    return drawn(sums, Gaussian(scale=rounded_up(QUANTA / Fraction(mu)))) * norm
+
+
+def drawn(sums: Integers, noise: Noise) -> Floats:
+    """The sums, clamped to 2^53, with this noise on each; noise and sums in quanta, the result in units of 2^26."""
     held = np.clip(sums, -_LARGEST, _LARGEST).astype(np.float64)
     query = Query(range=Interval(-math.inf, math.inf), sensitivity=float(QUANTA))
-    noise = Gaussian(scale=rounded_up(QUANTA / Fraction(mu)))
-    found = Mechanism(noise=noise, query=query, bounding=UNBOUNDED).release(held)
-    return found * (norm / QUANTA)
+    return Mechanism(noise=noise, query=query, bounding=UNBOUNDED).release(held) / QUANTA
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumNoise:
+    """The noise on each of several sums in quanta, and what all of them cost together: `mu` only if it is Gaussian."""
+
+    noise: Laplace | Gaussian
+    epsilon: float
+    delta: float
+    mu: float
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise, in units of 2^26 quanta."""
+        return self.noise.scale / QUANTA * (math.sqrt(2.0) if isinstance(self.noise, Laplace) else 1.0)
+
+
+def sum_noise(epsilon: object, delta: object, family: object, longest: Fraction, squares: Fraction) -> SumNoise:
+    """The noise for (epsilon, delta) and this family; with None the one of less variance, Laplace without a delta.
+
+    Guarantee: if a neighbour moves the sums, in units of 2^26 quanta, by at most `longest` in absolute values and the
+    root of `squares` in length, all of them together are (epsilon, delta)-private; with Laplace noise epsilon-private.
+    Proof: independent Laplace noise of scale b on each changes a density by at most exp(sum |change|/b), and b is at
+    least longest/epsilon. Gaussian noise of scale s is (length/s)-GDP [dong2022], and s is at least sqrt(squares)/mu.
+
+    >>> sum_noise(2.0, 0.0, None, Fraction(3), Fraction(3)).noise.scale == 1.5 * QUANTA
+    True
+    """
+    if family is not None and family is not Laplace and family is not Gaussian:
+        raise ArgumentTypeError(
+            f"noise={arguments.shown(family)}: must be the class rb.Laplace or rb.Gaussian, or None"
+        )
+    first, second = arguments.positive("epsilon", epsilon), arguments.probability("delta", delta)
+    plain = Laplace(scale=rounded_up(QUANTA * longest / promised(first)))
+    found = SumNoise(noise=plain, epsilon=first, delta=0.0, mu=math.inf)
+    if family is Laplace or (family is None and not second):
+        return found
+    _, _, mu = budget_mu(epsilon, delta)
+    normal = Gaussian(scale=rounded_up(QUANTA / Fraction(root_down(Fraction(mu) ** 2 / squares))))
+    other = SumNoise(noise=normal, epsilon=first, delta=second, mu=mu)
+    return found if family is None and found.deviation <= other.deviation else other
 
 
 def products(rows: Floats) -> Floats:
@@ -149,9 +196,40 @@ def scores(rows: Floats, weights: Floats) -> Floats:
     return found
 
 
+def ranges(bounds: object, features: int) -> tuple[Floats, Floats]:
+    """The lower and upper end of each feature: a pair of numbers, or of arrays with one number for each feature."""
+    if bounds is None:
+        raise ArgumentError(
+            "bounds=None: the range of the features must be given, from public knowledge; a range taken from "
+            "the data leaks its extremes"
+        )
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise ArgumentTypeError(
+            f"bounds={arguments.shown(bounds)}: must be a pair, all lower ends and all upper ends: ([0, 1], [5, 9])"
+        )
+    lower, upper = (arguments.reals("bounds", each) for each in bounds)
+    if any(each.ndim > 1 or (each.ndim and each.shape != (features,)) for each in (lower, upper)):
+        numbers = arguments.counted(features, "number")
+        raise ArgumentError(f"bounds: must be two numbers, or two arrays of {numbers}, one for each feature")
+    lower, upper = np.broadcast_to(lower, (features,)), np.broadcast_to(upper, (features,))
+    if not (lower < upper).all() or not np.isfinite(upper - lower).all():
+        raise ArgumentError(f"bounds={arguments.shown(bounds)}: each lower end must be below its upper end")
+    if not ((upper - lower >= _NARROWEST) & (upper - lower <= 1.0 / _NARROWEST)).all():
+        raise ArgumentError(
+            f"bounds={arguments.shown(bounds)}: must be between {_NARROWEST:g} and {1.0 / _NARROWEST:g} wide, or "
+            "variances would not fit into doubles; change the unit"
+        )
+    return lower, upper
+
+
+def scaled(x: Floats, lower: Floats, upper: Floats) -> Floats:
+    """The values clipped to their range and scaled to [0, 1]."""
+    return np.clip((np.clip(x, lower, upper) - lower) / (upper - lower), 0.0, 1.0)
+
+
 def centred(x: Floats, lower: Floats, upper: Floats) -> Floats:
     """The values clipped to their range and scaled to [-1, 1]; a missing value is the middle of its range, 0."""
-    inside = statistics.scaled(x, lower, upper)
+    inside = scaled(x, lower, upper)
     return np.where(np.isnan(inside), 0.0, 2.0 * inside - 1.0)
 
 

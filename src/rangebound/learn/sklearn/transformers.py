@@ -17,7 +17,7 @@ from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
 from rangebound.errors import ArgumentError
-from rangebound.learn.sklearn import row_sums, statistics
+from rangebound.learn.sklearn import row_sums
 from rangebound.learn.sklearn.private_estimator import RowSumEstimator
 from rangebound.learn.sklearn.row_sums import normals, spread
 from rangebound.values import arguments
@@ -60,7 +60,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator):  
         """Release the second moments, and find mean and components from them."""
         x = self._rows(X)
         features = x.shape[1]
-        lower, upper = statistics.ranges(self.bounds, features)
+        lower, upper = row_sums.ranges(self.bounds, features)
         clip, kept = row_sums.fraction("clip", self.clip), row_sums.whole("components", self.components, features)
         norm = clip * math.sqrt(features + 1)
         rows = np.column_stack([np.ones(len(x)), row_sums.centred(x, lower, upper)])
@@ -70,7 +70,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator):  
             lower, upper, clip,
         )  # fmt: skip
         matrix = row_sums.symmetric(found["moments"], features + 1)
-        mean, covariance = centre_and_spread(matrix, norm**2 / mu)
+        matrix /= max(float(matrix[0, 0]), norm**2 / mu)
+        mean: Floats = np.clip(matrix[0, 1:], -1.0, 1.0)
+        covariance = matrix[1:, 1:] - np.outer(mean, mean)
         half = (upper - lower) / 2.0
         values, vectors = np.linalg.eigh(covariance * np.outer(half, half))
         largest = np.argsort(values)[::-1][:kept]
@@ -79,12 +81,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator):  
         rows = vectors.T[largest]  # each with its largest number positive, as in scikit-learn
         tops = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
         self.components_: Floats = rows * np.where(tops < 0.0, -1.0, 1.0)
+        self._n_features_out = kept
         self.explained_variance_: Floats = np.clip(values[largest], 0.0, limit)
         return self
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
 
     def transform(self, X: object) -> Floats:
         """The components of each row: (X - mean_) components_^T."""
@@ -97,14 +96,6 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator):  
         if x.ndim != 2 or x.shape[1] != len(self.components_):
             raise ArgumentError(f"X: must have {arguments.counted(len(self.components_), 'column')}")
         return x @ self.components_ + self.mean_
-
-
-def centre_and_spread(matrix: Floats, scale: float) -> tuple[Floats, Floats]:
-    """Mean and covariance from a noisy matrix of second moments whose diagonal has noise of this scale."""
-    count = max(float(matrix[0, 0]), scale)
-    mean: Floats = np.clip(matrix[0, 1:] / count, -1.0, 1.0)
-    covariance: Floats = matrix[1:, 1:] / count - np.outer(mean, mean)
-    return mean, covariance
 
 
 @arguments.guided
@@ -146,7 +137,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator)
     def fit(self, X: object, y: object = None) -> Self:
         """Release where the centres begin, and the sums of each step."""
         x = self._rows(X)
-        lower, upper = statistics.ranges(self.bounds, x.shape[1])
+        lower, upper = row_sums.ranges(self.bounds, x.shape[1])
         clusters = row_sums.whole("clusters", self.clusters, _MOST)
         steps = row_sums.whole("steps", self.steps, _STEPS)
         clip = row_sums.fraction("clip", self.clip)
@@ -155,13 +146,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator)
             "k-means: centres", lambda mu: {"centres": _moved(rows, clusters, steps, clip, mu)},
             lower, upper, clusters, steps, clip,
         )  # fmt: skip
-        self._half = (upper - lower) / 2.0
+        self._half, self._n_features_out = (upper - lower) / 2.0, clusters
         self.cluster_centers_: Floats = np.clip(self._middle + self._half * found["centres"], lower, upper)
         return self
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.cluster_centers_)
 
     def _distances(self, X: object) -> Floats:
         """The squared distance of each row to each centre, in units of the bounds."""
@@ -238,7 +225,7 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, RowSumEstimato
         """Release the counts of all bins, and find the ranks from them."""
         x = self._rows(X)
         features = x.shape[1]
-        lower, upper = statistics.ranges(self.bounds, features)
+        lower, upper = row_sums.ranges(self.bounds, features)
         bins = row_sums.whole("bins", self.bins, _FINEST)
         norm = math.sqrt(features)
         found, mu = self._released(

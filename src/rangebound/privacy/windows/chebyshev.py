@@ -4,17 +4,20 @@ Let f be analytic and at most M in absolute value in the ellipse with foci -1 an
 the polynomial of degree n through its values at the n + 1 Chebyshev points cos(pi j/n) is nowhere on [-1, 1] off by
 more than 4 M rho^-n / (rho - 1) [trefethen2013, Thm 8.2]. The largest value of a polynomial is found by cutting [-1, 1]
 into short stretches and bounding each by a parabola.
+
+`supremum` cuts windows of positions into halves until none may be much above the largest value that was found.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
-from rangebound.values.array_types import Floats
+from rangebound.values.array_types import Bools, Floats, Indices
 
 UNIT = 2.0**-52
 _STRETCHES, _FINER = 64, 64  # stretches of [-1, 1], and of one of them that may hold the largest value
@@ -131,3 +134,80 @@ def _to_coefficients(degree: int) -> Floats:
     halved = np.where((j == 0) | (j == degree), 0.5, 1.0) * np.where((k == 0) | (k == degree), 0.5, 1.0)
     # the nodes are counted from the left, so their angles are from pi down to 0
     return 2.0 / degree * halved * np.cos(np.pi * ((degree - j) * k % (2 * degree)) / degree)
+
+
+class WindowBounds(NamedTuple):
+    """For each window an upper bound, a value that is attained, its place, and what a smaller one would add as well."""
+
+    upper: Floats
+    lower: Floats
+    place: Floats
+    rounding: Floats
+
+
+class Highest(NamedTuple):
+    """An upper bound over all windows, and the line and place of a value that nearly attains it."""
+
+    upper: float
+    lower: float
+    line: int
+    place: float
+
+
+class Windows(Protocol):
+    """Windows of positions, each on a line that has a number."""
+
+    @property
+    def line(self) -> Indices: ...
+
+    def some(self, chosen: Bools | Indices) -> Self: ...
+
+    def halves(self) -> Self: ...
+
+
+W = TypeVar("W", bound=Windows)
+
+
+def supremum(
+    windows: W | None,
+    evaluate: Callable[[W, float, bool], WindowBounds],
+    target: float | None,
+    *,
+    tight: float,
+    rounds: int,
+    most: int,
+    known: float = -math.inf,
+) -> Highest | None:
+    """The supremum over windows; with a target only as sharp as it takes to decide.
+
+    None where it cannot be told: where a bound is no number, or it takes more than `most` windows at once. A bound need
+    be sharp only above the number that `evaluate` is given; it is also told whether no place is known so far. `tight`
+    is how far a bound may be above the largest value, relative, and `known` a value from elsewhere; where nothing is
+    above it, the place is nan.
+    """
+
+    def enough(lower: float) -> float:
+        if target is not None:
+            return max(target, lower)
+        return lower + tight * abs(lower) if lower > -math.inf else lower
+
+    top, upper, lower, line, place = math.inf, -math.inf, known, 0, math.nan
+    for _ in range(rounds):
+        if windows is None or windows.line.size > most:
+            return None
+        bounds = evaluate(windows, enough(lower), math.isnan(place))
+        if not np.isfinite(bounds.rounding).all() or np.isnan(bounds.upper).any() or np.isnan(bounds.lower).any():
+            return None
+        best = int(np.argmax(bounds.lower))
+        if bounds.lower[best] > lower:
+            lower, line, place = float(bounds.lower[best]), int(windows.line[best]), float(bounds.place[best])
+        limit = enough(lower)
+        high = bounds.upper > limit
+        # Smaller windows do not help against rounding, nor against what every polynomial misses.
+        stuck = bounds.upper - limit <= 8.0 * bounds.rounding
+        upper = max(upper, float(bounds.upper[~high | stuck].max(initial=-math.inf)))
+        top = max(upper, float(bounds.upper.max()))
+        if (target is not None and lower > target) or not (high & ~stuck).any():
+            break
+        windows = windows.some(high & ~stuck).halves()
+    return None if math.isinf(top) else Highest(top, lower, line, place)

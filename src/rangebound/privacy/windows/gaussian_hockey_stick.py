@@ -6,14 +6,12 @@ import math
 
 import numpy as np
 
-from rangebound.privacy.windows.chebyshev import UNIT, truncation
+from rangebound.privacy.windows.chebyshev import UNIT, Highest, WindowBounds, truncation
 from rangebound.privacy.windows.gaussian_laws import Laws, Seen
 from rangebound.privacy.windows.gaussian_windows import (
     RHOS,
     SINGLE,
     GaussianWindows,
-    Highest,
-    WindowBounds,
     bounds,
     folded,
     highest,

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rangebound.laws.boundings import Shape
-from rangebound.privacy.windows.chebyshev import UNIT, lebesgue, nodes, tops
+from rangebound.privacy.windows.chebyshev import UNIT, Highest, WindowBounds, lebesgue, nodes, supremum, tops
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.values.array_types import Bools, Floats, Indices
 
@@ -76,24 +76,6 @@ class GaussianWindows(NamedTuple):
         return 0.5 * (self.rho + 1.0 / self.rho) * self.radius
 
 
-class WindowBounds(NamedTuple):
-    """For each window an upper bound, a value that is attained, its place, and what a smaller one would add as well."""
-
-    upper: Floats
-    lower: Floats
-    place: Floats
-    rounding: Floats
-
-
-class Highest(NamedTuple):
-    """An upper bound over all windows, and the line and place of a value that nearly attains it."""
-
-    upper: float
-    lower: float
-    line: int
-    place: float
-
-
 def windows_of(rows: Sequence[tuple[float, float, float, int, int, float]]) -> GaussianWindows:
     columns = list(zip(*rows, strict=True)) or [()] * 6
     kinds = (np.float64, np.float64, np.float64, np.intp, np.intp, np.float64)
@@ -110,26 +92,9 @@ def highest(
 
     None where it cannot be told. `tight` is how far a bound may be above the largest value.
     """
-    top, upper, lower, line, place = math.inf, -math.inf, -math.inf, 0, math.nan
-    for _ in range(_ROUNDS):
-        if windows is None or windows.start.size > _MOST:
-            return None
-        bounds = _evaluated(windows, evaluate)
-        if not np.isfinite(bounds.rounding).all() or np.isnan(bounds.upper).any() or np.isnan(bounds.lower).any():
-            return None
-        best = int(np.argmax(bounds.lower))
-        if bounds.lower[best] > lower:
-            lower, line, place = float(bounds.lower[best]), int(windows.line[best]), float(bounds.place[best])
-        enough = lower + tight * abs(lower) if target is None else max(target, lower)
-        high = bounds.upper > enough
-        # Smaller windows do not help against rounding, nor against what every polynomial misses.
-        stuck = bounds.upper - enough <= 8.0 * bounds.rounding
-        upper = max(upper, float(bounds.upper[~high | stuck].max(initial=-math.inf)))
-        top = max(upper, float(bounds.upper.max()))
-        if (target is not None and lower > target) or not (high & ~stuck).any():
-            break
-        windows = windows.some(high & ~stuck).halves()
-    return None if math.isinf(top) else Highest(top, lower, line, place)
+    return supremum(
+        windows, lambda some, *_: _evaluated(some, evaluate), target, tight=tight, rounds=_ROUNDS, most=_MOST
+    )
 
 
 def _evaluated(windows: GaussianWindows, evaluate: Callable[[GaussianWindows], WindowBounds]) -> WindowBounds:

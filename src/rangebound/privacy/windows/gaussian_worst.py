@@ -13,14 +13,12 @@ from rangebound.privacy.pairs.truncated_grid import spacing
 from rangebound.privacy.search.branch_and_bound import Found, Task
 from rangebound.privacy.search.objectives import Delta, Renyi
 from rangebound.privacy.setting import SearchLine
-from rangebound.privacy.windows.chebyshev import UNIT, truncation
+from rangebound.privacy.windows.chebyshev import UNIT, Highest, WindowBounds, truncation
 from rangebound.privacy.windows.gaussian_hockey_stick import stick, stick_of_pair
 from rangebound.privacy.windows.gaussian_laws import Laws, WindowPlace
 from rangebound.privacy.windows.gaussian_windows import (
     RHOS,
     GaussianWindows,
-    Highest,
-    WindowBounds,
     bounds,
     folded,
     highest,

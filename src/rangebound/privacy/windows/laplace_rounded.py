@@ -59,7 +59,7 @@ def enclosed(tasks: Sequence[Task], target: float | None = None) -> Found | None
         with np.errstate(all="ignore"):
             ends = _ends(cuts, noise.scale, list(lines.values()))
             windows = joined([windows_of(ends, number, line) for number, line in lines.items()])
-            if {*windows.task.tolist()} != {*numbers}:
+            if {*windows.line.tolist()} != {*numbers}:
                 return None
             wobble = _wobble(objective, cuts, list(lines.values()))
             if wobble is not None:
@@ -134,8 +134,8 @@ def folded(ends: Ends, windows: LaplaceWindows, wobble: float) -> LaplaceWindows
     tolerance = 2.0 * wobble * ends.scale + 128.0 * UNIT * float(np.abs(ends.places).max())
     inner, cells = (windows.first > 0) & (windows.second < last), windows.second - windows.first
     parts = [windows.at(~inner)]
-    for task, apart in sorted({*zip(windows.task[inner].tolist(), cells[inner].tolist(), strict=True)}):
-        mine = np.flatnonzero(inner & (windows.task == task) & (cells == apart))
+    for task, apart in sorted({*zip(windows.line[inner].tolist(), cells[inner].tolist(), strict=True)}):
+        mine = np.flatnonzero(inner & (windows.line == task) & (cells == apart))
         model = mine[mine.size // 2]
         near = np.abs(windows.low[mine] - windows.low[model]) <= tolerance
         near &= np.abs(windows.high[mine] - windows.high[model]) <= tolerance

@@ -18,7 +18,7 @@ import numpy as np
 
 from rangebound.privacy.search.branch_and_bound import FLOOR, LOOSE, Found, Task
 from rangebound.privacy.search.objectives import Delta, Loss, Renyi
-from rangebound.privacy.windows.chebyshev import lebesgue, nodes, tops
+from rangebound.privacy.windows.chebyshev import WindowBounds, lebesgue, nodes, supremum, tops
 from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly
 from rangebound.privacy.windows.segments import (
     Ends,
@@ -41,8 +41,8 @@ _DEGREE = 10
 _LONGEST = 0.25  # scales: a window is cut into such to begin with
 RADII = (0.5, 0.1, 0.02)  # scales, of the discs in which a function is bounded
 _WIDER = 6.0  # and one that is this many times as wide as half the window, and one in between
-_ROUNDS, _MOST = 48, 150_000  # halvings, and windows in all
-_TOLERANCE, _PATIENT = 2e-11, 20  # relative, for this many halvings
+_ROUNDS, _MOST = 48, 40_000  # halvings, and windows at once
+_TOLERANCE = 2e-11  # relative
 _UNDECIDED = 1e-8  # relative: an enclosure so close above a target is left undecided
 _BLOCK, _ROWS = 4_000, 256  # windows that are evaluated at a time, and polynomials (more would start threads)
 
@@ -50,18 +50,9 @@ Values = Callable[[LaplaceWindows, Indices, Discs], Discs]
 """Of windows, the segment that holds the threshold of each, and distances from the end on the left of p, in scales."""
 
 
-class _Bounds(NamedTuple):
-    """For each window an upper bound, the largest value that is known to be reached, and where about it is."""
-
-    upper: Floats
-    lower: Floats
-    offset: Floats
-    rough: Floats  # the part of the upper bound that is due to rounding, and stays if the window is cut
-
-
 def _bounded(
     ends: Ends, windows: LaplaceWindows, segments: Indices, values: Values, radii: tuple[float, ...], floor: float
-) -> _Bounds:
+) -> WindowBounds:
     """Bounds of the function over each window."""
     middle = 0.5 * windows.low + 0.5 * windows.high
     half = 0.5 * (windows.high - windows.low) * (1.0 + 8.0 * UNIT) + 2.0 * UNIT * (
@@ -100,7 +91,8 @@ def _bounded(
         top = tops(found.mid[some], floor)
         upper[some] = top.upper + (rough[some] + off[some]) * (1.0 + 1e-9)
         offset[some] = middle[some] + half[some] * top.where
-    return _Bounds(upper, sure, offset, np.where(good, rough, 0.0))
+        sure[some] = np.maximum(sure[some], top.lower - (rough[some] + off[some]) * (1.0 + 1e-9))
+    return WindowBounds(upper, sure, offset, np.where(good, rough, 0.0))
 
 
 class Problem(NamedTuple):
@@ -111,7 +103,27 @@ class Problem(NamedTuple):
     values: Values
     radii: tuple[float, ...] = RADII
 
-    def glance(self, windows: LaplaceWindows, values: bool) -> _Bounds:
+    def evaluate(self, windows: LaplaceWindows, enough: float, first: bool) -> WindowBounds:
+        """Bounds of first order, and by Chebyshev polynomials for short windows where those are above `enough`."""
+        found = _in_blocks(lambda some: self.glance(some, first), windows)
+        best = float(found.lower.max())
+        if first and best > enough > -math.inf:  # that may be all that is asked
+            return found._replace(place=self.ends.places[windows.first] + found.place)
+        enough = max(enough, best)
+        high = np.flatnonzero((found.upper > enough) & (windows.high - windows.low <= _LONGEST * self.ends.scale))
+        if high.size:
+            sharp = _in_blocks(lambda some: self.bounds(some, enough), windows.at(high))
+            found.upper[high] = np.minimum(found.upper[high], sharp.upper)
+            better = sharp.lower > found.lower[high]
+            found.lower[high[better]], found.place[high[better]] = sharp.lower[better], sharp.place[better]
+            found.rounding[high] = sharp.rounding
+        middle = 0.5 * windows.low + 0.5 * windows.high
+        whole = ~((windows.low < middle) & (middle < windows.high))  # cannot be cut
+        found.rounding[whole] = np.abs(found.upper[whole])
+        lower = np.maximum(found.lower, 0.0)  # no divergence is less
+        return found._replace(lower=lower, place=self.ends.places[windows.first] + found.place)
+
+    def glance(self, windows: LaplaceWindows, values: bool) -> WindowBounds:
         """First order: the wider pair from the first p to the last q; on demand also the value at the first p."""
         width = difference(windows.high, windows.low) / self.ends.scale
         end = exactly(windows.high) / self.ends.scale + windows.apart
@@ -123,7 +135,7 @@ class Problem(NamedTuple):
         at_once = windows._replace(high=windows.low)
         lower = self._there(at_once)[0] if values else np.full(windows.low.size, -np.inf)
         upper = self._there(at_once._replace(d=wider[0], apart=wider[1]))[1]
-        return _Bounds(upper, lower, windows.low, np.zeros_like(lower))
+        return WindowBounds(upper, lower, windows.low, np.zeros_like(lower))
 
     def _there(self, windows: LaplaceWindows) -> tuple[Floats, Floats]:
         """Lower and upper bounds at the first position of each window."""
@@ -146,7 +158,7 @@ class Problem(NamedTuple):
         np.maximum.at(highest, events.rows, upper)
         return lowest, np.where(events.never, 0.0, highest)
 
-    def bounds(self, windows: LaplaceWindows, floor: float) -> _Bounds:
+    def bounds(self, windows: LaplaceWindows, floor: float) -> WindowBounds:
         if self.epsilon is None:
             return _bounded(self.ends, windows, windows.first, self.values, self.radii, floor)
         events = events_of(self.ends, self.epsilon, windows)
@@ -154,9 +166,9 @@ class Problem(NamedTuple):
         lower, upper = self._gathered(events, found.lower, found.upper)
         offset, rough = 0.5 * windows.low + 0.5 * windows.high, np.zeros_like(upper)
         best = found.upper >= upper[events.rows]
-        offset[events.rows[best]] = found.offset[best]
-        np.maximum.at(rough, events.rows, found.rough)
-        return _Bounds(upper, lower, offset, rough)
+        offset[events.rows[best]] = found.place[best]
+        np.maximum.at(rough, events.rows, found.rounding)
+        return WindowBounds(upper, lower, offset, rough)
 
 
 def _problem(objective: Delta | Renyi | Loss, ends: Ends, windows: LaplaceWindows) -> Problem:
@@ -191,7 +203,7 @@ def enclosed(tasks: Sequence[Task], target: float | None = None) -> Found | None
         objective = group[0][1].objective
         ends = ends_of(objective.shape, objective.noise.scale)  # type: ignore[attr-defined]
         windows = joined([windows_of(ends, number, task.line) for number, task in group])
-        if {*windows.task.tolist()} != {number for number, _ in group}:
+        if {*windows.line.tolist()} != {number for number, _ in group}:
             return None
         work.append((_problem(objective, ends, windows), windows))  # type: ignore[arg-type]
     with np.errstate(all="ignore"):  # what is not finite is unknown
@@ -213,99 +225,27 @@ def _fits(task: Task) -> bool:
     return inside and usual and not (isinstance(objective, Renyi) and not objective.order > 1)
 
 
-class _Best(NamedTuple):
-    value: float
-    task: int
-    position: float
-
-
 def search(tasks: Sequence[Task], work: list[tuple[Problem, LaplaceWindows]], target: float | None) -> Found | None:
-    """Cut windows until none is too high, or it is known on which side of the target all are; see `enclosed`."""
-    best, upper, done = _Best(-math.inf, 0, math.nan), -math.inf, 0
-    for step in range(_ROUNDS):
-        slack = _TOLERANCE if step < _PATIENT else 0.5 * LOOSE
-
-        def enough(known: float, slack: float = slack) -> float:
-            return target if target is not None else max(known * (1.0 + slack), 0.0)
-
-        done += sum(windows.task.size for _, windows in work)
-        seen = [(problem, windows, _glance(problem, windows, step == 0)) for problem, windows in work]
-        best = _better(tasks, seen, best)
-        known = max(best.value, *(float(found.lower.max()) for _, _, found in seen))
-        seen = [_sharper(each, enough(known)) for each in seen]
-        best = _better(tasks, seen, best)
-        if target is not None and best.value > target:
-            return Found(best.value, math.inf, best.task, best.position, ())
-        known = max(best.value, *(float(found.lower.max()) for _, _, found in seen))
-        work = []
-        for problem, windows, found in seen:
-            high = found.upper > enough(known) + 3.0 * found.rough
-            upper = max(upper, float(found.upper[~high].max(initial=-math.inf)))
-            parts = _parts(windows.at(high), _LONGEST * problem.ends.scale)
-            if parts is None or done + parts.task.size > _MOST or step + 1 == _ROUNDS:
-                upper = max(upper, float(found.upper[high].max(initial=-math.inf)))
-            elif parts.task.size:
-                work.append((problem, parts))
-        if not work:
-            break
-    result = Found(best.value, max(upper, best.value), best.task, best.position, ())
-    close = result.lower * (1.0 + LOOSE) if target is None else target * (1.0 + _UNDECIDED)
-    return result if result.upper <= max(close, FLOOR) else None
+    """The supremum over windows of each direction, or on which side of a target it is; see `enclosed`."""
+    upper, lower, which, place = -math.inf, -math.inf, 0, math.nan
+    for problem, windows in work:
+        found = supremum(windows, problem.evaluate, target, tight=_TOLERANCE, rounds=_ROUNDS, most=_MOST, known=lower)
+        if found is None:
+            return None
+        upper = max(upper, found.upper)
+        if not math.isnan(found.place):
+            lower, which, place = found.lower, found.line, found.place
+    line = tasks[which].line
+    place = line.start if math.isnan(place) else min(max(place, line.start), line.end)
+    lower = down(tasks[which].objective.value(ball(place), line.d))
+    if target is not None and lower > target:
+        return Found(lower, math.inf, which, place, ())
+    close = lower * (1.0 + LOOSE) if target is None else target * (1.0 + _UNDECIDED)
+    return Found(lower, max(upper, lower), which, place, ()) if upper <= max(close, FLOOR) else None
 
 
-Step = tuple[Problem, LaplaceWindows, _Bounds]
-
-
-def _glance(problem: Problem, windows: LaplaceWindows, values: bool) -> _Bounds:
-    return _in_blocks(lambda some: problem.glance(some, values), windows)
-
-
-def _in_blocks(function: Callable[[LaplaceWindows], _Bounds], windows: LaplaceWindows) -> _Bounds:
-    starts = range(0, windows.task.size, _BLOCK)
+def _in_blocks(function: Callable[[LaplaceWindows], WindowBounds], windows: LaplaceWindows) -> WindowBounds:
+    starts = range(0, windows.line.size, _BLOCK)
     parts = [function(windows.at(slice(start, start + _BLOCK))) for start in starts]
-    found = _Bounds(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    found = WindowBounds(*(np.concatenate(each) for each in zip(*parts, strict=True)))
     return found._replace(upper=np.where(np.isnan(found.upper), np.inf, found.upper))
-
-
-def _sharper(step: Step, enough: float) -> Step:
-    """The bounds of short windows that are too high, by Chebyshev polynomials."""
-    problem, windows, found = step
-    high = np.flatnonzero((found.upper > enough) & (windows.high - windows.low <= _LONGEST * problem.ends.scale))
-    if not high.size:
-        return step
-    sharp = _in_blocks(lambda some: problem.bounds(some, enough), windows.at(high))
-    upper, lower, offset, rough = (each.copy() for each in found)
-    upper[high], lower[high] = np.minimum(upper[high], sharp.upper), np.maximum(lower[high], sharp.lower)
-    offset[high], rough[high] = sharp.offset, sharp.rough
-    return problem, windows, _Bounds(upper, lower, offset, rough)
-
-
-def _parts(windows: LaplaceWindows, longest: float) -> LaplaceWindows | None:
-    """Windows cut in the middle, long ones twice; None where one is too narrow."""
-    middle = 0.5 * windows.low + 0.5 * windows.high
-    if not ((windows.low < middle) & (middle < windows.high)).all():
-        return None
-    halves = windows.halves()
-    again = halves.high - halves.low > longest
-    return joined([halves.at(~again), halves.at(again).halves()])
-
-
-def _better(tasks: Sequence[Task], seen: list[Step], best: _Best) -> _Best:
-    """The best place so far or one that looks better, evaluated in balls."""
-    places = {_place(tasks, *each, which) for each in seen for which in (each[2].lower, each[2].upper)}
-    found = [_Best(_value(tasks[task], position), task, position) for task, position in sorted(places)]
-    return max(best, *found, key=lambda each: each.value)
-
-
-def _place(
-    tasks: Sequence[Task], problem: Problem, windows: LaplaceWindows, found: _Bounds, by: Floats
-) -> tuple[int, float]:
-    """The task and position of the window that is highest by some measure."""
-    row = int(np.argmax(by))
-    task = int(windows.task[row])
-    line, place = tasks[task].line, float(problem.ends.places[windows.first[row]] + found.offset[row])
-    return task, min(max(place, line.start), line.end)
-
-
-def _value(task: Task, position: float) -> float:
-    return down(task.objective.value(ball(position), task.line.d))

@@ -78,7 +78,7 @@ def running(loss_of: Discs, inside: Discs, *, points: bool) -> Discs:
 class LaplaceWindows(NamedTuple):
     """Windows of positions p = end number `first` + offset, offsets from `low` to `high`; q = p + d in `second`."""
 
-    task: Indices
+    line: Indices
     first: Indices  # the segments of p and q
     second: Indices
     low: Floats
@@ -87,8 +87,11 @@ class LaplaceWindows(NamedTuple):
     apart: Discs  # q from the end on its left less p from its own, in scales
 
     def at(self, index: Any) -> LaplaceWindows:
-        numbers = (self.task[index], self.first[index], self.second[index], self.low[index], self.high[index])
+        numbers = (self.line[index], self.first[index], self.second[index], self.low[index], self.high[index])
         return LaplaceWindows(*numbers, self.d.at(index), self.apart.at(index))
+
+    def some(self, chosen: Bools | Indices) -> LaplaceWindows:
+        return self.at(chosen)
 
     def halves(self) -> LaplaceWindows:
         middle = 0.5 * self.low + 0.5 * self.high

@@ -11,13 +11,13 @@ import datetime
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from rangebound.errors import plain
+from rangebound.errors import PlanError, plain
 from rangebound.ledger.record import Account
 from rangebound.mechanisms.finite import Table
 from rangebound.privacy.risk import ProfileRisk
@@ -26,6 +26,8 @@ from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.plan_limits import LimitedMean, plan_limits
 from rangebound.release.output.plan_risk import Conversions, advantage_odds, conversions, risk_of
+from rangebound.release.plan.expressions.former import former, former_conditions, read_former, read_former_call
+from rangebound.release.plan.expressions.reading import expression_places, read, read_call
 from rangebound.release.plan.fields import Ends, bounds, span
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.plan.toml import make_plan
@@ -321,6 +323,9 @@ def plan_json(plan: Plan) -> str:
             members = level["members"] if isinstance(level, dict) else {}  # those of a quantile are numbers
             if list(members) != sorted(members):  # sorted ones are a table, as all were before
                 level["members"] = [list(each) for each in members.items()]
+    for table, name, kind in expression_places(data):
+        if isinstance(table[name], str):
+            table[name] = _FORMER[kind](table[name])
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
 
 
@@ -328,8 +333,32 @@ def _plain(value: Any) -> Any:
     return {"date": value.isoformat()} if isinstance(value, datetime.date) else value.value
 
 
+_FORMER: Mapping[str, Callable[[str], str]] = {
+    "value": lambda text: former(read(text)),
+    "step": lambda text: former(read_call(text)),
+    "condition": lambda text: former_conditions(read(text)),
+}
+_READ: Mapping[str, Callable[[str], Any]] = {
+    "value": read_former,
+    "step": read_former_call,
+    "condition": read_former,
+}
+
+
 def plan_from_json(data: Any) -> Plan:
     """The plan that `plan_json` wrote, with all keys listed; it comes from elsewhere, so no file is read for it."""
+    found = _dates(data)
+    for table, name, kind in expression_places(found) if isinstance(found, dict) else ():
+        if isinstance(table[name], str):
+            try:
+                table[name] = _READ[kind](table[name])
+            except ValueError as reason:
+                raise PlanError(f"{name}={arguments.shown(table[name])}: {reason}", field=name) from None
+    return make_plan(found, folder=None)
+
+
+def plan_from_object(data: Any) -> Plan:
+    """The plan that somebody wrote as an object of JSON; it comes from elsewhere, so no file is read for it."""
     return make_plan(_dates(data), folder=None)
 
 

@@ -38,9 +38,9 @@ def cautions(plan: Plan, schema: Schema, before_units: Schema | None = None) -> 
 def unread_columns(plan: Plan, schema: Schema, before_units: Schema | None = None) -> tuple[str, ...]:
     """Columns of a text file that a plan reads, and does not ask how many of their values cannot be read so.
 
-    It asks by a count or share of rows, or a column of a unit, with `missing(number(x))`, `missing(date(x))` or
-    `missing(x == true)`, and of texts, which cannot be read where they have invalid bytes, with
-    `missing(x)`, by such a condition, or by a group of what is missing.
+    It asks by a count or share of rows, or a column of a unit: whether `CAST(x AS DOUBLE)`, `CAST(x AS DATE)` or
+    `(x = true)` IS NULL, and of texts, which cannot be read where they have invalid bytes, whether `x IS NULL`, by such
+    a condition, or by a group of what is missing.
 
     Guarantee: made of the plan and the names and types of the columns.
     """
@@ -61,13 +61,13 @@ def unread_columns(plan: Plan, schema: Schema, before_units: Schema | None = Non
         *(name for one in counts for name in one.by),
     }
     texts = [str(one.value) for one in plan.early] + [str(one.value) for one in plan.made if one.name in counted]
-    texts += [f"missing({Named(each.column)})" for one in counts for each in one.conditions if not each.values]
+    texts += [f"{Named(each.column)} IS NULL" for one in counts for each in one.conditions if not each.values]
     grouped = {column: plan.rule(column) for one in plan.query for column in (*one.by, *one.keyed)}
-    texts += [f"missing({Named(name)})" for name, rule in grouped.items() if rule is not None and rule.missing]
+    texts += [f"{Named(name)} IS NULL" for name, rule in grouped.items() if rule is not None and rule.missing]
     open_ = [
         name
         for name, kind in found
-        if not any(f"missing({_UNREAD[kind].format(Named(name))})" in each for each in texts)
+        if not any(f"{_UNREAD[kind].format(Named(name))} IS NULL" in each for each in texts)
     ]
     return tuple(dict.fromkeys(open_))
 
@@ -82,9 +82,9 @@ def whole_quantiles(plan: Plan, schema: Schema) -> tuple[str, ...]:
 
 
 _UNREAD = {
-    ValueType.NUMBER: "number({})",
-    ValueType.DATE: "date({})",
-    ValueType.TRUTH: "{} == true",
+    ValueType.NUMBER: "CAST({} AS DOUBLE)",
+    ValueType.DATE: "CAST({} AS DATE)",
+    ValueType.TRUTH: "({} = true)",
     ValueType.TEXT: "{}",
 }
 _FUNCTIONS = {"number(...)": ValueType.NUMBER, "date(...)": ValueType.DATE, "hour(...)": ValueType.DATE}

@@ -5,10 +5,8 @@ A column of a unit says of each unit what there is in its rows, before any quest
 
 from __future__ import annotations
 
-import ast
 import datetime
 import math
-import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated
@@ -16,13 +14,12 @@ from typing import Annotated
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from rangebound.release.plan.condition import HIDDEN, OrText, hidden_text
-from rangebound.release.plan.expressions.nodes import LONGEST, Expression, Named, ValueType, columns_of
+from rangebound.release.plan.expressions.nodes import Expression, Named, UnitCall, ValueType, columns_of
 from rangebound.release.plan.expressions.nodes import Range as PublicRange
-from rangebound.release.plan.expressions.reading import read
+from rangebound.release.plan.expressions.reading import read, read_call
 from rangebound.release.plan.expressions.typed import Known, Typed, typed
 from rangebound.release.plan.faults import Place, fault, field_of
 from rangebound.release.plan.fields import LATE, Ends, Name, Part, Range, bounds, date, number
-from rangebound.values import arguments
 
 _MOST, _MOST_OF_UNIT = 1000, 100
 _MOST_STEPS = 16  # a statement is as deep as there are steps, and writing one that is too deep fails
@@ -80,22 +77,11 @@ class ColumnDeclaration(Declared):
         return self
 
 
-@dataclass(frozen=True)
-class UnitCall:
-    """A function of all rows of a unit, and its arguments, which are expressions over one row."""
-
-    function: str
-    arguments: tuple[Expression, ...]
-
-    def __str__(self) -> str:
-        return f"{self.function}({', '.join(map(str, self.arguments))})"
-
-
 class UnitColumnDeclaration(Declared):
     """A column of the table that has one row per unit: a function of all rows of the unit, and the range of its values.
 
     >>> UnitColumnDeclaration(value="sum( cost )", range=(0.0, 5000.0)).value
-    'sum(cost)'
+    'SUM(cost)'
     """
 
     value: Annotated[
@@ -229,52 +215,10 @@ def described(declared: Mapping[str, ColumnDeclaration]) -> list[str]:
     return found
 
 
-_TAKES = {
-    "count": (0, 1, "count() for the rows, or count(condition) for those that meet it"),
-    "any": (1, 1, "any(condition)"),
-    "all": (1, 1, "all(condition)"),
-    "sum": (1, 1, "sum(x), x a number with a public range"),
-    "min": (1, 1, "min(x)"),
-    "max": (1, 1, "max(x)"),
-    "first": (2, 2, "first(x, date)"),
-    "last": (2, 2, "last(x, date)"),
-    "distinct": (1, 1, "distinct(x)"),
-}
-_SUCH = f"there are {', '.join(f'{each}(...)' for each in _TAKES)}; compute with their results in [columns]"
 _NO_RANGE = (
     "what is added up needs a public range; state that of its columns in [columns], as cost = {range = [0, 500]}, or "
-    "write clip(x, 0, 500)"
+    "write CLIP(x, 0, 500)"
 )
-
-
-def read_call(text: str | UnitCall) -> UnitCall:
-    """What a per-unit column is made by; a call is checked as its text would be.
-
-    Guarantee: a call of one of our functions or a `ValueError` with the reason; nothing is ever evaluated.
-
-    >>> str(read_call("sum(cost*2)")), read_call("count()").arguments
-    ('sum(cost * 2)', ())
-    """
-    if isinstance(text, UnitCall):
-        return UnitCall(text.function, tuple(map(read, text.arguments)))
-    if len(text) > LONGEST:
-        raise ValueError(f"must have at most {LONGEST} characters; name a part in [columns] and use its name")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            node = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise ValueError(f"not a valid expression; {_SUCH}") from None
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in _TAKES:
-        name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
-        guess = arguments.similar(name, _TAKES)
-        raise ValueError(f"must be one function of all rows of a unit; {f'{guess} ' if guess else ''}{_SUCH}")
-    function, given = node.func.id, node.args
-    least, most, words = _TAKES[function]
-    if node.keywords or not least <= len(given) <= most or any(isinstance(each, ast.Starred) for each in given):
-        raise ValueError(f"{function}(...) is written {words}")
-    parts = [ast.get_source_segment(text.strip(), each) or "" for each in given]
-    return UnitCall(function, tuple(map(read, parts)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,7 @@ from rangebound.release.plan.expressions.nodes import (
     Expression,
     Named,
     ValueType,
+    call,
     constant,
     type_of,
 )
@@ -52,10 +53,10 @@ Fields = dict[str, object]
 def conditions_of(text: str | Expression) -> list[Fields]:
     """The conditions that hold together where an expression does, as fields of a plan.
 
-    A comparison of a column with a constant, a truth column and `missing(column)` are conditions as a list of them
+    A comparison of a column with a constant, a truth column and `column IS NULL` are conditions as a list of them
     would say it, so that both ways to write a plan are one. Any other part is a column of truth values named by itself.
 
-    >>> conditions_of("age >= 18 and a + b > 3")
+    >>> conditions_of("age >= 18 AND a + b > 3")
     [{'column': 'age', 'is': '>=', 'value': 18.0}, {'column': '= a + b > 3', 'is': '==', 'value': True}]
     """
     node = read(text)
@@ -235,7 +236,7 @@ def _one_text(some: tuple[Condition, ...]) -> str | None:
     """One expression, where an expression has made any of some conditions; None where they are written as a list."""
     if all(hidden_text(each.column) is None for each in some):
         return None
-    return " and ".join(f"({_expression(each)})" for each in some)
+    return " AND ".join(f"({_expression(each)})" for each in some)
 
 
 def _not_too_long(value: tuple[Condition, ...]) -> tuple[Condition, ...]:
@@ -249,16 +250,12 @@ def _expression(condition: Condition) -> str:
     hidden = hidden_text(condition.column)
     if hidden is not None:
         return hidden
-    name, sign = str(Named(condition.column)), condition.comparison
-    values = [str(constant(each)) for each in condition.values]
-    match sign:
-        case Comparison.MISSING:
-            return f"missing({name})"
-        case Comparison.PRESENT:
-            return f"not missing({name})"
-        case Comparison.ONE_OF | Comparison.NONE_OF:
-            return f"{name} {sign.value} [{', '.join(values)}]"
-    return f"{name} {sign.value} {values[0]}"
+    name, sign = Named(condition.column), condition.comparison
+    if sign is Comparison.MISSING:
+        return str(call("missing", name))
+    if sign is Comparison.PRESENT:
+        return str(call("not", call("missing", name)))
+    return str(call(sign.value, name, *map(constant, condition.values)))
 
 
 Conditions = Annotated[
@@ -288,7 +285,7 @@ def _in_words(condition: Condition, *, alone: bool) -> str:
     expression = hidden_text(condition.column)
     if expression is not None:
         shown = expression if len(expression) <= _LONGEST_SHOWN else f"{expression[:_LONGEST_SHOWN]}..."
-        return shown if alone or " or " not in shown else f"({shown})"
+        return shown if alone or " OR " not in shown else f"({shown})"
     values = ", ".join(
         f"{each:g}" if isinstance(each, float) else str(each).lower() if isinstance(each, bool) else repr(each)
         for each in condition.values

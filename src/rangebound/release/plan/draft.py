@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from rangebound.errors import plain
 from rangebound.release.plan.cautions import sounds_like_text
-from rangebound.release.plan.expressions.nodes import Named
+from rangebound.release.plan.expressions.nodes import Named, call
 from rangebound.release.plan.source import TEXT_FILES, Source
 from rangebound.release.plan.table_description import TableDescription
 from rangebound.release.plan.table_schema import TO_FILL_IN, Family, Schema, check_unit_column, type_name
@@ -139,11 +139,12 @@ def draft(
 def _unread(name: str, kind: str) -> str:
     """A question about the values of a text file that are not what they are read as, behind number signs."""
     column, read = Named(name), "number" if kind == "mean" else "date"
+    unread = call("and", call("missing", call(read, column)), call("not", call("missing", column)))
     return f"""
 # [[query]]
 # name = {quoted(f"{name} that is not a {read}")}
 # kind = "share"      # of all rows; without it, nobody knows how many values were missing because they were unreadable
-# of = {quoted(f"missing({read}({column})) and not missing({column})")}
+# of = {quoted(str(unread))}
 # weight = 0.1        # beside 1 for each of the others
 """
 

@@ -23,6 +23,7 @@ from rangebound.release.plan.columns import (
 )
 from rangebound.release.plan.condition import hidden_text
 from rangebound.release.plan.expressions.nodes import ValueType
+from rangebound.release.plan.expressions.reading import in_one_grammar
 from rangebound.release.plan.faults import Place, fault, first_rule
 from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Part, Positive, Text, as_tuple
 from rangebound.release.plan.key_file import current_folder
@@ -98,6 +99,11 @@ class Plan(Part):
     def __eq__(self, other: object) -> bool:
         """Whether two plans have the same fields; all that is private follows from them, in whatever order they are."""
         return self.__dict__ == other.__dict__ if isinstance(other, Plan) else NotImplemented
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_one_grammar(cls, data: object) -> object:
+        return in_one_grammar(data) if isinstance(data, Mapping) else data
 
     @model_validator(mode="after")
     def _fits(self) -> Plan:
@@ -228,7 +234,7 @@ class Plan(Part):
         also = [(f"{name}.range", one.column) for name, one in question.reads_also.items() if one.range == UNKNOWN]
         field, column = also[0] if also else ("range", str(getattr(question, "column", "")))
         if column in (self.per_unit or {}):
-            way = "that of its column in [per_unit], as visits = {value = 'count()', range = [0, 50]}"
+            way = "that of its column in [per_unit], as visits = {value = 'COUNT(*)', range = [0, 50]}"
         elif column in self.made_columns and self.made_columns[column].value is not None:
             way = "that of the column beside its value in [columns], or those of the columns that it is made of"
         else:

@@ -116,9 +116,9 @@ _USED = {
 }
 """The families that serve a function of a column as it stands."""
 _OTHERWISE: dict[tuple[ValueType, Family | None], str] = {
-    **dict.fromkeys(((ValueType.NUMBER, each) for each in (_F.DATE, _F.TIMESTAMP)), "date({}) reads it"),
-    (ValueType.NUMBER, _F.TEXT): "number({}) reads it",
-    **dict.fromkeys(((ValueType.TRUTH, each) for each in (_F.INTEGER, _F.NUMBER, _F.DECIMAL)), "{} == 1 compares it"),
+    **dict.fromkeys(((ValueType.NUMBER, each) for each in (_F.DATE, _F.TIMESTAMP)), "CAST({} AS DATE) reads it"),
+    (ValueType.NUMBER, _F.TEXT): "CAST({} AS DOUBLE) reads it",
+    **dict.fromkeys(((ValueType.TRUTH, each) for each in (_F.INTEGER, _F.NUMBER, _F.DECIMAL)), "{} = 1 compares it"),
 }
 """What to write for a column whose type does not serve as it is used."""
 
@@ -155,7 +155,7 @@ def _check_schema(plan: Plan, schema: Schema) -> None:
         for each in question.conditions:
             numeric = schema.get(each.column) in (Family.INTEGER, Family.NUMBER, Family.DECIMAL)
             truth = numeric and bool(each.values) and type_of(each.values[0]) is ValueType.TRUTH
-            way = f" (compare it with 1 or 0, as in {Named(each.column)} == 1)" if truth else ""
+            way = f" (compare it with 1 or 0, as in {Named(each.column)} = 1)" if truth else ""
             _need(schema, each.column, _families(each), f"{place}.where", _CONDITION, way=way)
             _comparable(schema, each.column, each.values, f"{place}.where")
             _check_values(schema, each.column, _texts(each.values), f"{place}.where")

@@ -30,17 +30,21 @@ def read_plan(path: str | Path) -> Plan:
     ...     print(read_plan(file).budget.epsilon)
     0.5
     """
+    return parse_plan(read_text(path), name=str(Path(path)), folder=Path(path).parent)
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a plan's file; a `PlanError` if it cannot be read."""
     file = Path(path)
     try:
         data = file.read_bytes()
     except OSError as reason:
         raise PlanError(f"path={str(file)!r}: cannot be read ({reason.strerror})", field="path") from None
     try:
-        text = data.decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError as reason:
         line = data.count(b"\n", 0, reason.start) + 1
         raise PlanError(f"{file}:{line}: must be UTF-8 text", field="path", line=line) from None
-    return parse_plan(text, name=str(file), folder=file.parent)
 
 
 def parse_plan(text: str, *, name: str = "plan", folder: str | Path = ".") -> Plan:
@@ -150,9 +154,10 @@ def lines(text: str) -> dict[Place, int]:
     return found
 
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r'''"""(?:\\.|[^\\])*?"{3,5}|\'{3}.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*|[][{}\n]''', re.DOTALL
 )
+"""What the statements of TOML are cut by: texts, comments, brackets and ends of lines."""
 _DEEPEST = 8  # levels of keys; a plan has five
 
 
@@ -160,7 +165,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
     """The statements of a TOML text with their lines: each ends with a line, outside of texts and of all brackets."""
     begin = depth = 0
     line = first = 1
-    for token in _TOKEN.finditer(text + "\n"):
+    for token in TOKEN.finditer(text + "\n"):
         piece = token[0]
         line += piece.count("\n")
         depth += (piece in ("[", "{")) - (piece in ("]", "}"))

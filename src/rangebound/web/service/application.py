@@ -7,6 +7,7 @@ people are made of these.
 from __future__ import annotations
 
 import html
+import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -42,25 +43,10 @@ _POLICY = (
     b"frame-ancestors 'none'"
 )
 
+_PARTS = json.loads(files("rangebound.web.service").joinpath("openapi.json").read_text(encoding="utf-8"))
 TEXT: dict[str, Any] = {"type": "string"}
 OBJECT: dict[str, Any] = {"type": "object"}
-PLAN: dict[str, Any] = {
-    "description": 'The text of a TOML plan, or the plan as an object (dates as {"date": "2025-01-31"}).',
-    "oneOf": [TEXT, OBJECT],
-}
-RELEASE = {
-    "type": "object",
-    "properties": {
-        **dict.fromkeys(("account", "id", "who", "source", "message"), TEXT),
-        "state": {
-            "type": "string",
-            "enum": ["waiting for approval", "running", "published", "refused", "failed", "rejected"],
-        },
-        "again_in": {"type": "number", "description": "seconds until the state may be another"},
-        "answers": {"type": "array", "items": TEXT},
-    },
-    "required": ["account", "id", "who", "source", "state"],
-}
+PLAN, RELEASE = _PARTS["plan"], _PARTS["release"]
 _ANALYST, _BOTH, _APPROVER = (TokenRole.ANALYST,), (TokenRole.ANALYST, TokenRole.APPROVER), (TokenRole.APPROVER,)
 _A = "/v1/accounts/{account}"
 _R = f"{_A}/releases/{{id}}"
@@ -333,41 +319,18 @@ def _error(status: int, words: str) -> Response:
     return found
 
 
-_FAULTS = {
-    "400": "the body is not what it must be",
-    "401": "no token, or one that is wrong, has ended or was revoked",
-    "403": "the role of the token does not allow it",
-    "404": "no such thing, or none for this token",
-    "408": "the request came too slowly",
-    "413": "the body is too large",
-    "415": "the body must be JSON, and not compressed",
-    "422": "the plan is refused; the error says why",
-    "429": "too many requests, or releases in flight",
-    "503": "not possible now",
-}
-
-
 def document(operations: Iterable[HttpOperation] = OPERATIONS) -> dict[str, Any]:
     """The OpenAPI 3.1 document."""
-    error = {"type": "object", "properties": {"error": TEXT}, "required": ["error"]}
     paths: dict[str, dict[str, Any]] = {}
     for each in operations:
         paths.setdefault(each.path, {})[each.method.lower()] = _described(each)
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "rangebound serve", "version": rangebound.__version__},
-        "security": [{"token": []}],
-        "components": {
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": {"Error": error},
-        },
-        "paths": paths,
-    }
+    document = _PARTS["document"]
+    return {**document, "info": {**document["info"], "version": rangebound.__version__}, "paths": paths}
 
 
 def _described(each: HttpOperation) -> dict[str, Any]:
     fault = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
-    answers: dict[str, Any] = {code: {"description": words, **fault} for code, words in _FAULTS.items()}
+    answers: dict[str, Any] = {code: {"description": words, **fault} for code, words in _PARTS["faults"].items()}
     for code, words in each.gives.items():
         content = {each.media: {"schema": dict(each.schema)}} if code < 300 else fault["content"]
         answers[str(code)] = {"description": words, "content": content}

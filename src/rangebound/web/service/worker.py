@@ -39,7 +39,7 @@ from rangebound.release import Plan, Source, record, record_text, release
 from rangebound.release.engine import Engine, opened
 from rangebound.release.output.explain import dry_run
 from rangebound.release.output.ledger_entry import check_rule, check_size
-from rangebound.release.output.plan_facts import plan_from_json
+from rangebound.release.output.plan_facts import plan_from_object
 from rangebound.release.output.table import Release
 from rangebound.release.plan.cautions import cautions
 from rangebound.release.plan.faults import reported
@@ -134,7 +134,7 @@ def confined_plan(plan: str, *, settings: Settings, account: str, source: str) -
             found = Plan.model_validate(data)
     else:
         try:
-            found = plan_from_json(data)
+            found = plan_from_object(data)
         except ArgumentError:
             raise
         except (TypeError, ValueError, RecursionError):  # also a date that is none

@@ -8,6 +8,7 @@ from rangebound.errors import ArgumentTypeError, PlanError
 from rangebound.release import make_plan, parse_plan
 from rangebound.release.plan.asking.published_values import Fixed, KeyOf, Number, Operation
 from rangebound.release.plan.asking.translation import translate
+from rangebound.release.plan.expressions.former import read_former
 from rangebound.release.plan.source import Join
 
 BASE = {
@@ -28,7 +29,14 @@ def asked(text, base=BASE, **options):
 
 
 def plan_of(*queries, **parts):
-    """The plan that is written by hand, on the same base."""
+    """The plan that is written by hand, on the same base, with expressions as version 0.2 wrote them."""
+    queries = [
+        each | {name: read_former(each[name]) if each[name] else () for name in ("where", "of") if name in each}
+        for each in queries
+    ]
+    if "columns" in parts:
+        found = parts["columns"].items()
+        parts["columns"] = {name: read_former(each) if isinstance(each, str) else each for name, each in found}
     by = {column for each in queries for column in each.get("by", ())}
     keys = {name: value for name, value in BASE["keys"].items() if name in by}
     return make_plan(
@@ -234,7 +242,7 @@ REFUSED = [
     ("SELECT APPROX_COUNT_DISTINCT(clinic) FROM visits", "1:8", "COUNT(DISTINCT x) is published"),
     ("SELECT BIT_XOR(age) FROM visits", "1:8", "not in the subset"),
     ("SELECT my_sum(age) FROM visits", "1:8", ""),
-    ("SELECT SUM(my_function(age)) FROM visits", "1:12", "is not in the subset"),
+    ("SELECT SUM(my_function(age)) FROM visits", "1:12", "is not in the language"),
     ("SELECT SUM(x) FROM visits", "1:8", "needs the public range of 'x'"),
     ("SELECT SUM(3) FROM visits", "1:12", "a constant needs no answer"),
     ("SELECT COUNT(*) FROM visits, other", "1:", ""),

@@ -149,7 +149,7 @@ DAILY = {"column": "d", "each": "day", "range": DAYS}
 MARGIN, BEST = {"kind": "count", "margin": 25.0}, {"mechanism": "optimal"}
 GAUSSIAN, COUNT, TINY = {"mechanism": "rectify Gaussian"}, {"kind": "count"}, (5e-324, 1e-100, 9.9e-25)
 SIZED, REMOTE = {"neighbours": "replace", "size": 12}, {"spark": "sc://127.0.0.1:1", "table": "visits"}
-ONE_ROW = {"unit": {"column": "who"}, "per_unit": {"a": "count()"}}
+ONE_ROW = {"unit": {"column": "who"}, "per_unit": {"a": "COUNT(*)"}}
 
 
 def weighted(**fields):
@@ -233,7 +233,7 @@ REFUSED = [
     (COUNT, {**ONE_ROW, "unit": {"column": "who", "groups": 2}}, "unit.groups: every unit has one row"),
     (COUNT, {**ONE_ROW, "unit": {"column": "who", "period": DAILY}}, "unit.period: every unit has one row"),
     (COUNT, {**ONE_ROW, "columns": {"A": "x > 1"}}, "per_unit.a: another column of the plan has this name"),
-    (COUNT, {**ONE_ROW, "per_unit": {"a": "count()", "A": "count()"}}, "per_unit.A: another column"),
+    (COUNT, {**ONE_ROW, "per_unit": {"a": "COUNT(*)", "A": "COUNT(*)"}}, "per_unit.A: another column"),
     ({"kind": "count of units"}, ONE_ROW, "the unit is the row; ask for a count"),
     ({"kind": "count", "rows": 2}, ONE_ROW, "rows: is not needed where the unit is the row"),
     ({"kind": "mean", "column": "a"}, ONE_ROW, r"query\[0\].range: is missing for 'a'; .* in \[per_unit\]"),

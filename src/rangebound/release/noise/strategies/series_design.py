@@ -34,10 +34,9 @@ def design_series(
     budget: Fraction | float,
     account: NoiseAccount,
     contributions: Contributions | None = None,
-    weights: tuple[float, ...] | None = None,
     series: int = 1,
 ) -> FactorStrategy | BlockStrategy:
-    """The strategy that answers the wanted sums over ranges of each series with little total variance, by weight.
+    """The strategy that answers the wanted sums over ranges of each series with little total variance.
 
     Gaussian account, `budget` of mu^2: the Gram matrix of least total variance for one contribution is a fixed point
     [denisov2022]; its triangular factor is rounded to whole numbers. For several contributions it is compared, by the
@@ -46,7 +45,7 @@ def design_series(
 
     Guarantee: `cost` of the strategy is at most `budget`, in exact arithmetic; never more total variance than noise on
     single cells has.
-    Assumes: length, ranges, positive weights and contribution bounds are public.
+    Assumes: length, ranges and contribution bounds are public.
 
     >>> totals = tuple((0, stop) for stop in range(1, 6))
     >>> strategy = design_series(5, totals, budget=1.0, account=NoiseAccount.PURE, series=2)
@@ -55,10 +54,9 @@ def design_series(
     (10, 10, True)
     """
     limit, bounds = Fraction(budget), contributions or Contributions()
-    shares = weights or (1.0,) * len(wanted)
     if account is NoiseAccount.PURE:
-        return _blocks(length, wanted, limit, bounds, np.array(shares), series)
-    rows, size = _best_factor(length, wanted, bounds, shares)
+        return _blocks(length, wanted, limit, bounds, series)
+    rows, size = _best_factor(length, wanted, bounds)
     scale = root_up(Fraction(size) / limit)
     strategy = FactorStrategy(factor=rows, ranges=wanted, contributions=bounds, scale=scale, series=series)
     if strategy.cost > limit:
@@ -68,10 +66,10 @@ def design_series(
 
 @lru_cache(maxsize=8)
 def _best_factor(
-    length: int, ranges: tuple[Range, ...], contributions: Contributions, weights: tuple[float, ...]
+    length: int, ranges: tuple[Range, ...], contributions: Contributions
 ) -> tuple[tuple[tuple[int, ...], ...], int]:
     """The factor and its squared length, which do not depend on the budget."""
-    square = workload_square(length, ranges, np.array(weights))
+    square = workload_square(length, ranges)
     found = [np.eye(length, dtype=np.int64)]
     grams = [optimal_gram(square)]
     if contributions.cells > 1:
@@ -82,11 +80,11 @@ def _best_factor(
     return rows, squared_length(best, contributions)
 
 
-def workload_square(length: int, ranges: Sequence[Range], weights: Floats) -> Floats:
-    """W' W of the wanted sums, each row times the root of its weight."""
+def workload_square(length: int, ranges: Sequence[Range]) -> Floats:
+    """W' W of the wanted sums."""
     rows = np.zeros((len(ranges), length))
     for at, (first, stop) in enumerate(ranges):
-        rows[at, first:stop] = math.sqrt(weights[at])
+        rows[at, first:stop] = 1.0
     found: Floats = rows.T @ rows
     return found
 
@@ -154,16 +152,16 @@ def _score(matrix: Integers, square: Floats, contributions: Contributions) -> fl
 
 
 def _blocks(
-    length: int, ranges: tuple[Range, ...], limit: Fraction, bounds: Contributions, weights: Floats, series: int
+    length: int, ranges: tuple[Range, ...], limit: Fraction, bounds: Contributions, series: int
 ) -> BlockStrategy:
     from scipy import optimize
 
     rate = float(limit) / bounds.reach
     ends = np.array(ranges)
-    plain = _laplace_variance(1.0 / rate) * float(((ends[:, 1] - ends[:, 0]) * weights).sum())
+    plain = _laplace_variance(1.0 / rate) * float((ends[:, 1] - ends[:, 0]).sum())
     best = (plain, 1, 0.0)
     for block in range(2, length + 1):
-        parts = _part_weights(length, block, ends, weights)
+        parts = _part_weights(length, block, ends)
         found = optimize.minimize_scalar(
             lambda share, block=block, parts=parts: _block_total(share, rate, length, block, parts),
             bounds=(0.01, 0.99),
@@ -193,19 +191,19 @@ def _laplace_variance(scale: float) -> float:
     return 0.5 / math.sinh(0.5 / scale) ** 2 if scale > 1e-3 else 0.0
 
 
-def _part_weights(length: int, block: int, ends: Integers, weights: Floats) -> tuple[Floats, Floats]:
-    """How much weight sums of j cells of a block have, for blocks of full length and for the last one."""
+def _part_weights(length: int, block: int, ends: Integers) -> tuple[Floats, Floats]:
+    """How many sums of j cells of a block there are, for blocks of full length and for the last one."""
     last = (length - 1) // block
     regular, final = np.zeros(block + 1), np.zeros(block + 1)
     begin, end = ends[:, 0] // block, (ends[:, 1] - 1) // block
     inside = begin == end
     in_last = end == last
     tails = np.where(inside, ends[:, 1] - ends[:, 0], ends[:, 1] - end * block)
-    np.add.at(final, tails[in_last], weights[in_last])
-    np.add.at(regular, tails[~in_last], weights[~in_last])
+    np.add.at(final, tails[in_last], 1.0)
+    np.add.at(regular, tails[~in_last], 1.0)
     across = ~inside
-    np.add.at(regular, ((begin + 1) * block - ends[:, 0])[across], weights[across])
-    regular[block] += float(((end - begin - 1) * weights)[across].sum())
+    np.add.at(regular, ((begin + 1) * block - ends[:, 0])[across], 1.0)
+    regular[block] += float((end - begin - 1)[across].sum())
     return regular, final
 
 

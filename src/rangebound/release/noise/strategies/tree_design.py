@@ -31,20 +31,18 @@ def design_tree(
     budget: Fraction | float,
     account: NoiseAccount,
     contributions: Contributions | None = None,
-    weights: tuple[float, ...] | None = None,
 ) -> TreeStrategy:
-    """The strategy that answers all nodes of a tree with the least total variance, each times its weight.
+    """The strategy that answers all nodes of a tree with the least total variance.
 
     Every path from the root to a leaf has the same budget; a node takes a fraction of what is left of it. The total
     variance and its derivatives by these fractions take one pass up and two down the tree, so that a general
     minimiser needs time in proportion to the nodes.
 
     Guarantee: `cost` of the strategy is at most `budget` (of mu^2, or of epsilon), in exact arithmetic.
-    Assumes: tree, weights and contribution bounds are public.
-    Edge cases: a weight may be 0 for counts that are not wanted, but not for all.
+    Assumes: tree and contribution bounds are public.
 
     Independent noise at the nodes is optimal among all Gaussian measurements where all subtrees of a level are alike,
-    and was within 1 % of the optimum on irregular trees with a weight for each level.
+    and was within 1 % of the optimum on irregular trees.
 
     >>> tree = Tree(parents=(-1, 0, 0, 1, 1))
     >>> strategy = design_tree(tree, budget=1.0, account=NoiseAccount.GAUSSIAN)
@@ -55,9 +53,8 @@ def design_tree(
     True
     """
     limit, bounds = Fraction(budget), contributions or Contributions()
-    shares = np.ones(len(tree)) if weights is None else np.array(weights)
     gaussian = account is NoiseAccount.GAUSSIAN
-    rates = _best_rates(tree, tuple((shares / shares.max()).tolist()), bounds.cells if gaussian else 0)
+    rates = _best_rates(tree, bounds.cells if gaussian else 0)
     with np.errstate(divide="ignore"):
         exact = np.where(rates > 0.0, 1.0 / np.sqrt(rates) if gaussian else 1.0 / rates, 0.0)
         scales = np.where(rates > 0.0, 2.0 ** (np.rint(np.log2(exact) * _GRID) / _GRID), 0.0)
@@ -70,7 +67,7 @@ def design_tree(
 
 
 @lru_cache(maxsize=8)
-def _best_rates(tree: Tree, shares: tuple[float, ...], cells: int) -> Floats:
+def _best_rates(tree: Tree, cells: int) -> Floats:
     """The rates of the nodes, 1 / scale^2 or 1 / scale, up to a factor: they do not depend on the budget.
 
     They follow from how much of the budget of its paths each node takes. `cells` is how many leaves a unit has in a
@@ -78,7 +75,7 @@ def _best_rates(tree: Tree, shares: tuple[float, ...], cells: int) -> Floats:
     """
     from scipy import optimize
 
-    weights, gaussian = np.array(shares), bool(cells)
+    gaussian = bool(cells)
     shared = np.minimum(tree.leaf_counts, cells).astype(np.float64) if cells else np.ones(len(tree))
     heights = np.zeros(len(tree))
     for level in tree.levels[:0:-1]:
@@ -98,7 +95,7 @@ def _best_rates(tree: Tree, shares: tuple[float, ...], cells: int) -> Floats:
 
     def objective(logits: Floats) -> tuple[float, Floats]:
         fractions, spent, left = spending(logits)
-        total, slopes = total_variance(tree, weights, spent / shared if gaussian else spent**2 / 2.0)
+        total, slopes = total_variance(tree, spent / shared if gaussian else spent**2 / 2.0)
         slopes = slopes / shared if gaussian else slopes * spent  # by what the node spends
         of_rest = np.zeros(len(tree))
         for level in tree.levels[:0:-1]:
@@ -122,13 +119,13 @@ def _best_rates(tree: Tree, shares: tuple[float, ...], cells: int) -> Floats:
     return spent / shared
 
 
-def total_variance(tree: Tree, weights: Floats, precisions: Floats) -> tuple[float, Floats]:
-    """The weighted total variance for measurements of these precisions, and its derivatives by them.
+def total_variance(tree: Tree, precisions: Floats) -> tuple[float, Floats]:
+    """The total variance for measurements of these precisions, and its derivatives by them.
 
-    The derivative by p_n is minus the weighted sum of squared covariances of node n with all nodes: a_n V_n^2 with its
-    subtree, a_n = w_n + sum of share^2 a over its children, and H_n with the rest,
+    The derivative by p_n is minus the sum of squared covariances of node n with all nodes: a_n V_n^2 with its
+    subtree, a_n = 1 + sum of share^2 a over its children, and H_n with the rest,
 
-        H_n = share_n^2 (w_p V_p^2 + H_p + (V_p - T)^2 (sum of share^2 a over the siblings)),  p its parent.
+        H_n = share_n^2 (V_p^2 + H_p + (V_p - T)^2 (sum of share^2 a over the siblings)),  p its parent.
     """
     with np.errstate(divide="ignore"):
         parts = tree_weights(tree, 1.0 / precisions)
@@ -136,14 +133,12 @@ def total_variance(tree: Tree, weights: Floats, precisions: Floats) -> tuple[flo
     final = tree_variances(tree, parts)
     spread, sums = np.zeros(len(tree)), np.zeros(len(tree))
     for level in tree.levels[:0:-1]:
-        passed = shares[level] ** 2 * (weights[level] + spread[level])
+        passed = shares[level] ** 2 * (1.0 + spread[level])
         spread += np.bincount(tree.places[level], weights=passed, minlength=len(tree))
         sums += np.bincount(tree.places[level], weights=variance[level], minlength=len(tree))
-    rest, others = np.zeros(len(tree)), of_siblings(tree, shares**2 * (weights + spread))
+    rest, others = np.zeros(len(tree)), of_siblings(tree, shares**2 * (1.0 + spread))
     for level in tree.levels[1:]:
         parent, share = tree.places[level], shares[level] ** 2
         siblings = others[level]
-        rest[level] = share * (
-            weights[parent] * final[parent] ** 2 + rest[parent] + (final[parent] - sums[parent]) ** 2 * siblings
-        )
-    return float(weights @ final), -((weights + spread) * final**2 + rest)
+        rest[level] = share * (final[parent] ** 2 + rest[parent] + (final[parent] - sums[parent]) ** 2 * siblings)
+    return float(np.ones(len(tree)) @ final), -((1.0 + spread) * final**2 + rest)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from rangebound.errors import PlanError
-from rangebound.release.plan.asking.row_expression import RowExpressions, bare, is_condition
-from rangebound.release.plan.asking.statement import fragment, only
+from rangebound.release.plan.expressions.former import former
 from rangebound.release.plan.expressions.nodes import Expression, call
+from rangebound.release.plan.expressions.row_expression import RowExpressions, bare, is_condition
+from rangebound.release.plan.expressions.sql_text import fragment
 
 Fields = dict[str, object]
 
@@ -45,7 +45,7 @@ class Aggregates:
     ranges: Mapping[str, Sequence[object]]
     present: frozenset[str]
 
-    def refused(self, node: exp.Expr, rule: str) -> PlanError:
+    def refused(self, node: exp.Expr, rule: str) -> ValueError:
         """The error about a node."""
         return self.rows.refused(node, rule)
 
@@ -54,7 +54,7 @@ class Aggregates:
         node = bare(node)
         where: tuple[Expression, ...] = ()
         if isinstance(node, exp.Filter):
-            only(self.rows.text, node, "this", "expression")
+            self.rows.only(node, "this", "expression")
             where, node = (self.rows.tree(node.expression.this),), bare(node.this)
         reader = _READERS.get(type(node))
         found = self._quotient(node) if reader is None else reader(self, node)
@@ -65,7 +65,7 @@ class Aggregates:
         return found and Question(fields=found.fields, where=where + found.where, part=found.part, notes=found.notes)
 
     def _argument(self, node: exp.Expr, *others: str) -> exp.Expr:
-        only(self.rows.text, node, "this", "big_int", *others)
+        self.rows.only(node, "this", "big_int", *others)
         if isinstance(node.this, exp.Distinct):
             raise self.refused(node, "DISTINCT stands in COUNT(DISTINCT x) alone")
         if not isinstance(node.this, exp.Expr):
@@ -93,14 +93,14 @@ class Aggregates:
         return made_name(call("number", found) if is_condition(node) else found, self.made)
 
     def _count(self, node: exp.Expr) -> Question:
-        only(self.rows.text, node, "this", "big_int")
+        self.rows.only(node, "this", "big_int")
         what = node.this
         if isinstance(what, exp.Distinct):
             return self._distinct(node, what)
         if what is None:
             raise self.refused(node, "COUNT takes a column, or a star")
         if isinstance(what, exp.Star):
-            only(self.rows.text, what)
+            self.rows.only(what)
             return Question(fields={"kind": "count"})
         if self.rows.constant(what) is not None:
             return Question(fields={"kind": "count"})
@@ -128,7 +128,7 @@ class Aggregates:
         return self.rows.tree(first[0].this)
 
     def _distinct(self, node: exp.Expr, what: exp.Distinct) -> Question:
-        only(self.rows.text, what, "expressions")
+        self.rows.only(what, "expressions")
         if len(what.expressions) != 1:
             raise self.refused(node, "COUNT(DISTINCT x) takes one column")
         inner = bare(what.expressions[0])
@@ -169,21 +169,21 @@ class Aggregates:
         return Question(fields={"kind": "mode", **column}, notes=note if "range" in column else ())
 
     def _quantile(self, node: exp.Expr) -> Question:
-        only(self.rows.text, node, "this", "expression", "quantile")
+        self.rows.only(node, "this", "expression", "quantile")
         level = node.args.get("expression") or node.args.get("quantile")
         if level is None:
             raise self.refused(node, "takes a column and a level, such as QUANTILE_CONT(x, 0.9)")
         return self._at(node, node.this, level, falling=False)
 
     def _within(self, node: exp.Expr) -> Question | None:
-        only(self.rows.text, node, "this", "expression")
+        self.rows.only(node, "this", "expression")
         inner, order = node.this, node.expression
         ordered = order.expressions if isinstance(order, exp.Order) else []
         if not isinstance(inner, (exp.PercentileCont, exp.PercentileDisc, exp.Mode)) or len(ordered) != 1:
             raise self.refused(node, "WITHIN GROUP goes with PERCENTILE_CONT and PERCENTILE_DISC, by one column")
         if isinstance(inner, exp.Mode):
             return self._most_frequent(ordered[0].this)
-        only(self.rows.text, inner, "this")
+        self.rows.only(inner, "this")
         return self._at(node, ordered[0].this, inner.this, falling=bool(ordered[0].args.get("desc")))
 
     def _at(self, node: exp.Expr, what: exp.Expr, level: exp.Expr, *, falling: bool) -> Question:
@@ -196,7 +196,7 @@ class Aggregates:
 
     def _two(self, node: exp.Expr) -> Question:
         """Correlation and line: SQL has the dependent column first."""
-        only(self.rows.text, node, "this", "expression")
+        self.rows.only(node, "this", "expression")
         first, second = self.column(node.this), self.column(node.expression)
         if isinstance(node, exp.Corr):
             return Question(fields={"kind": "correlation", "x": first, "y": second})
@@ -249,8 +249,11 @@ class Aggregates:
 
 
 def made_name(found: Expression, made: dict[str, Expression]) -> str:
-    """The name of a made column: its expression, cut where it is long; the column is made."""
-    written = str(found)
+    """The name of a made column: its expression as version 0.2 wrote it, cut where it is long; the column is made.
+
+    A plan has the same fingerprint as in version 0.2 then.
+    """
+    written = former(found)
     name = written if len(written) <= _LONGEST else f"{written[: _LONGEST - 8]} ... {len(made)}"
     made[name] = found
     return name

@@ -12,10 +12,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from rangebound.release.plan.asking.row_expression import RowExpressions, bare, is_condition
 from rangebound.release.plan.asking.statement import only, refused
-from rangebound.release.plan.columns import UnitCall
-from rangebound.release.plan.expressions.nodes import Expression, call
+from rangebound.release.plan.expressions.row_expression import RowExpressions, bare
 from rangebound.release.plan.fields import Part
 from rangebound.release.plan.toml_text import written_fields
 from rangebound.values import arguments
@@ -66,7 +64,7 @@ class FromTables:
         self.text, self.data, self.columns, self.notes = text, data, columns, dict[str, None]()
         self.joined: list[Mapping[str, Any]] = []
         self.unit: str | None = None
-        self.rows = RowExpressions(text, self.resolve)
+        self.rows = RowExpressions(self.resolve, lambda node, rule: refused(text, node, rule))
         source = select.args.get("from_")
         if source is None:
             raise refused(text, select, "names no table; write FROM and the name of the base plan's table")
@@ -192,9 +190,8 @@ class FromTables:
             if each.alias in found or each.alias == unit:
                 raise refused(text, each, "two columns have this name")
             clipped = self.rows.clip(each.this)
-            found[each.alias] = (
-                self._call(each.this) if clipped is None else {"value": self._call(clipped[0]), "range": clipped[1]}
-            )
+            call = self.rows.unit_call(each.this if clipped is None else clipped[0])
+            found[each.alias] = call if clipped is None else {"value": call, "range": clipped[1]}
         if not found:
             raise refused(text, select, shape)
         return found
@@ -205,39 +202,6 @@ class FromTables:
             at = int(node.name) - 1
             node = bare(select.expressions[at]) if 0 <= at < len(select.expressions) else node
         return isinstance(node, exp.Column) and self.resolve(node) == self.unit
-
-    def _call(self, node: exp.Expr) -> UnitCall:
-        node, condition, rows = bare(node), None, self.rows
-        if isinstance(node, exp.Filter):
-            only(self.text, node, "this", "expression")
-            condition, node = rows.tree(node.expression.this), bare(node.this)
-        if isinstance(node, exp.Count):
-            only(self.text, node, "this", "big_int")
-            return self._counted(node, condition)
-        if type(node) in (exp.ArgMin, exp.ArgMax) and condition is None:
-            only(self.text, node, "this", "expression")
-            name = "first" if isinstance(node, exp.ArgMin) else "last"
-            return UnitCall(name, tuple(rows.trees(node.this, node.expression)))
-        name = _STEPS.get(type(node), "")
-        if not name or isinstance(node.this, exp.Distinct):
-            rule = "a per-unit column is COUNT, SUM, MIN, MAX, BOOL_OR, BOOL_AND, ARG_MIN or ARG_MAX of a column"
-            raise refused(self.text, node, rule)
-        only(self.text, node, "this")
-        what = rows.tree(node.this)
-        if is_condition(node.this) and name in ("min", "max"):
-            name = "all" if name == "min" else "any"
-        return UnitCall(name, (what if condition is None else call("case", condition, what),))
-
-    def _counted(self, node: exp.Expr, condition: Expression | None) -> UnitCall:
-        if isinstance(node.this, exp.Distinct):
-            only(self.text, node.this, "expressions")
-            if len(node.this.expressions) != 1 or condition is not None:
-                raise refused(self.text, node, "COUNT(DISTINCT x) takes one column, and no FILTER")
-            return UnitCall("distinct", (self.rows.tree(node.this.expressions[0]),))
-        parts = [] if condition is None else [condition]
-        if not isinstance(node.this, exp.Star) and self.rows.constant(node.this) is None:
-            parts.append(call("not", call("missing", self.rows.tree(node.this))))
-        return UnitCall("count", (call("and", *parts),) if parts else ())
 
     # The table and its joins
 
@@ -333,12 +297,3 @@ class FromTables:
 
 def _called(table: exp.Expr) -> str:
     return table.alias or table.name
-
-
-_STEPS: Mapping[type[exp.Expr], str] = {
-    exp.Sum: "sum",
-    exp.Min: "min",
-    exp.Max: "max",
-    exp.LogicalOr: "any",
-    exp.LogicalAnd: "all",
-}

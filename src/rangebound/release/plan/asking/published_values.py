@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from rangebound.release.plan.asking.aggregates import Aggregates, Question
-from rangebound.release.plan.asking.row_expression import BINARY, INSTEAD, RowExpressions, bare
-from rangebound.release.plan.asking.statement import fragment, only, refused
+from rangebound.release.plan.asking.statement import only, refused
 from rangebound.release.plan.expressions.nodes import Expression, iso_day
+from rangebound.release.plan.expressions.row_expression import BINARY, INSTEAD, RowExpressions, bare
+from rangebound.release.plan.expressions.sql_text import fragment
 
 Value = bool | float | str | None
 _TRUTHS = {"true": True, "false": False}

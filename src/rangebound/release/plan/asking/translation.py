@@ -22,10 +22,10 @@ from rangebound.release.plan.asking.published_values import (
     aggregated,
     free,
 )
-from rangebound.release.plan.asking.row_expression import RowExpressions, bare
-from rangebound.release.plan.asking.statement import fragment, only, parsed, refused
-from rangebound.release.plan.columns import UnitCall
-from rangebound.release.plan.expressions.nodes import Call, Constant, Expression, Named, call, columns_of
+from rangebound.release.plan.asking.statement import only, parsed, refused
+from rangebound.release.plan.expressions.nodes import Call, Constant, Expression, Named, UnitCall, call, columns_of
+from rangebound.release.plan.expressions.row_expression import RowExpressions, bare
+from rangebound.release.plan.expressions.sql_text import fragment
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import make_plan
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from rangebound.release.plan.expressions.nodes import CALENDAR, EVERYTHING, TRUTHS, Range, ValueType
+from rangebound.release.plan.expressions.nodes import CALENDAR, EVERYTHING, SIGNS, TRUTHS, Range, ValueType
 
 Ranges = Sequence[Range]
 RangeOf = Callable[[Ranges], Range]
@@ -185,11 +185,13 @@ def _years(found: Ranges) -> Range:
 
 
 def _comparison(sign: str, means: str, *types: ValueType) -> Function:
-    return Function(f"x {sign} y", means, _alike(*types, count=2, gives=_B), _truth, ask=True)
+    return Function(f"x {SIGNS.get(sign, sign)} y", means, _alike(*types, count=2, gives=_B), _truth, ask=True)
 
 
-def _part(name: str, means: str, lower: float, upper: float) -> Function:
-    return Function(f"{name}(d)", means, _takes(_D, gives=_N), _between(lower, upper), lambda _: True)
+def _part(name: str, means: str, lower: float, upper: float, written: str = "") -> Function:
+    return Function(
+        f"{written or name.upper()}(d)", means, _takes(_D, gives=_N), _between(lower, upper), lambda _: True
+    )
 
 
 _truth = _between(*TRUTHS)
@@ -218,9 +220,15 @@ FUNCTIONS: Mapping[str, Function] = {
     "*": Function("x * y", "the product", _TWO, _product, _if_parts),
     "/": Function("x / y", "the quotient; missing where y is 0", _TWO, _quotient),
     "//": Function(
-        "x // y", "floor(x / y); missing where y is 0", _TWO, lambda found: _down([_quotient(found)]), lambda _: True
+        "FLOOR_DIV(x, y)",
+        "FLOOR(x / y); missing where y is 0",
+        _TWO,
+        lambda found: _down([_quotient(found)]),
+        lambda _: True,
     ),
-    "%": Function("x % y", "the remainder, which has the sign of y; missing where y is 0", _TWO, _remainder, _if_parts),
+    "%": Function(
+        "FLOOR_MOD(x, y)", "the remainder, which has the sign of y; missing where y is 0", _TWO, _remainder, _if_parts
+    ),
     "-x": Function("-x", "the negative", _ONE, lambda found: (-found[0][1] + 0.0, -found[0][0] + 0.0), _if_parts),
     "==": _comparison("==", "whether both are the same; texts byte by byte", *_ALL),
     "!=": _comparison("!=", "whether they differ", *_ALL),
@@ -228,24 +236,23 @@ FUNCTIONS: Mapping[str, Function] = {
     "<=": _comparison("<=", "whether x is at most y", _N, _D),
     ">": _comparison(">", "whether x is above y", _N, _D),
     ">=": _comparison(">=", "whether x is at least y", _N, _D),
-    "in": Function("x in [y, ...]", "whether x is one of some constants", _LISTED, _truth, constants=True, ask=True),
+    "in": Function("x IN (y, ...)", "whether x is one of some constants", _LISTED, _truth, constants=True, ask=True),
     "not in": Function(
-        "x not in [y, ...]", "whether x is none of some constants", _LISTED, _truth, constants=True, ask=True
+        "x NOT IN (y, ...)", "whether x is none of some constants", _LISTED, _truth, constants=True, ask=True
     ),
-    "and": Function("a and b", "whether both hold; false as soon as one does not, whatever is missing", _BOTH, _truth),
-    "or": Function("a or b", "whether one of them holds; true as soon as one does, whatever is missing", _BOTH, _truth),
-    "not": Function("not a", "whether it does not hold", _takes(_B, gives=_B), _truth),
+    "and": Function("a AND b", "whether both hold; false as soon as one does not, whatever is missing", _BOTH, _truth),
+    "or": Function("a OR b", "whether one of them holds; true as soon as one does, whatever is missing", _BOTH, _truth),
+    "not": Function("NOT a", "whether it does not hold", _takes(_B, gives=_B), _truth),
     "case": Function(
-        "case(a, x, b, y, ..., z)",
-        "x where a holds, else y where b does, ..., else z; missing where none holds and there is no z. "
-        "`x if a else z` is case(a, x, z)",
+        "CASE WHEN a THEN x WHEN b THEN y ... ELSE z END",
+        "x where a holds, else y where b does, ..., else z; missing where none holds and there is no ELSE",
         tuple(Cases(takes=(_B, each), gives=each) for each in _ALL),
         lambda found: _union([*found[1::2], *(found[-1:] if len(found) % 2 else ())]),
         _if_parts,
         ask=True,
     ),
     "coalesce": Function(
-        "coalesce(x, y, ...)",
+        "COALESCE(x, y, ...)",
         "the first that is not missing",
         _alike(*_ALL, count=2, repeated=True),
         _union,
@@ -253,79 +260,79 @@ FUNCTIONS: Mapping[str, Function] = {
         ask=True,
     ),
     "missing": Function(
-        "missing(x)", "whether it is missing; never missing itself", _alike(*_ALL, _C, count=1, gives=_B), _truth
+        "x IS NULL", "whether it is missing; never missing itself", _alike(*_ALL, _C, count=1, gives=_B), _truth
     ),
     "number": Function(
-        "number(x)",
+        "CAST(x AS DOUBLE)",
         "a column as numbers, a text as the number that it spells, true as 1 and false as 0",
         _alike(_N, _T, _B, _C, count=1, gives=_N),
         lambda found: found[0],
         lambda parts: parts[0][0] is _B or parts[0][1],  # a truth value, or what is whole already
     ),
     "text": Function(
-        "text(x)",
+        "CAST(x AS VARCHAR)",
         "a column as texts, a date as 2025-01-31, a truth value as true or false",
         _alike(_T, _B, _D, _C, count=1, gives=_T),
         _between(*_N.everything),
     ),
     "date": Function(
-        "date(x)",
-        'a column as dates, a text as the date that it spells; date("2025-01-31") is a constant',
+        "CAST(x AS DATE)",
+        "a column as dates, a text as the date that it spells; DATE '2025-01-31' is a constant",
         _alike(_D, _T, _C, count=1, gives=_D),
         lambda found: _D.everything if found[0] == _N.everything else found[0],
     ),
-    "year": Function("year(d)", "the year", _takes(_D, gives=_N), _years, lambda _: True),
+    "year": Function("YEAR(d)", "the year", _takes(_D, gives=_N), _years, lambda _: True),
     "quarter": _part("quarter", "the quarter of the year, 1 to 4", 1.0, 4.0),
     "month": _part("month", "the month, 1 to 12", 1.0, 12.0),
     "week": _part("week", "the week of the year by ISO 8601, 1 to 53", 1.0, 53.0),
     "day": _part("day", "the day of the month, 1 to 31", 1.0, 31.0),
-    "weekday": _part("weekday", "the day of the week, 1 for Monday to 7 for Sunday", 1.0, 7.0),
+    "weekday": _part("weekday", "the day of the week, 1 for Monday to 7 for Sunday", 1.0, 7.0, "ISODOW"),
     "hour": Function(
-        "hour(c)",
+        "HOUR(c)",
         "the hour of a column of timestamps, 0 to 23",
         _takes(_C, gives=_N),
         _between(0.0, 23.0),
         lambda _: True,
     ),
-    "floor": Function("floor(x)", "the whole number at or below x", _ONE, _down, lambda _: True),
-    "ceil": Function("ceil(x)", "the whole number at or above x", _ONE, _rounding(math.ceil), lambda _: True),
+    "floor": Function("FLOOR(x)", "the whole number at or below x", _ONE, _down, lambda _: True),
+    "ceil": Function("CEIL(x)", "the whole number at or above x", _ONE, _rounding(math.ceil), lambda _: True),
     "round": Function(
-        "round(x)", "the nearest whole number, a half away from zero", _ONE, _rounding(_nearest), lambda _: True
+        "ROUND(x)", "the nearest whole number, a half away from zero", _ONE, _rounding(_nearest), lambda _: True
     ),
-    "abs": Function("abs(x)", "the size of x", _ONE, _size, _if_parts),
+    "abs": Function("ABS(x)", "the size of x", _ONE, _size, _if_parts),
     "min": Function(
-        "min(x, y, ...)",
+        "LEAST(x, y, ...)",
         "the least, of numbers or dates; missing where an argument is",
         _alike(_N, _D, count=2, repeated=True),
         _least,
         _if_parts,
     ),
     "max": Function(
-        "max(x, y, ...)",
+        "GREATEST(x, y, ...)",
         "the largest, of numbers or dates; missing where an argument is",
         _alike(_N, _D, count=2, repeated=True),
         _largest,
         _if_parts,
     ),
     "clip": Function(
-        "clip(x, lower, upper)",
-        "x, or the end that it is beyond: min(max(x, lower), upper)",
+        "CLIP(x, lower, upper)",
+        "x, or the end that it is beyond: LEAST(GREATEST(x, lower), upper)",
         _alike(_N, _D, count=3),
         lambda found: _least([_largest(found[:2]), found[2]]),
         _if_parts,
     ),
     "bin": Function(
-        "bin(x, width); bin(x, edge, edge, ...)",
-        "the lower end of the bin that x lies in: floor(x / width) * width, or one of rising edges; each bin "
+        "BIN(x, width); BIN(x, edge, edge, ...)",
+        "the lower end of the bin that x lies in: FLOOR(x / width) * width, or one of rising edges; each bin "
         "holds its lower edge, the last one its upper edge too, and beyond the edges the value is missing",
         _takes(_N, _N, gives=_N, repeated=True),
         _binned,
         lambda parts: all(whole for _, whole in parts[1:]),
         constants=True,
     ),
-    "starts": Function('starts(x, "...")', "whether a text begins with another, byte by byte", _TEXTS, _truth),
-    "ends": Function('ends(x, "...")', "whether a text ends with another", _TEXTS, _truth),
-    "contains": Function('contains(x, "...")', "whether a text holds another", _TEXTS, _truth),
+    "starts": Function("STARTS_WITH(x, '...')", "whether a text begins with another, byte by byte", _TEXTS, _truth),
+    "ends": Function("ENDS_WITH(x, '...')", "whether a text ends with another", _TEXTS, _truth),
+    "contains": Function("CONTAINS(x, '...')", "whether a text holds another", _TEXTS, _truth),
 }
 """Every function and operator by its name."""
 
@@ -337,28 +344,31 @@ DATED: Mapping[tuple[str, tuple[ValueType, ...]], Callable[[Ranges], Range]] = {
 """Where dates come out of arithmetic, which end with the calendar."""
 
 _BITS = "its last bits differ between engines"
-_UNICODE = "engines have different tables of letters; compare with each spelling, as x in [...]"
-_PATTERN = "engines read patterns differently; starts, ends and contains compare texts byte by byte"
-_CLOCK = 'its value depends on the day on which it is asked; write the day, as date("2025-01-31")'
+_UNICODE = "engines have different tables of letters; compare with each spelling, as x IN (...)"
+_PATTERN = "engines read patterns differently; STARTS_WITH, ENDS_WITH and CONTAINS compare texts byte by byte"
+_CLOCK = "its value depends on the day on which it is asked; write the day, as DATE '2025-01-31'"
 REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("exp", "log", "ln", "log2", "log10", "pow", "power", "sqrt", "sin", "cos", "tan"), _BITS),
     **dict.fromkeys(("upper", "lower", "casefold", "title", "trim", "strip"), _UNICODE),
-    **dict.fromkeys(("like", "matches", "regexp", "replace", "substring", "substr", "split"), _PATTERN),
+    **dict.fromkeys(("matches", "regexp", "replace", "substring", "substr", "split"), _PATTERN),
     **dict.fromkeys(("now", "today", "current_date"), _CLOCK),
     **dict.fromkeys(("rand", "random", "uuid"), "a value must follow from its row"),
     **dict.fromkeys(
         ("sum", "count", "mean", "avg", "median", "any", "all", "first", "last"),
         "a value must follow from its row alone; ask a query for it, or [per_unit] for one value per unit",
     ),
-    **dict.fromkeys(("float", "int", "double"), "number(x) reads a number"),
-    **dict.fromkeys(("str", "string"), "text(x) reads a text"),
-    **dict.fromkeys(("startswith", "starts_with", "prefix"), 'starts(x, "...") compares the beginning of a text'),
-    **dict.fromkeys(("endswith", "ends_with", "suffix"), 'ends(x, "...") compares the end of a text'),
-    **dict.fromkeys(("isnull", "isna", "is_null"), "missing(x) says whether a value is missing"),
-    **dict.fromkeys(("if_", "iif", "when", "where", "ifelse"), "case(condition, value, default) chooses"),
-    **dict.fromkeys(("least",), "min(x, y) is the least"),
-    **dict.fromkeys(("greatest",), "max(x, y) is the largest"),
-    **dict.fromkeys(("ifnull", "nvl", "fillna"), "coalesce(x, y) is the first that is not missing"),
+    **dict.fromkeys(("float", "int", "double", "to_number"), "CAST(x AS DOUBLE) reads a number"),
+    **dict.fromkeys(("str", "string", "to_char"), "CAST(x AS VARCHAR) reads a text"),
+    **dict.fromkeys(("starts", "prefix"), "STARTS_WITH(x, '...') compares the beginning of a text"),
+    **dict.fromkeys(("ends", "suffix"), "ENDS_WITH(x, '...') compares the end of a text"),
+    **dict.fromkeys(("isnull", "isna", "is_null"), "x IS NULL says whether a value is missing"),
+    **dict.fromkeys(("if_", "ifelse"), "CASE WHEN condition THEN value ELSE default END chooses"),
+    **dict.fromkeys(("min",), "LEAST(x, y) is the least"),
+    **dict.fromkeys(("max",), "GREATEST(x, y) is the largest"),
+    **dict.fromkeys(("fillna",), "COALESCE(x, y) is the first that is not missing"),
+    **dict.fromkeys(("weekday", "dayofweek", "dow"), "dialects count from different days; ISODOW(d) is 1 for Monday"),
+    **dict.fromkeys(("mod", "fmod"), "the sign of a remainder differs between dialects; FLOOR_MOD(x, y) has that of y"),
+    **dict.fromkeys(("fdiv",), "how it rounds differs between dialects; FLOOR(x / y) says it"),
 }
 """Functions that people look for, and why the language has none of that name."""
 

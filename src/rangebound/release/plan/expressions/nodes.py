@@ -1,13 +1,10 @@
-"""An expression of a plan as a tree, before anything is known of its columns; `str` writes it as a plan does."""
+"""An expression of a plan as a tree, before anything is known of its columns; `str` writes it as SQL."""
 
 from __future__ import annotations
 
 import datetime
-import json
-import keyword
 import math
 import re
-import unicodedata
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -37,13 +34,37 @@ class ValueType(Enum):
         return {ValueType.TRUTH: TRUTHS, ValueType.DATE: CALENDAR}.get(self, EVERYTHING)
 
 
-LONGEST = 10_000
+LONGEST = 20_000
 """Characters of an expression, and so the constants, names and calls in it, at most."""
+DEEPEST = 60
+"""Levels of an expression: a sum of this many terms, or this many parentheses that matter."""
 TOO_LONG = f"must have at most {LONGEST} characters; name a part in [columns] and use its name"
 
 Literal = bool | float | str | datetime.date
-WORDS = {"true": True, "false": False, "True": True, "False": False}
-"""The truth values; columns of these names are written column("true")."""
+_RESERVED = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    ALL ALTER AND ANY ARRAY AS BETWEEN CALL CASE CAST COLLATE COLUMN CONNECT_BY_ROOT CREATE CROSS CURRENT_CATALOG
+    CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER DEFAULT DESCRIBE DISTINCT DROP ELSE END ESCAPE EXCEPT
+    EXECUTE EXISTS EXPLAIN FALSE FETCH FOR FORCE FROM FULL GLOB GRANT GROUP HAVING IF ILIKE IN INNER INSERT INSTALL
+    INTERSECT INTERVAL INTO IS ISNULL JOIN LAMBDA LATERAL LEFT LIKE LIMIT LIST LOCALTIME LOCALTIMESTAMP MAP NATURAL NOT
+    NOTNULL NULL NULLABLE OBJECT OFFSET ON ONLY OPTIMIZE OR ORDER OUTER PARTITIONED_BY POSITIONAL PREPARE QUALIFY RANGE
+    REGEXP RENAME RESET RETURNING REVOKE RIGHT RLIKE ROLLBACK ROW SELECT SESSION_USER SOME STRUCT SUMMARIZE TABLE
+    TABLESAMPLE THEN TRUE UNCACHE UNION UNNEST USING VACUUM VALUES WHEN WHERE WITH XOR
+    """,
+    )
+)
+"""Words of SQL that are not names without quotation marks; a test tries all words that its tokenizer knows."""
+
+
+def quoted(text: str, mark: str) -> str:
+    """A text in quotation marks of SQL, in which the mark itself is doubled.
+
+    >>> quoted("it's", "'"), quoted("odd name", '"')
+    ("'it''s'", '"odd name"')
+    """
+    return f"{mark}{text.replace(mark, mark * 2)}{mark}"
 
 
 @dataclass(frozen=True)
@@ -57,12 +78,8 @@ class Constant:
         if isinstance(self.value, bool):
             return "true" if self.value else "false"
         if isinstance(self.value, datetime.date):
-            return f'date("{self.value.isoformat()}")'
-        return (
-            json.dumps(self.value, ensure_ascii=False)
-            if isinstance(self.value, str)
-            else repr(self.value).removesuffix(".0")
-        )
+            return f"DATE '{self.value.isoformat()}'"
+        return quoted(self.value, "'") if isinstance(self.value, str) else repr(self.value).removesuffix(".0")
 
 
 @dataclass(frozen=True)
@@ -72,9 +89,8 @@ class Named:
     name: str
 
     def __str__(self) -> str:
-        plain = re.fullmatch(r"[^\W\d]\w*", self.name) and unicodedata.normalize("NFKC", self.name) == self.name
-        bare = plain and not keyword.iskeyword(self.name) and self.name not in WORDS
-        return self.name if bare else f"column({json.dumps(self.name, ensure_ascii=False)})"
+        bare = re.fullmatch(r"[^\W\d]\w*", self.name) and self.name.upper() not in _RESERVED
+        return self.name if bare else quoted(self.name, '"')
 
 
 @dataclass(frozen=True)
@@ -101,7 +117,7 @@ def constant(value: Literal | int) -> Constant:
     """A constant of the type that its value has.
 
     >>> str(constant(18)), str(constant(True)), str(constant(datetime.date(2025, 1, 31)))
-    ('18', 'true', 'date("2025-01-31")')
+    ('18', 'true', "DATE '2025-01-31'")
     """
     found = type_of(value)
     return Constant(float(value) if isinstance(value, int) and found is ValueType.NUMBER else value, found)
@@ -120,16 +136,16 @@ def call(function: str, *arguments: Expression) -> Expression:
     behind `in`, or with a call that is too long to be written: parts that it shares may be too many to be walked.
 
     >>> str(call("and", Named("a"), call("and", Named("b"), Named("c"))))
-    'a and b and c'
+    'a AND b AND c'
     """
     fixed = len(arguments) > 1 and all(isinstance(each, Constant) for each in arguments[1:])
     if function in ("in", "not in") and not fixed:
-        raise ValueError("the list behind `in` must hold constants, and at least one")
+        raise ValueError("IN takes a list of constants, at least one, such as x IN ('a', 'b')")
     if function == "date" and len(arguments) == 1 and isinstance(arguments[0], Constant):
         given = arguments[0].value
         day = iso_day(given) if isinstance(given, str) else given
         if not isinstance(day, datetime.date):
-            raise ValueError('a date is written date("2025-01-31"), between the years 1 and 9999')
+            raise ValueError("a date is written DATE '2025-01-31', between the years 1 and 9999")
         return constant(day)
     if function in ("and", "or"):
         inner = (
@@ -172,8 +188,16 @@ def levels(node: Expression) -> int:
     """
     if isinstance(node, Call):
         return 1 + max(map(levels, node.arguments), default=0)
-    signed = isinstance(node, Constant) and str(node).startswith(("-", "date("))
-    return 2 if signed else 1
+    return 2 if isinstance(node, Constant) and str(node).startswith("-") else 1
+
+
+def checked(tree: Expression) -> Expression:
+    """A tree as it is, if it is not too deep, and short enough to be written."""
+    if levels(tree) > DEEPEST:
+        raise ValueError(f"has more than {DEEPEST} levels; name a part in [columns] and use its name")
+    if len(str(tree)) > LONGEST:
+        raise ValueError(TOO_LONG)
+    return tree
 
 
 def columns_of(node: Expression) -> tuple[str, ...]:
@@ -189,32 +213,80 @@ def columns_of(node: Expression) -> tuple[str, ...]:
 
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
-_BINDING = {"or": 1, "and": 2, "not": 3, **dict.fromkeys((*COMPARISONS, "in", "not in"), 4)}
-_BINDING |= {"+": 5, "-": 5, "*": 6, "/": 6, "//": 6, "%": 6, "-x": 7}
+_BINDING = {"or": 1, "and": 2, "not": 3, **dict.fromkeys((*COMPARISONS, "in", "not in", "missing"), 4)}
+_BINDING |= {"+": 5, "-": 5, "*": 6, "/": 6, "-x": 7}
 _ATOM = 8
+SIGNS = {"==": "=", "!=": "<>"}
+"""Operators that SQL writes in another way than we name them."""
+NAMES = {"//": "FLOOR_DIV", "%": "FLOOR_MOD", "starts": "STARTS_WITH", "ends": "ENDS_WITH"}
+NAMES |= {"min": "LEAST", "max": "GREATEST", "weekday": "ISODOW"}
+"""Functions that SQL writes by another name than we have for them."""
+_CASTS = {"number": "DOUBLE", "text": "VARCHAR", "date": "DATE"}
 
 
 def _binding(node: Expression) -> int:
     if isinstance(node, Constant):
         return _BINDING["-x"] if isinstance(node.value, float) and node.value < 0.0 else _ATOM
+    if isinstance(node, Call) and node.function == "not" and _is(node.arguments[0], "missing"):
+        return _BINDING["missing"]
     return _BINDING.get(node.function, _ATOM) if isinstance(node, Call) else _ATOM
+
+
+def _is(node: Expression, function: str) -> bool:
+    return isinstance(node, Call) and node.function == function
 
 
 def _written(node: Call) -> str:
     name, arguments, own = node.function, node.arguments, _binding(node)
-    if own == _ATOM:
-        return f"{name}({', '.join(map(str, arguments))})"
+    first = arguments[0]
+    if name == "case":
+        pairs = zip(arguments[::2], arguments[1::2], strict=False)
+        otherwise = f" ELSE {arguments[-1]}" if len(arguments) % 2 else ""
+        return f"CASE {' '.join(f'WHEN {test} THEN {value}' for test, value in pairs)}{otherwise} END"
+    if name in _CASTS:
+        return f"CAST({first} AS {_CASTS[name]})"
+    if name == "missing":
+        return f"{_within(first, own + 1)} IS NULL"
     if name in ("in", "not in"):
-        return f"{_within(arguments[0], own + 1)} {name} [{', '.join(map(str, arguments[1:]))}]"
+        return f"{_within(first, own + 1)} {name.upper()} ({', '.join(map(str, arguments[1:]))})"
     if name in ("and", "or"):
-        return f" {name} ".join(_within(each, own + 1) for each in arguments)
-    if name in ("not", "-x"):
-        return ("not " if name == "not" else "-") + _within(arguments[0], own)
+        return f" {name.upper()} ".join(_within(each, own + 1) for each in arguments)
+    if name == "not" and isinstance(first, Call) and first.function == "missing":
+        return f"{_within(first.arguments[0], own + 1)} IS NOT NULL"
+    if name == "not":  # without parentheses, NOT x IN (...) is another way to write x NOT IN (...)
+        return f"NOT {_within(first, own + 2 * _is(first, 'in'))}"
+    if name == "-x":  # two signs in a row would begin a comment
+        return f"-{_within(first, own + 1)}"
+    if own == _ATOM:
+        return f"{NAMES.get(name, name.upper())}({', '.join(map(str, arguments))})"
     left, right = arguments
     tight = name in COMPARISONS  # these do not chain
-    return f"{_within(left, own + tight)} {name} {_within(right, own + 1)}"
+    return f"{_within(left, own + tight)} {SIGNS.get(name, name)} {_within(right, own + 1)}"
 
 
 def _within(node: Expression, binding: int) -> str:
     """An argument, in parentheses where it binds less than its place asks for."""
     return str(node) if _binding(node) >= binding else f"({node})"
+
+
+_OF_UNITS = {"any": "BOOL_OR", "all": "BOOL_AND", "first": "ARG_MIN", "last": "ARG_MAX"}
+
+
+@dataclass(frozen=True)
+class UnitCall:
+    """A function of all rows of a unit, and its arguments, which are expressions over one row.
+
+    >>> str(UnitCall("count", (Named("late"),))), str(UnitCall("last", (Named("city"), Named("day"))))
+    ('COUNT(*) FILTER (WHERE late)', 'ARG_MAX(city, day)')
+    """
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+    def __str__(self) -> str:
+        given = ", ".join(map(str, self.arguments))
+        if self.function == "count":
+            return f"COUNT(*) FILTER (WHERE {given})" if given else "COUNT(*)"
+        if self.function == "distinct":
+            return f"COUNT(DISTINCT {given})"
+        return f"{_OF_UNITS.get(self.function, self.function.upper())}({given})"

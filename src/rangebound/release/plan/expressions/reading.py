@@ -1,234 +1,205 @@
-"""Reading an expression: Python's own grammar, of which a small part is allowed."""
+"""Reading an expression: SQL's, of which a small part is allowed; or that of a plan of version 0.2, with a warning.
+
+What parses SQL is loaded when the first expression is read.
+"""
 
 from __future__ import annotations
 
-import ast
-import keyword
-import math
-import re
+import copy
+import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any
 
-from rangebound.release.plan.expressions.functions import FUNCTIONS, REFUSED
+from rangebound.release.plan.expressions.functions import FUNCTIONS
 from rangebound.release.plan.expressions.nodes import (
+    DEEPEST,
     LONGEST,
     TOO_LONG,
-    WORDS,
+    Call,
+    Constant,
     Expression,
-    Named,
-    call,
-    constant,
-    levels,
+    UnitCall,
+    checked,
+    columns_of,
 )
-from rangebound.release.plan.fields import no_time_of_day, printable
-from rangebound.values import arguments
-
-DEEPEST = 60
-"""Levels of an expression: a sum of this many terms, or this many parentheses that matter."""
-_TOO_DEEP = f"has more than {DEEPEST} levels; name a part in [columns] and use its name"
-
-_ARITHMETIC: Mapping[type[ast.operator], str] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.Div: "/",
-    ast.FloorDiv: "//",
-    ast.Mod: "%",
-}
-_COMPARED: Mapping[type[ast.cmpop], str] = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.In: "in",
-    ast.NotIn: "not in",
-}
-_ONLY = "the language has numbers, texts, dates, columns, + - * / // %, comparisons, and, or, not, in, if and functions"
-_HINTS = {
-    r"(?<![=!<>])=(?!=)": "a comparison for equality is written ==",
-    "<>": "`unequal` is written !=",
-    r"&&|\|\|": "write `and` and `or`",
-    r"(?i)(?:^|[(,]) *if *\(|\bcase +when\b": 'a choice is written case(age < 18, "child", "adult")',
-    r"(?i)\bis +(not +)?null\b": "missing(x) says whether a value is missing",
-    r"(?i)\bbetween\b": "a value between two others is written 18 <= age <= 65",
-    r"\b(AND|OR|NOT|IN)\b": "`and`, `or`, `not` and `in` are written in lower case",
-}
-"""What another language would write, and how it is written here."""
-_INSTEAD: Mapping[type[ast.AST], str] = {
-    ast.Pow: "** gives different last bits on different engines; write x * x for a square",
-    ast.BitAnd: "& is not in the language; write `and`",
-    ast.BitOr: "| is not in the language; write `or`",
-    ast.Invert: "~ is not in the language; write `not`",
-    ast.Attribute: 'a dot is not in the language; a column with a dot in its name is column("a.b")',
-    ast.Subscript: 'square brackets stand for the list behind `in` alone; an odd name of a column is column("a[1]")',
-    ast.Is: "`is` is not in the language; write ==, or missing(x) for a missing value",
-    ast.IsNot: "`is not` is not in the language; write !=, or not missing(x)",
-    ast.List: "a list stands behind `in` alone",
-    ast.Tuple: "a list stands behind `in` alone; a comma elsewhere separates the arguments of a function",
-    ast.JoinedStr: 'an f-string is not in the language; write a plain text, as "..."',
-    ast.NamedExpr: "`:=` is not in the language; name a part in [columns] and use its name",
-    ast.Lambda: "`lambda` is not in the language; name a part in [columns] and use its name",
-}
+from rangebound.release.plan.fields import printable
 
 
 def read(text: str | Expression) -> Expression:
     """The tree of an expression's text; a tree as it is, if its text could be read again.
 
     Guarantee: whatever the text is, a tree of at most `DEEPEST` levels or a `ValueError` with the reason; nothing is
-    ever evaluated. `read(str(tree)) == tree`.
+    ever evaluated. `read(str(tree)) == tree` for a tree whose types fit. A text that is an expression in version 0.2
+    alone is read as it was there, with a warning. One that means something else there than in SQL is refused.
 
-    >>> read("18 <= age < 65").arguments[0]
-    Call(function='<=', arguments=(Constant(value=18.0, type=<ValueType.NUMBER: 'a number'>), Named(name='age')))
-    >>> str(read("1 if a  else 0"))
-    'case(a, 1, 0)'
+    >>> read("age BETWEEN 18 AND 65").arguments[0]
+    Call(function='>=', arguments=(Named(name='age'), Constant(value=18.0, type=<ValueType.NUMBER: 'a number'>)))
+    >>> str(read("if(a , 1, 0)"))
+    'CASE WHEN a THEN 1 ELSE 0 END'
+    >>> read('a != "b"')
+    Traceback (most recent call last):
+    ValueError: a != "b" is a <> b in SQL, and was a <> 'b' in version 0.2; write one of these
     """
-    if not isinstance(text, str) and levels(text) > DEEPEST:
-        raise ValueError(_TOO_DEEP)
-    if len(str(text)) > LONGEST:
+    return checked(_either(text, "value") if isinstance(text, str) else text)
+
+
+def read_call(text: str | UnitCall) -> UnitCall:
+    """What a per-unit column is made by; a call is checked as its text would be.
+
+    Guarantee: a call of one of our functions or a `ValueError` with the reason; nothing is ever evaluated.
+
+    >>> str(read_call("sum(cost*2)")), read_call("COUNT(*)").arguments
+    ('SUM(cost * 2)', ())
+    """
+    found = _either(text, "step") if isinstance(text, str) else text
+    return UnitCall(found.function, tuple(map(checked, found.arguments)))
+
+
+def _either(text: str, kind: str) -> Any:
+    if len(text) > LONGEST:
         raise ValueError(TOO_LONG)
-    return _Reader(printable(text)).read() if isinstance(text, str) else text
+    if not text.strip():
+        raise ValueError("must not be empty")
+    found = readings(printable(text), kind)
+    match found.grammar:
+        case Grammar.NONE:
+            raise ValueError(found.reason)
+        case Grammar.UNCLEAR:
+            raise ValueError(
+                f"{_short(text)} is {_short(found.new)} in SQL, and was {_short(found.old)} in version 0.2; write one "
+                "of these"
+            )
+        case Grammar.FORMER:
+            _warn(
+                f"{_short(text)} is an expression of version 0.2; in SQL, in which plans are written now, it is "
+                f"{_short(found.old)} (`rangebound plan upgrade` converts a plan)"
+            )
+            return found.old
+    return found.new
 
 
-class _Reader:
-    """Reads one text; it knows the text to show the part that is at fault."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text.strip()
-        self.bytes = self.text.encode("utf-8", "replace")
-
-    def read(self) -> Expression:
-        if not self.text:
-            raise ValueError("must not be empty")
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")  # a doubtful escape or numeral is an error here
-                tree = ast.parse(f"({self.text}\n)", mode="eval")
-        except SyntaxError as reason:
-            raise ValueError(self._hint(reason.msg)) from None
-        except (ValueError, MemoryError, RecursionError, OverflowError):
-            raise ValueError("has too many parts within each other, or characters that cannot be read") from None
-        if (tree.body.lineno, tree.body.col_offset) == (1, 0) and not isinstance(tree.body, ast.Tuple):
-            raise ValueError("not a valid expression; its parentheses do not match")
-        return self._node(tree.body, 1)
-
-    def _hint(self, message: str) -> str:
-        code = re.sub(r"\"[^\"]*\"|'[^']*'", '""', self.text)  # without what stands in quotation marks
-        for wrong, way in _HINTS.items():
-            if re.search(wrong, code):
-                return f"not a valid expression; {way}"
-        words = [each for each in re.findall(r"\w+", code) if keyword.iskeyword(each) and each not in _ALLOWED]
-        spaced = re.search(r"\b([^\W\d]\w* +[^\W\d]\w*)\b", code)
-        if not words and spaced and not any(map(keyword.iskeyword, spaced[1].split())):
-            words = [spaced[1]]
-        way = f'; a column {words[0]!r} is written column("{words[0]}")' if words else ""
-        return f"not a valid expression ({message}){way}"
-
-    def _node(self, node: ast.expr, depth: int) -> Expression:
-        if depth > DEEPEST:
-            raise ValueError(_TOO_DEEP)
-        reader = _READERS.get(type(node))
-        if reader is None:
-            raise ValueError(f"{_INSTEAD.get(type(node), f'`{type(node).__name__}` is not in the language')}; {_ONLY}")
-        return reader(self, node, depth + 1)
-
-    def _constant(self, node: ast.Constant, depth: int) -> Expression:
-        value = node.value
-        if value is None:
-            raise ValueError("None is not in the language; missing(x) says whether a value is missing")
-        if not isinstance(value, (bool, int, float, str)):
-            raise ValueError(f"a constant must be a number, a text, or true or false; a date is {_DATE}")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError("a number must be finite, and at most about 1.8e308")
-        no_time_of_day(value)
-        if isinstance(value, str):
-            printable(value)
-            if any("\ud800" <= each <= "\udfff" for each in value):
-                raise ValueError("a text must be valid Unicode, without half a surrogate pair")
-        return constant(value)
-
-    def _name(self, node: ast.Name, depth: int) -> Expression:
-        lines = (b"(" + self.bytes + b"\n)").split(b"\n")
-        written = lines[node.lineno - 1][node.col_offset : node.end_col_offset].decode("utf-8", "replace")
-        if written != node.id:  # Python brings names into one form, in which another column may be meant
-            raise ValueError(f'a column of such a name is written column("{written}")')
-        if node.id in WORDS:
-            return constant(WORDS[node.id])
-        return Named(node.id)
-
-    def _binary(self, node: ast.BinOp, depth: int) -> Expression:
-        sign = _ARITHMETIC.get(type(node.op))
-        if sign is None:
-            raise ValueError(_INSTEAD.get(type(node.op), f"`{type(node.op).__name__}` is not in the language; {_ONLY}"))
-        return call(sign, self._node(node.left, depth), self._node(node.right, depth))
-
-    def _unary(self, node: ast.UnaryOp, depth: int) -> Expression:
-        if isinstance(node.op, ast.Invert):
-            raise ValueError(_INSTEAD[ast.Invert])
-        inner = self._node(node.operand, depth)
-        if isinstance(node.op, ast.UAdd):
-            return inner
-        return call("not" if isinstance(node.op, ast.Not) else "-x", inner)
-
-    def _compare(self, node: ast.Compare, depth: int) -> Expression:
-        found, left = [], node.left
-        for sign, right in zip(node.ops, node.comparators, strict=True):
-            name = _COMPARED.get(type(sign))
-            if name is None:
-                raise ValueError(_INSTEAD[type(sign)])
-            within = self._listed(right) if name in ("in", "not in") else [right]
-            found.append(call(name, *(self._node(each, depth) for each in (left, *within))))
-            left = right
-        return found[0] if len(found) == 1 else call("and", *found)
-
-    def _listed(self, node: ast.expr) -> list[ast.expr]:
-        if not isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-            way = 'such as ["a", "b"]; contains(text, "a") looks inside'
-            raise ValueError(f"behind `in` stands a list of constants, {way}")
-        return node.elts
-
-    def _call(self, node: ast.Call, depth: int) -> Expression:
-        if not isinstance(node.func, ast.Name):
-            raise ValueError(f"a function is called by its name; {_ONLY}")
-        name, given = node.func.id, node.args
-        if node.keywords or any(isinstance(each, ast.Starred) for each in given):
-            raise ValueError(f"{name}(...) takes its arguments by their order, without names or stars")
-        if name == "column":
-            return self._column(given)
-        found = [self._node(each, depth) for each in given]
-        if name not in FUNCTIONS or not name.isidentifier() or keyword.iskeyword(name):
-            raise ValueError(unknown(name))
-        return call(name, *found)
-
-    def _column(self, given: list[ast.expr]) -> Expression:
-        one = given[0] if len(given) == 1 else None
-        if not isinstance(one, ast.Constant) or not isinstance(one.value, str) or not 0 < len(one.value) <= 200:
-            raise ValueError('column(...) takes the name of a column as a text, such as column("odd name")')
-        return Named(printable(one.value))
+def _warn(words: str) -> None:
+    """Warn at the line that called this package, over what checks its fields."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (
+        "rangebound",
+        "pydantic",
+    ):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(words, DeprecationWarning, stacklevel=level)
 
 
-_ALLOWED = {"and", "or", "not", "in", "if", "else", "True", "False", "None", "is", "lambda"}
-_DATE = 'date("2025-01-31")'
-_READERS: Mapping[type[ast.expr], Callable[..., Expression]] = {
-    ast.Constant: _Reader._constant,
-    ast.Name: _Reader._name,
-    ast.BinOp: _Reader._binary,
-    ast.UnaryOp: _Reader._unary,
-    ast.BoolOp: lambda reader, node, depth: call(
-        "and" if isinstance(node.op, ast.And) else "or", *(reader._node(each, depth) for each in node.values)
-    ),
-    ast.Compare: _Reader._compare,
-    ast.IfExp: lambda reader, node, depth: call(
-        "case", *(reader._node(each, depth) for each in (node.test, node.body, node.orelse))
-    ),
-    ast.Call: _Reader._call,
-}
+class Grammar(Enum):
+    """In which grammars a text is an expression: in both alike, in SQL's or that of version 0.2 alone, or in none.
+
+    `UNCLEAR` is a text that means one thing in SQL and another in version 0.2.
+    """
+
+    BOTH = "both"
+    SQL = "SQL"
+    FORMER = "version 0.2"
+    UNCLEAR = "unclear"
+    NONE = "none"
 
 
-def unknown(name: str) -> str:
-    """Why a function is not in the language, and one that may have been meant."""
-    if name in REFUSED:
-        return f"{name}(...) is not in the language: {REFUSED[name]}"
-    known = [each for each in FUNCTIONS if each.isidentifier() and not keyword.iskeyword(each)]
-    return f"{name}(...) is not in the language; {arguments.similar(name, known) or 'it has ' + ', '.join(known)}"
+@dataclass(frozen=True)
+class Readings:
+    """What a text means in SQL and what in version 0.2; and the `reason` why it is nothing in SQL."""
+
+    new: Expression | UnitCall | None
+    old: Expression | UnitCall | None
+    reason: str
+
+    @property
+    def grammar(self) -> Grammar:
+        """In which grammars it is an expression."""
+        if self.new is None:
+            return Grammar.NONE if self.old is None else Grammar.FORMER
+        if self.new == self.old:
+            return Grammar.BOTH
+        return Grammar.UNCLEAR if self.old is not None and _sensible(self.old) else Grammar.SQL
+
+
+@lru_cache(maxsize=4096)
+def readings(text: str, kind: str) -> Readings:
+    """What a text means in the two grammars: the one of a `step`, a function of all rows of a unit, or any other."""
+    from rangebound.release.plan.expressions.former import read_former, read_former_call
+    from rangebound.release.plan.expressions.row_expression import read_sql, read_unit_call
+
+    new, old, reason = None, None, ""
+    readers = (read_unit_call, read_former_call) if kind == "step" else (read_sql, read_former)
+    try:
+        new = readers[0](text, DEEPEST)
+    except ValueError as refused:
+        reason = str(refused)
+    with suppress(ValueError):
+        old = readers[1](text)
+    return Readings(new, old, reason)
+
+
+def in_one_grammar(data: Mapping[str, Any], *, by_hand: bool = False) -> Mapping[str, Any]:
+    """The data of a plan, in which unclear expressions are read as version 0.2 did if others show that it is of then.
+
+    Guarantee: nothing is unclear to a reader of what is given back, if some expressions are of version 0.2 alone and
+    none is of SQL alone; otherwise the data are as they were. `by_hand` says that no others need to show it.
+    """
+    found = {
+        place: readings(table[field], kind)
+        for place, (table, field, kind) in enumerate(expression_places(data))
+        if isinstance(table[field], str) and len(table[field]) <= LONGEST
+    }
+    grammars = {each.grammar for each in found.values()}
+    former = by_hand or Grammar.FORMER in grammars
+    if Grammar.UNCLEAR not in grammars or Grammar.SQL in grammars or not former:
+        return data
+    changed = copy.deepcopy(data)
+    for place, (table, field, _) in enumerate(expression_places(changed)):
+        if place in found and found[place].grammar is Grammar.UNCLEAR:
+            table[field] = str(found[place].old)
+    return changed
+
+
+Place = tuple[Any, str, str]
+"""A table of a plan, the field that has an expression there, and whether it is a value, a step or a condition."""
+
+
+def expression_places(data: Mapping[str, Any]) -> Iterator[Place]:
+    """Where the data of a plan have expressions as texts, or something else in place of one.
+
+    >>> [place[1:] for place in expression_places({"columns": {"a": "b + 1"}, "query": [{"where": "c > 1"}]})]
+    [('a', 'value'), ('where', 'condition')]
+    """
+    for section, kind in (("columns", "value"), ("per_unit", "step")):
+        declared = data.get(section)
+        for name, value in declared.items() if isinstance(declared, Mapping) else ():
+            yield (value, "value", kind) if isinstance(value, Mapping) and "value" in value else (declared, name, kind)
+    asked = data.get("query")
+    for each in asked if isinstance(asked, (list, tuple)) else ():
+        for field in ("where", "of") if isinstance(each, Mapping) else ():
+            if field in each:
+                yield each, field, "condition"
+
+
+def _sensible(tree: Expression | UnitCall) -> bool:
+    """Whether a plan of version 0.2 may have had such an expression: it has a column, and types that may fit."""
+    parts = tree.arguments if isinstance(tree, UnitCall) else (tree,)
+    return all(columns_of(each) and _fits(each) for each in parts)
+
+
+def _fits(tree: Expression) -> bool:
+    if not isinstance(tree, Call):
+        return True
+    given = [each.type if isinstance(each, Constant) else None for each in tree.arguments]
+    wanted = [each.types(len(given)) for each in FUNCTIONS[tree.function].signatures]
+    fits = any(some and all(own in (None, one) for own, one in zip(given, some, strict=True)) for some in wanted)
+    return fits and all(map(_fits, tree.arguments))
+
+
+def _short(shown: object, most: int = 80) -> str:
+    text = " ".join(str(shown).split())
+    return text if len(text) <= most else f"{text[:most]}..."

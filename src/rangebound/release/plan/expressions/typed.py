@@ -65,9 +65,10 @@ def typed(node: Expression, known: Columns, wanted: ValueType | None = None) -> 
     >>> found = typed(read("minutes / 60"), {"minutes": Known(type=ValueType.NUMBER, range=(0.0, 1440.0))})
     >>> found.type.value, found.range
     ('a number', (0.0, 24.0))
-    >>> typed(read("a == b"), {})
+    >>> typed(read("a = b"), {})
     Traceback (most recent call last):
-    ValueError: a == b: the type of 'a' does not follow from its use; write number(a), text(a), date(a) or a == true
+    ValueError: a = b: the type of 'a' does not follow from its use; write CAST(a AS DOUBLE), CAST(a AS VARCHAR),
+    CAST(a AS DATE) or a = true
     """
     return _Typing(known).typed(node, wanted)
 
@@ -189,9 +190,9 @@ class _Typing:
 
     def _unclear(self, node: Expression) -> ValueError:
         name = next(self._open(node))
-        ways = ", ".join(f"{each}({Named(name)})" for each in ("number", "text", "date"))
+        ways = ", ".join(str(Call(each, (Named(name),))) for each in ("number", "text", "date"))
         return ValueError(
-            f"{node}: the type of {name!r} does not follow from its use; write {ways} or {Named(name)} == true"
+            f"{node}: the type of {name!r} does not follow from its use; write {ways} or {Named(name)} = true"
         )
 
     def _open(self, node: Expression) -> Iterator[str]:
@@ -213,7 +214,7 @@ class _Typing:
 
 
 def _quotes(node: Constant, wanted: ValueType) -> str:
-    ways = {_DATE: '; a date is written date("2025-01-31")', _TEXT: "; a text stands in quotation marks"}
+    ways = {_DATE: "; a date is written DATE '2025-01-31'", _TEXT: "; a text stands in single quotation marks"}
     bare = "; a number stands without quotation marks" if wanted is _NUMBER and node.type is _TEXT else ""
     return ways.get(wanted, bare)
 

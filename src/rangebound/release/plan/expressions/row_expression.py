@@ -1,4 +1,4 @@
-"""Expressions about one row: from the tree of SQL to that of a plan's columns."""
+"""Expressions in SQL: of what sqlglot parses, what is on the lists below becomes a tree of our nodes."""
 
 from __future__ import annotations
 
@@ -10,16 +10,62 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from rangebound.errors import PlanError
-from rangebound.release.plan.asking.statement import only, refused
-from rangebound.release.plan.expressions.nodes import Constant, Expression, Literal, Named, call, constant, iso_day
-from rangebound.release.plan.expressions.reading import read
-from rangebound.release.plan.fields import printable
+from rangebound.release.plan.expressions.functions import FUNCTIONS, REFUSED
+from rangebound.release.plan.expressions.nodes import (
+    NAMES,
+    Constant,
+    Expression,
+    Literal,
+    Named,
+    UnitCall,
+    call,
+    checked,
+    constant,
+    iso_day,
+)
+from rangebound.release.plan.expressions.sql_text import beyond, fragment, tokens, trees
+from rangebound.release.plan.fields import no_time_of_day, printable
+from rangebound.values import arguments
+
+
+def read_sql(text: str, deepest: int) -> Expression:
+    """The tree of the text of one expression about a row."""
+    try:
+        return _IN_A_PLAN.tree(_parsed(text, deepest))
+    except RecursionError:
+        raise ValueError(f"has more than {deepest} levels; name a part in [columns] and use its name") from None
+
+
+def read_unit_call(text: str, deepest: int) -> UnitCall:
+    """The function of all rows of a unit in a text."""
+    return _IN_A_PLAN.unit_call(_parsed(text, deepest))
+
+
+def _parsed(text: str, deepest: int) -> exp.Expr:
+    found = tokens(text, deepest)
+    for each in found:  # what other languages, or other dialects, take for something else
+        written = text[each.start : each.end + 1]
+        if each.comments:
+            raise ValueError("a comment is not part of an expression; in TOML it stands behind #")
+        if written in _NOT_IN_A_PLAN:
+            raise ValueError(_NOT_IN_A_PLAN[written])
+    read = trees(text, found, exp.Condition)
+    if len(read) != 1 or read[0] is None:
+        raise ValueError("must be one expression, and not empty")
+    return read[0]
+
+
+_NOT_IN_A_PLAN = {
+    "==": "a comparison for equality is written =",
+    "[": "a list is written in parentheses, as x IN ('a', 'b'); a name with brackets is written \"a[1]\"",
+}
 
 Resolve = Callable[[exp.Column], str]
 """The name of a column in the plan, by what the text calls it."""
+Refuse = Callable[[exp.Expr, str], ValueError]
+"""The error about a node of a text."""
 
 _CALLS: Mapping[type[exp.Expr], str] = {
-    exp.Not: "not",
     exp.Neg: "-x",
     exp.Abs: "abs",
     exp.Floor: "floor",
@@ -34,6 +80,9 @@ _CALLS: Mapping[type[exp.Expr], str] = {
     exp.DayOfMonth: "day",
     exp.DayOfWeekIso: "weekday",
     exp.Hour: "hour",
+    exp.StartsWith: "starts",
+    exp.EndsWith: "ends",
+    exp.Contains: "contains",
 }
 _PARTS = {
     "YEAR": "year",
@@ -63,8 +112,9 @@ ORDERED = (exp.LT, exp.LTE, exp.GT, exp.GTE)
 _NUMERIC = (exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.DECIMAL)
 _WHOLE = (exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT)
 _CLIP = "LEAST and GREATEST of a missing value are missing, as in SQL:2023; DuckDB and PostgreSQL would leave it out"
+_ONE_QUERY = "a query inside another one is not in the subset; a CTE that is one row per unit is"
 INSTEAD: Mapping[type[exp.Expr], str] = {
-    exp.Mod: "the sign of a remainder differs between dialects; name a made column in [columns], as x % y",
+    exp.Mod: "the sign of a remainder differs between dialects; FLOOR_MOD(x, y) has that of y",
     exp.IntDiv: "how // rounds differs between dialects; FLOOR(x / y) says it",
     exp.Pow: "its last bits differ between engines; write x * x",
     exp.DPipe: "texts are not put together; group by both columns",
@@ -73,14 +123,13 @@ INSTEAD: Mapping[type[exp.Expr], str] = {
     exp.Upper: "engines have different tables of letters; compare with each spelling, as x IN ('a', 'A')",
     exp.ILike: "engines have different tables of letters; LIKE compares letter by letter",
     exp.RegexpLike: "engines read patterns differently; LIKE 'a%' compares the beginning of a text",
-    exp.Subquery: "a query inside another one is not in the subset; a CTE that is one row per unit is",
-    exp.Select: "a query inside another one is not in the subset; a CTE that is one row per unit is",
-    exp.Exists: "a query inside another one is not in the subset; a CTE that is one row per unit is",
+    **dict.fromkeys((exp.Subquery, exp.Select, exp.Exists), _ONE_QUERY),
     exp.Window: "a window would see single rows; GROUP BY gives one number per group",
     exp.CurrentDate: "its value depends on the day on which it is asked; write DATE '2025-01-31'",
     exp.CurrentTimestamp: "its value depends on the moment at which it is asked; write DATE '2025-01-31'",
     exp.Rand: "a value must follow from its row",
     exp.Null: "NULL is compared by IS NULL",
+    exp.Date: "a date is written DATE '2025-01-31', and CAST(x AS DATE) reads one",
     exp.Star: "a column must be named; COUNT(*) alone takes a star",
     exp.DayOfWeek: "dialects count from different days; EXTRACT(ISODOW FROM x) counts from Monday, 1",
     exp.TimestampTrunc: "group by EXTRACT(YEAR FROM x) and EXTRACT(MONTH FROM x), or list months in [keys]",
@@ -95,15 +144,36 @@ INSTEAD: Mapping[type[exp.Expr], str] = {
 }
 _TIMES = "beside a date, a time counts as its day; in a database it is later than the beginning of that day"
 _SUBSET = "is not in the subset; an expression has columns, constants, arithmetic, comparisons, CASE, COALESCE, LIKE, "
-_SUBSET += "LEAST, GREATEST, ABS, FLOOR, CEIL, ROUND and parts of dates, and [columns] of the base plan may have more"
+_SUBSET += "LEAST, GREATEST, ABS, FLOOR, CEIL, ROUND and parts of dates"
+_AGGREGATE = "an aggregate stands alone in SELECT, or in HAVING and ORDER BY; a plan asks a query for it, or [per_unit]"
+_BY_NAME = {NAMES.get(name, name).upper(): name for name in FUNCTIONS if NAMES.get(name, name).isidentifier()}
+_OF_UNITS = ("COUNT", "SUM", "MIN", "MAX", "BOOL_OR", "BOOL_AND", "ARG_MIN", "ARG_MAX")
+_A_STEP = f"{', '.join(_OF_UNITS[:-1])} or ARG_MAX of a column; compute with their results in [columns]"
+_COMPARING = (exp.EQ, exp.NEQ, *ORDERED, exp.In, exp.Between, exp.Is, exp.Like)
+_STEPS: Mapping[type[exp.Expr], str] = {
+    exp.Sum: "sum",
+    exp.Min: "min",
+    exp.Max: "max",
+    exp.LogicalOr: "any",
+    exp.LogicalAnd: "all",
+}
 
 
 class RowExpressions:
-    """Reads expressions of one text about rows, whose columns `resolve` knows; `notes` are for the reader."""
+    """Reads expressions about rows, whose columns `resolve` knows; `notes` are for the reader, `refused` makes errors.
 
-    def __init__(self, text: str, resolve: Resolve) -> None:
-        self.text, self.resolve = text, resolve
+    >>> str(_IN_A_PLAN.tree(exp.column("a") + 1))
+    'a + 1'
+    """
+
+    def __init__(self, resolve: Resolve, refused: Refuse) -> None:
+        self.resolve, self.refused = resolve, refused
         self.notes: dict[str, None] = {}
+
+    def only(self, node: exp.Expr, *known: str) -> None:
+        """Refuse a node with a part that is not among those that are `known`, so that nothing is ever passed over."""
+        for part, rule in beyond(node, *known):
+            raise self.refused(part, rule)
 
     def tree(self, node: exp.Expr) -> Expression:
         """An expression of a plan.
@@ -112,15 +182,28 @@ class RowExpressions:
         """
         reader = _READERS.get(type(node))
         if reader is None:
-            alone = isinstance(node, exp.AggFunc)
-            rule = "an aggregate stands alone in SELECT, or in HAVING and ORDER BY" if alone else _SUBSET
-            raise self.refused(node, rule if alone else INSTEAD.get(type(node), rule))
+            raise self.refused(node, self._instead(node))
+        if isinstance(node, _COMPARING) and any(isinstance(each, _COMPARING) for each in node.iter_expressions()):
+            raise self.refused(node, "comparisons do not chain; write x BETWEEN y AND z, or parentheses")
         try:
             return reader(self, node)
-        except PlanError:
+        except (PlanError, _Refused):
             raise
         except ValueError as reason:
             raise self.refused(node, str(reason)) from None
+
+    def _instead(self, node: exp.Expr) -> str:
+        """Why a node is not in the subset, and what is."""
+        if isinstance(node, exp.AggFunc) and type(node) not in INSTEAD:
+            return _AGGREGATE
+        if isinstance(node, exp.Func):
+            names = [node.name] if isinstance(node, exp.Anonymous) else node.sql_names()
+            for name in names:
+                if type(node) not in INSTEAD and name.lower() in REFUSED:
+                    return REFUSED[name.lower()]
+            if isinstance(node, exp.Anonymous):
+                return f"is not in the language{_similar(node.name)}"
+        return INSTEAD.get(type(node), _SUBSET)
 
     def trees(self, *nodes: exp.Expr) -> list[Expression]:
         """Expressions of a plan, in order."""
@@ -129,15 +212,47 @@ class RowExpressions:
     def column_tree(self, node: exp.Expr) -> Expression:
         """The expression that makes a column, which a plan could have as text."""
         try:
-            return read(self.tree(node))
+            return checked(self.tree(node))
         except PlanError:
             raise
         except ValueError as reason:
             raise self.refused(node, str(reason)) from None
 
-    def refused(self, node: exp.Expr, rule: str) -> PlanError:
-        """The error about a node."""
-        return refused(self.text, node, rule)
+    def unit_call(self, node: exp.Expr) -> UnitCall:
+        """A function of all rows of a unit."""
+        node, condition = bare(node), None
+        if isinstance(node, exp.Filter):
+            self.only(node, "this", "expression")
+            condition, node = self.tree(node.expression.this), bare(node.this)
+        if isinstance(node, exp.Count):
+            self.only(node, "this", "big_int")
+            return self._counted(node, condition)
+        if type(node) in (exp.ArgMin, exp.ArgMax) and condition is None and node.expression is not None:
+            self.only(node, "this", "expression")
+            name = "first" if isinstance(node, exp.ArgMin) else "last"
+            return UnitCall(name, tuple(self.trees(node.this, node.expression)))
+        name = _STEPS.get(type(node), "")
+        if not name or isinstance(node.this, exp.Distinct):
+            guess = arguments.similar(node.name.upper(), _OF_UNITS) if isinstance(node, exp.Anonymous) else ""
+            raise self.refused(node, f"a per-unit column is {_A_STEP}{f'; {guess}' if guess else ''}")
+        self.only(node, "this")
+        what = self.tree(node.this)
+        if is_condition(node.this) and name in ("min", "max"):
+            name = "all" if name == "min" else "any"
+        return UnitCall(name, (what if condition is None else call("case", condition, what),))
+
+    def _counted(self, node: exp.Expr, condition: Expression | None) -> UnitCall:
+        if isinstance(node.this, exp.Distinct):
+            self.only(node.this, "expressions")
+            if len(node.this.expressions) != 1 or condition is not None:
+                raise self.refused(node, "COUNT(DISTINCT x) takes one column, and no FILTER")
+            return UnitCall("distinct", (self.tree(node.this.expressions[0]),))
+        if node.this is None:
+            raise self.refused(node, "COUNT takes a column, or a star")
+        parts = [] if condition is None else [condition]
+        if not isinstance(node.this, exp.Star) and self.constant(node.this) is None:
+            parts.append(call("not", call("missing", self.tree(node.this))))
+        return UnitCall("count", (call("and", *parts),) if parts else ())
 
     def clip(self, node: exp.Expr) -> tuple[exp.Expr, list[float | datetime.date]] | None:
         """What is clipped to constants by LEAST and GREATEST, and the two ends; None for any other expression."""
@@ -183,15 +298,18 @@ class RowExpressions:
     def _literal(self, node: exp.Expr) -> float | str:
         found = node.name
         if node.is_string:
-            if "\x00" in found or any("\ud800" <= each <= "\udfff" for each in found):
-                raise self.refused(node, "must be valid Unicode, without the character of code 0")
-            return found
+            try:
+                return printable(found)
+            except ValueError as reason:
+                raise self.refused(node, str(reason)) from None
         try:
             value = float(found)
         except ValueError:
             raise self.refused(node, "must be a number") from None
         if math.isinf(value):
             raise self.refused(node, "must be at most about 1.8e308")
+        if re.fullmatch("[0-9]+", found):
+            no_time_of_day(int(found))
         return value
 
     def _day(self, node: exp.Expr) -> datetime.date:
@@ -209,37 +327,47 @@ class RowExpressions:
         return constant(value)
 
     def _binary(self, node: exp.Expr) -> Expression:
-        only(self.text, node, "this", "expression", "typed", "safe")
+        self.only(node, "this", "expression", "typed", "safe")
         left, right = self.trees(node.this, node.expression)
         if isinstance(node, ORDERED):  # texts have no order, so a text that is a day is meant as one
             left, right = self._dated(left), self._dated(right)
         return call(BINARY[type(node)], left, right)
+
+    def _connected(self, node: exp.Expr) -> Expression:
+        self.only(node, "this", "expression")
+        return call(BINARY[type(node)], *self.trees(*node.flatten(unnest=False)))
+
+    def _not(self, node: exp.Expr) -> Expression:
+        self.only(node, "this")
+        if isinstance(node.this, exp.In):
+            return self._in(node.this, "not in")
+        return call("not", self.tree(node.this))
 
     def _dated(self, found: Expression) -> Expression:
         day = iso_day(found.value) if isinstance(found, Constant) and isinstance(found.value, str) else None
         return found if day is None else constant(day)
 
     def _between(self, node: exp.Expr) -> Expression:
-        only(self.text, node, "this", "low", "high")
+        self.only(node, "this", "low", "high")
         what = self.tree(node.this)
         low, high = map(self._dated, self.trees(node.args["low"], node.args["high"]))
         return call("and", call(">=", what, low), call("<=", what, high))
 
-    def _in(self, node: exp.Expr) -> Expression:
-        only(self.text, node, "this", "expressions")
+    def _in(self, node: exp.Expr, name: str = "in") -> Expression:
+        self.only(node, "this", "expressions", "field")
         values = [self.constant(each) for each in node.expressions]
         if not values or None in values:
             raise self.refused(node, "IN takes a list of constants, such as x IN ('a', 'b')")
-        return call("in", self.tree(node.this), *map(self._constant, node.expressions))
+        return call(name, self.tree(node.this), *map(self._constant, node.expressions))
 
     def _is(self, node: exp.Expr) -> Expression:
-        only(self.text, node, "this", "expression")
+        self.only(node, "this", "expression")
         if not isinstance(node.expression, exp.Null):
             raise self.refused(node, "IS takes NULL alone; a column of truth values stands by itself")
         return call("missing", self.tree(node.this))
 
     def _like(self, node: exp.Expr) -> Expression:
-        only(self.text, node, "this", "expression")
+        self.only(node, "this", "expression")
         pattern = self.constant(node.expression)
         found = re.fullmatch(r"(%?)([^%_\\]+)(%?)", pattern, re.DOTALL) if isinstance(pattern, str) else None
         if found is None:
@@ -249,11 +377,11 @@ class RowExpressions:
         return call(name, self.tree(node.this), constant(inner))
 
     def _case(self, node: exp.Expr) -> Expression:
-        only(self.text, node, "this", "ifs", "default")
+        self.only(node, "this", "ifs", "default")
         subject = self.tree(node.this) if node.this is not None else None
         parts = []
         for each in node.args["ifs"]:
-            only(self.text, each, "this", "true")
+            self.only(each, "this", "true")
             condition, value = self.trees(each.this, each.args["true"])
             parts += [condition if subject is None else call("==", subject, condition), value]
         default = node.args.get("default")
@@ -262,16 +390,16 @@ class RowExpressions:
         return call("case", *parts)
 
     def _if(self, node: exp.Expr) -> Expression:
-        only(self.text, node, "this", "true", "false")
+        self.only(node, "this", "true", "false")
         otherwise = node.args.get("false")
         return call("case", *self.trees(node.this, node.args["true"], *([] if otherwise is None else [otherwise])))
 
     def _coalesce(self, node: exp.Expr) -> Expression:
-        only(self.text, node, "this", "expressions")
+        self.only(node, "this", "expressions")
         return call("coalesce", *self.trees(node.this, *node.expressions))
 
     def _nullif(self, node: exp.Expr) -> Expression:
-        only(self.text, node, "this", "expression")
+        self.only(node, "this", "expression")
         what, other = self.trees(node.this, node.expression)
         differ = call("!=", what, other)
         if self.constant(node.expression) is None:
@@ -279,19 +407,28 @@ class RowExpressions:
         return call("case", differ, what)
 
     def _extreme(self, node: exp.Expr) -> Expression:
-        only(self.text, node, "this", "expressions", "ignore_nulls")
+        self.only(node, "this", "expressions", "ignore_nulls")
         if not node.expressions:
             raise self.refused(node, "takes two or more values")
         self.notes[_CLIP] = None
         return call("min" if isinstance(node, exp.Least) else "max", *self.trees(node.this, *node.expressions))
 
     def _call(self, node: exp.Expr) -> Expression:
-        only(self.text, node, "this")
+        self.only(node, "this", "expression")
         what = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
-        return call(_CALLS[type(node)], self.tree(what))
+        return call(_CALLS[type(node)], *self.trees(what, *([node.expression] if node.args.get("expression") else [])))
+
+    def _named(self, node: exp.Expr) -> Expression:
+        self.only(node, "this", "expressions")
+        name = _BY_NAME.get(node.name.upper())
+        if name is None:
+            raise self.refused(node, self._instead(node))
+        if not any(each.types(len(node.expressions)) for each in FUNCTIONS[name].signatures):
+            raise self.refused(node, f"takes {FUNCTIONS[name].written}")
+        return call(name, *self.trees(*node.expressions))
 
     def _extract(self, node: exp.Expr) -> Expression:
-        only(self.text, node, "this", "expression")
+        self.only(node, "this", "expression")
         name = _PARTS.get(node.name.upper())
         if name is None:
             said = "; DOW counts from different days in different dialects, and ISODOW from Monday, 1"
@@ -299,7 +436,7 @@ class RowExpressions:
         return call(name, self.tree(node.expression))
 
     def _cast(self, node: exp.Expr) -> Expression:
-        only(self.text, node, "this", "to")
+        self.only(node, "this", "to")
         if _is_type(node, exp.DType.DATE):
             if isinstance(node.this, exp.Literal):
                 return self._constant(node)
@@ -330,8 +467,11 @@ _READERS: Mapping[type[exp.Expr], Reader] = {
     exp.Greatest: RowExpressions._extreme,
     exp.Extract: RowExpressions._extract,
     exp.Cast: RowExpressions._cast,
-    **dict.fromkeys(BINARY, RowExpressions._binary),
+    exp.Anonymous: RowExpressions._named,
     **dict.fromkeys(_CALLS, RowExpressions._call),
+    **dict.fromkeys(BINARY, RowExpressions._binary),
+    **dict.fromkeys((exp.And, exp.Or), RowExpressions._connected),
+    exp.Not: RowExpressions._not,
 }
 CONDITIONS = (exp.EQ, exp.NEQ, *ORDERED, exp.And, exp.Or, exp.Not, exp.In, exp.Between, exp.Is, exp.Like, exp.Boolean)
 
@@ -351,3 +491,24 @@ def bare(node: exp.Expr) -> exp.Expr:
 def _is_type(node: exp.Expr, *types: exp.DType) -> bool:
     to = node.args.get("to")
     return isinstance(to, exp.DataType) and to.this in types and not to.args.get("nested")
+
+
+class _Refused(ValueError):
+    """The error about a part of an expression in a plan."""
+
+
+def _column_of_plan(node: exp.Column) -> str:
+    if any(True for _ in beyond(node, "this")) or not isinstance(node.this, exp.Identifier):
+        raise ValueError(f'a dot is not in the language; a column with a dot in its name is "{node.sql()}"')
+    if not 0 < len(node.name) <= _LONGEST_NAME:
+        raise ValueError(f"the name of a column has 1 to {_LONGEST_NAME} characters")
+    return node.name
+
+
+_LONGEST_NAME = 200
+_IN_A_PLAN = RowExpressions(_column_of_plan, lambda node, rule: _Refused(f"`{fragment(node)}`: {rule}"))
+
+
+def _similar(name: str) -> str:
+    guess = arguments.similar(name.upper(), _BY_NAME)
+    return f"; {guess}" if guess else f", which has {', '.join(_BY_NAME)}"

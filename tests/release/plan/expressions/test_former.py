@@ -1,0 +1,123 @@
+"""Expressions as version 0.2 wrote them: tests/frozen/expressions.json has what version 0.2 itself made of some."""
+
+import hashlib
+import json
+import warnings
+from pathlib import Path
+
+import pytest
+
+from rangebound.errors import PlanError
+from rangebound.release import make_plan, parse_plan
+from rangebound.release.output.plan_facts import plan_from_json, plan_json
+from rangebound.release.plan.condition import conditions_of
+from rangebound.release.plan.expressions.former import former, read_former, read_former_call
+from rangebound.release.plan.expressions.nodes import UnitCall, columns_of
+from rangebound.release.plan.expressions.reading import Grammar, read, read_call, readings
+
+FROZEN = json.loads((Path(__file__).parents[3] / "frozen" / "expressions.json").read_text(encoding="utf-8"))
+COUNT = {"name": "n", "kind": "count"}
+
+
+def quiet(function, *given):
+    """What a function gives, without its warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return function(*given)
+
+
+@pytest.mark.parametrize(("text", "canonical"), FROZEN["pairs"], ids=[each[0] for each in FROZEN["pairs"]])
+def test_an_expression_of_version_02_keeps_its_tree_by_way_of_sql(text, canonical):
+    tree = read_former(text)
+    assert former(tree) == canonical
+    assert read_former(canonical) == tree
+    assert read(str(tree)) == tree  # which is SQL, and warns of nothing
+
+
+@pytest.mark.parametrize(("text", "canonical"), FROZEN["pairs"], ids=[each[0] for each in FROZEN["pairs"]])
+def test_a_text_of_version_02_has_its_meaning_or_is_refused(text, canonical):
+    if readings(text, "value").grammar is Grammar.UNCLEAR:
+        with pytest.raises(ValueError, match="write one of these"):
+            read(text)
+    elif columns_of(read_former(text)):
+        assert former(quiet(read, text)) == canonical
+
+
+UNCLEAR = ['x != "north"', "coalesce(x, \"y\") != 'z'", r"x != 'a\n'", "x != 'it''s'", "x != NULL or y", "TRUE != x"]
+
+
+@pytest.mark.parametrize("text", UNCLEAR)
+def test_control_what_means_two_things_is_never_read_as_one_of_them(text):
+    found = readings(text, "value")
+    assert found.old is not None
+    assert found.new != found.old
+    if found.new is not None:
+        with pytest.raises(ValueError, match=r"in SQL, and was .* in version 0\.2; write one of these"):
+            read(text)
+        assert conditions_of(str(found.new)) != conditions_of(str(found.old))
+
+
+@pytest.mark.parametrize("text", ["x == 1", "case(a, 1)", "a % 2 > 0", "day > date('2025-01-01')", "1 < a < 3"])
+def test_an_expression_of_version_02_alone_is_read_with_a_warning_that_says_what_to_write(text):
+    with pytest.warns(DeprecationWarning, match="rangebound plan upgrade") as caught:
+        found = read(text)
+    assert str(found) in str(caught[0].message)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read(str(found)) == found
+
+
+@pytest.mark.parametrize(
+    "text", ['"Odd name" > 3', '"Odd name"', "\"Ship Mode\" != 'First'", '"A" + "B"', 'NOT "late"']
+)
+def test_a_quoted_name_where_version_02_had_no_sensible_text_is_a_column(text):
+    assert readings(text, "value").grammar is Grammar.SQL
+
+
+@pytest.mark.parametrize(
+    ("text", "sql"),
+    [
+        ("count()", "COUNT(*)"),
+        ("count(a > 1 and b)", "COUNT(*) FILTER (WHERE a > 1 AND b)"),
+        ("any(a)", "BOOL_OR(a)"),
+        ("all(a == 'x')", "BOOL_AND(a = 'x')"),
+        ("first(a, d)", "ARG_MIN(a, d)"),
+        ("last(a, d)", "ARG_MAX(a, d)"),
+        ("distinct(a)", "COUNT(DISTINCT a)"),
+        ("sum( a )", "SUM(a)"),
+    ],
+)
+def test_a_function_of_a_units_rows_keeps_its_meaning(text, sql):
+    found = read_former_call(text)
+    assert str(found) == sql
+    assert read_call(sql) == found
+    assert read_former_call(former(found)) == found
+
+
+def test_a_count_of_a_column_is_unclear():
+    assert read_call("COUNT(a)") == read_former_call("count(not missing(a))")
+    with pytest.raises(ValueError, match="write one of these"):
+        read_call("count(a)")
+    assert read_former_call("count(a)") == UnitCall("count", (read("a"),))
+
+
+@pytest.mark.parametrize("number", range(len(FROZEN["plans"])))
+def test_a_plan_of_version_02_has_its_fingerprint_in_both_languages(number):
+    data, fingerprint = FROZEN["plans"][number]
+    plan = quiet(make_plan, data)
+    for each in (plan, parse_plan(plan.to_toml()), plan_from_json(json.loads(plan_json(plan)))):
+        assert each == plan
+        assert hashlib.sha256(plan_json(each).encode()).hexdigest() == fingerprint
+
+
+def test_what_is_unclear_is_of_version_02_where_another_expression_shows_it():
+    unclear = {**COUNT, "where": 'x != "north"'}
+    old, new = ({**COUNT, "name": "o", "where": each} for each in ("y == 1", "y = 1"))
+    base = {"budget": {"epsilon": 1.0}}
+    found = quiet(make_plan, {**base, "query": [unclear, old]})
+    assert found.query[0].where[0].value == "north"
+    for others in ([], [new], [old, new]):
+        with pytest.raises(PlanError, match="write one of these"):
+            quiet(make_plan, {**base, "query": [unclear, *others]})
+    assert unclear["where"] == 'x != "north"'  # the data of the caller stay as they are
