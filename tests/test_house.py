@@ -21,7 +21,7 @@ ROOMS = {
     "release": 1_840,
     "release/dummy": 500,
     "release/engine": 2_270,
-    "release/noise": 7_020,
+    "release/noise": 6_990,
     "release/output": 4_200,
     "release/plan": 10_450,
     "release/sql": 2_680,
@@ -30,8 +30,8 @@ ROOMS = {
     "web": 3_650,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
-NEW = {"mechanisms": 370, "cli": 100, "learn": 130, "release/output": 30, "release/plan": 510}
-"""Lines beside these for what version 0.2 could not do: proofs for Coq, graphs that are tried, plans of version 0.2."""
+NEW = {"mechanisms": 370, "cli": 100, "learn": 735, "release/output": 30, "release/plan": 510}
+"""Lines beside these for what 0.2 could not do: proofs for Coq, graphs that are tried, any batch, plans of 0.2."""
 FILES = 342
 PLANS = 22
 """Modules that are handed a plan, beside the one that defines it: others are given what they need of it."""

@@ -1090,8 +1090,8 @@ def test_nor_does_one_of_many_random_plans(pytestconfig):
 
 
 # What is broken on purpose, and must be caught.
-def sharp_table(range_, found, share, **more):
-    return best_table(range_, found, replace(share, epsilon=1.01 * share.epsilon), **more)
+def sharp_table(one, found, share, **more):
+    return best_table(one, found, replace(share, epsilon=1.01 * share.epsilon), **more)
 
 
 def of_the_world():

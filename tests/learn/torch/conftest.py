@@ -7,6 +7,13 @@ import pytest
 collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["*"]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of modules that vmap cannot run need not say each time that they are slow."""
+    for each in items:
+        if "learn/torch" in str(each.path):
+            each.add_marker(pytest.mark.filterwarnings("ignore:module. its examples go one at a time"), append=False)
+
+
 @pytest.fixture(autouse=True)
 def same_weights() -> None:
     import torch

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,29 @@ from torch import nn
 
 import rangebound as rb
 from rangebound.learn.torch import Elementwise, PrivacyEngine
+from rangebound.learn.torch.batch_tree import taken_apart
+from rangebound.learn.torch.called_criterion import CalledCriterion
+from rangebound.learn.torch.gradients import per_example
+from rangebound.learn.torch.gradients.one_pass import Problem, learned
 from rangebound.privacy.pairs.divergences import renyi_formula
 
 CRITERION = nn.functional.cross_entropy
+
+
+@cache
+def called(criterion: Any) -> CalledCriterion:
+    """The same objective for the same criterion, as an optimizer has it."""
+    return CalledCriterion(criterion)
+
+
+def problem(module: nn.Module, criterion: Any, x: Any, y: Any) -> Problem:
+    """The problem of an optimizer for examples like these."""
+    structure, _ = taken_apart((((x,), {}), y), "batch")
+    return Problem(module, called(criterion), learned(module), structure, frozenset({"mean", "calls", "m", "v"}))
+
+
+def clipped_sum(module: nn.Module, criterion: Any, x: torch.Tensor, y: torch.Tensor, *rest: Any) -> Any:
+    return per_example.clipped_sum(problem(module, criterion, x, y), (x, y), *rest)
 
 
 class Built(nn.Module):

@@ -184,7 +184,7 @@ def test_a_loss_whose_settings_change_is_refused() -> None:
 def test_targets_are_one_for_each_example_and_without_a_gradient() -> None:
     engine, optimizer, ((x, y),) = simple()
     net = engine.attach(optimizer.module)
-    for wrong in (y[:5], y[0], [1] * 12, net(x)):
+    for wrong in (y[:5], y[0], [], net(x)):
         with pytest.raises(Refused, match="one target for each example"):
             F.cross_entropy(net(x), wrong)
     with pytest.raises(Refused, match="criterion"):
@@ -226,22 +226,16 @@ def test_a_refusal_names_what_was_done_and_what_to_write(loss: Any, name: str) -
 @pytest.mark.parametrize(
     ("run", "words"),
     [
-        (lambda m, x: (m.inner(x),), "returns tuple"), (lambda m, x: {"logits": m.inner(x)}, "returns dict"),
         (lambda m, x: m.inner(x).flatten(), r"shape \(3,\)"), (lambda m, x: m.inner(x).argmax(1), "int64"),
+        (lambda m, x: (m.inner(x), m.inner(x).flatten()), r"shape \(3,\)"), (lambda m, x: [2.0], "no tensor"),
     ],
 )  # fmt: skip
-def test_a_module_that_gives_anything_but_one_tensor_is_refused(run: Any, words: str) -> None:
-    """Of a tuple, or of one axis for examples and tokens, the first part was taken for the outputs."""
-
-    def criterion(output: Any, target: torch.Tensor) -> torch.Tensor:
-        return CRITERION(output["logits"] if isinstance(output, dict) else output[0], target)
-
+def test_a_module_whose_outputs_are_not_of_examples_is_refused(run: Any, words: str) -> None:
+    """Of one axis for examples and tokens, the first part was taken for the outputs."""
     model, (x, y) = Built(run, inner=linear()), data((6,))
-    engine, optimizer, ((a, b),) = private(model, x, y, criterion=criterion, loss_scale=2.0**4)
+    engine, _, ((a, _),) = private(model, x, y, loss_scale=2.0**4)
     with pytest.raises(Refused, match=rf"{words}.*optimizer\.backward\(x, y\)"):
         engine.attach(model)(a)
-    if "gives" in words:
-        torch.testing.assert_close(optimizer.backward(a, b), CRITERION(model.inner(x), y, reduction="none"))
 
 
 def test_a_batch_may_be_empty_whatever_the_module_does_with_none() -> None:

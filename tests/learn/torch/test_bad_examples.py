@@ -12,13 +12,14 @@ import rangebound as rb
 from rangebound.accounting.fisher_information import PerInstance
 from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiWatcher
 from rangebound.learn.torch.gradients import sums
-from rangebound.learn.torch.gradients.per_example import clipped_sum, learned
+from rangebound.learn.torch.gradients.one_pass import learned
 from rangebound.learn.torch.gradients.sums import blocked
 from tests.learn.torch.models import (
     CRITERION,
     SHAPES,
     Built,
     NoNoise,
+    clipped_sum,
     custom,
     data,
     deciding,

@@ -12,16 +12,15 @@ from torch import nn
 import rangebound as rb
 from rangebound.learn.torch import Adaptive, Euclidean, SecureNoise
 from rangebound.learn.torch.clipping_norm import ClipController, split_multiplier, tally
-from rangebound.learn.torch.gradients.one_pass import Problem, example_gradients, learned
-from rangebound.learn.torch.gradients.per_example import clipped_sum
-from tests.learn.torch.models import CRITERION, SHAPES, data, linear, simple, train
+from rangebound.learn.torch.gradients.one_pass import example_gradients
+from tests.learn.torch.models import CRITERION, SHAPES, clipped_sum, data, linear, problem, simple, train
 
 Refused = rb.errors.ArgumentError
 MEMORY = 2**20
 
 
 def norms(module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    gradients, _ = example_gradients(Problem(module, CRITERION, learned(module)), x, y)
+    gradients, _ = example_gradients(problem(module, CRITERION, x, y), (x, y))
     return torch.stack([each.double().flatten(1).square().sum(1) for each in gradients.values()]).sum(0).sqrt()
 
 

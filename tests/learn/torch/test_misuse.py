@@ -222,6 +222,30 @@ def test_fisher_accounts_are_of_the_examples_of_the_run() -> None:
         private(linear(), x[:3], y[:3], watchers=(other,))
 
 
+ARGUMENTS = {
+    "max_grad_norm": r"here it is clipping=Euclidean\(clip=",
+    "poisson_sampling": "sampling=",
+    "momentum": "momentum$",
+}
+ATTRIBUTES = {
+    "get_epsilon": r"here it is epsilon\(delta=",
+    "make_private_with_epsilon": "target_epsilon",
+    "other": "other$",
+}
+
+
+def test_names_of_opacus_are_refused_with_ours() -> None:
+    for name, ours in ARGUMENTS.items():
+        with pytest.raises(TypeError, match=rf"it has no argument {name}.*{ours}|no argument {ours}"):
+            simple(12, **{name: 1.0})
+    with pytest.raises(TypeError, match=r"no argument accountant.*proved"):
+        PrivacyEngine(accountant="rdp")
+    for name, ours in ATTRIBUTES.items():
+        assert not hasattr(PrivacyEngine(), name)
+        with pytest.raises(AttributeError, match=ours):
+            getattr(PrivacyEngine(), name)
+
+
 @pytest.mark.parametrize("members", [[0, 0], [0], [0, 99]])
 def test_members_are_those_of_the_batch(members: list[int]) -> None:
     _, optimizer, loader = simple(4, watchers=(FisherWatcher(iterations=3),))

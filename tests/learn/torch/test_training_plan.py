@@ -96,7 +96,7 @@ def step(noise: float, *, rate: float, clipping: Euclidean | Elementwise) -> wor
 def test_the_noise_is_enough_and_a_little_less_is_not(
     clipping: Euclidean | Elementwise, target: float, rate: float, times: int
 ) -> None:
-    found = step_within(target, 1e-5, times, lambda noise: step(noise, rate=rate, clipping=clipping))
+    found = step_within(target, 1e-5, times, lambda noise: step(noise, rate=rate, clipping=clipping), {})
     assert 0.999 * target < worst_case.epsilon({found: times}, 1e-5) <= target
     less = 0.999 * found.mechanism.noise.scale / clipping.clip
     assert worst_case.epsilon({step(less, rate=rate, clipping=clipping): times}, 1e-5) > target  # the control
@@ -108,7 +108,7 @@ def test_targets_that_are_easy_or_out_of_reach() -> None:
         smallest_multiplier(lambda noise: math.inf, 1.0)
     for missing in ((None, 1e-5, 3), (1.0, None, 3), (1.0, 1e-5, None)):
         with pytest.raises(ArgumentError, match="noise_multiplier: missing"):
-            step_within(*missing, lambda noise: step(noise, rate=1.0, clipping=Euclidean(clip=1.0)))
+            step_within(*missing, lambda noise: step(noise, rate=1.0, clipping=Euclidean(clip=1.0)), {})
 
 
 @pytest.mark.slow

@@ -213,6 +213,34 @@ def test_the_variance_is_bounded_on_the_whole_stretch(name, scale):
                 assert variance(shape, mp.mpf(scale), location) <= bound[k]
 
 
+@pytest.mark.parametrize("spans", [((0.0, 1e-4),), ((0.0, 0.7), (0.9, 1.0)), ((-2.0, INF),)], ids=str)
+def test_far_outside_all_is_within_its_error_as_well(spans):
+    """A narrow support is looked at from as far away as a law takes to tilt across it: 100,000 scales."""
+    shape = Shape(spans=spans, normalised=True)
+    laws, p = Laws(1.0, shape), np.asarray([-9e4, -3e3, -40.0])
+    p = p if math.isinf(spans[-1][1]) else np.concatenate([p, -p])
+    offset = np.full_like(p, 0.7)
+    assert not laws.far(p, offset).any()
+    seen, bound = laws.see(p, offset), laws.variance(p, p + 1.0, offset)
+    share, error = seen.below(slice(None), np.ones(p.size, dtype=np.intp))
+    centre = seen.place.nearest
+    norm, off = laws.natural(seen, centre)
+    mean, edges = laws.mean(seen), [x for x in laws.edges if math.isfinite(x)]
+    with mp.workdps(60):
+        for k, at in enumerate(p):
+            location = mp.mpf(at) + mp.mpf(offset[k])
+            true = masses(shape, mp.mpf(1), location) if len(edges) > 1 else [mp.erfc((-2 - location) / mp.sqrt(2))]
+            true = true if len(edges) > 1 else [mp.sqrt(mp.pi / 2) * true[0]]
+            assert abs(true[0] / mp.fsum(true) - share[k]) <= error[k] < 1e-8
+            u = location - mp.mpf(centre[k])
+            assert abs(mp.log(mp.fsum(true)) + u * u / 2 - norm[k]) <= off[k] < 1e-8
+            if len(edges) > 1:
+                assert variance(shape, mp.mpf(1), location) <= bound[k]
+                heights = [[mp.exp(-((mp.mpf(x) - location) ** 2) / 2) for x in span] for span in spans]
+                exact = location + mp.fsum(a - b for a, b in heights) / mp.fsum(true)
+                assert abs(mean[k] - exact) <= 1e-6
+
+
 def variance(shape, scale, location):
     weights = masses(shape, scale, location)
     if shape.points:

@@ -11,6 +11,7 @@ from rangebound.errors import ArgumentError, PlanError
 from rangebound.mechanisms.finite import TOTAL, Table, cells
 from rangebound.release.noise.allocation import BudgetShare
 from rangebound.release.noise.table_publisher import best_table
+from rangebound.release.plan.kinds.facts import OneCoordinate
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values.support import Interval, Union
@@ -27,8 +28,8 @@ def share(epsilon):
 
 
 def best(range_, cell=1, epsilon=1.0, *, whole=True, support=None, step=None, level=0.95):
-    facts = {"whole": whole, "support": support or range_, "step": step, "confidence": level}
-    return best_table(range_, sensitivity(cell), share(epsilon), **facts)
+    one = OneCoordinate(range=range_, whole=whole, support=support or range_, step=step)
+    return best_table(one, sensitivity(cell), share(epsilon), confidence=level)
 
 
 COUNTS, REALS, GAPS = Interval(0, 12), Interval(-2, 2), Union((0, 4), (7, 12))
@@ -108,7 +109,7 @@ def test_what_no_row_gives_is_no_draw():
     assert not publisher.can_draw((1.0, 2.0))
     never = np.zeros((2, 2), dtype=np.int64)
     never[:, 0] = TOTAL
-    query = replace(publisher.design.query, sensitivity=12.0)
+    query = replace(publisher.query, sensitivity=12.0)
     other = replace(publisher, given=Table(query=query, inputs=(0.0, 12.0), outputs=(0.0, 1.0), weights=never))
     assert other.can_draw((0.0,))
     assert not other.can_draw((1.0,))
@@ -149,7 +150,7 @@ def test_what_is_less_private_or_of_another_design_is_refused():
 
 def test_a_large_epsilon_has_the_table_of_8():
     publisher = made("counts", 90.0)
-    assert publisher.design.epsilon == 8.0
+    assert publisher.epsilon == 8.0
     publisher.check(sensitivity(1), share(90.0))
     assert publisher.mae < 1e-3
 

@@ -21,9 +21,11 @@ import torch
 import torch.nn.functional as F
 
 from rangebound.errors import ArgumentError
-from rangebound.learn.torch.called_criterion import CalledCriterion, ForwardPass
+from rangebound.learn.torch.batch_tree import Leaves, Structure, put_together, taken_apart
+from rangebound.learn.torch.called_criterion import CalledCriterion, ForwardPass, Precision
 from rangebound.learn.torch.gradients.bad_examples import tried
 from rangebound.learn.torch.gradients.one_pass import example_losses, example_outputs
+from rangebound.learn.torch.gradients.per_example import has_statistics
 from rangebound.learn.torch.gradients.tape import discarded_state
 from rangebound.learn.torch.optimizer import PrivateOptimizer
 
@@ -50,6 +52,8 @@ class Outputs(torch.Tensor):
 
     net: AttachedModule
     asked: ForwardPass
+    form: Structure  # of all outputs
+    place: int  # among their tensors
     passed: list[str]  # names of the functions that a loss may have been made with
 
     @classmethod
@@ -62,21 +66,21 @@ class Outputs(torch.Tensor):
             output, target, *_ = given.values()
             if isinstance(output, Outputs):
                 settings = {name: each for name, each in given.items() if name not in ("input", "target")}
-                return output.net._judged(output, target, func, {"reduction": "mean", **settings})
+                return output.net._judged(output, (output,), target, func, {"reduction": "mean", **settings})
         with torch._C.DisableTorchFunctionSubclass():
             found = func(*args, **named)
         first = args[0] if args else None
         if isinstance(found, torch.Tensor) and found is not first and isinstance(first, Outputs):
             if func in _CONVERSIONS and found.is_floating_point():
-                return _outputs(found, first.net, first.asked)
+                return _outputs(found, first.net, first.asked, first.form, first.place)
             if found.requires_grad:
                 first.passed.append(getattr(func, "__name__", str(func)))
         return found
 
 
-def _outputs(values: torch.Tensor, net: AttachedModule, asked: ForwardPass) -> Outputs:
+def _outputs(values: torch.Tensor, net: AttachedModule, asked: ForwardPass, form: Structure, place: int) -> Outputs:
     found: Any = values.detach().as_subclass(Outputs).requires_grad_()
-    found.net, found.asked, found.passed = net, asked, []
+    found.net, found.asked, found.form, found.place, found.passed = net, asked, form, place, []
     found.register_hook(partial(_refuse, found.passed))
     return found  # type: ignore[no-any-return]
 
@@ -120,59 +124,124 @@ class AttachedModule(torch.nn.Module):
         self.module = module
         self._run = [forward]  # in a list, or a compiled module would be registered as a second part
         self._optimizer, self._reduction = [optimizer], reduction
-        self._blanks: dict[object, torch.Tensor] = {}
+        self._frozen = [each for each in module.modules() if has_statistics(each) and not each.training]
+        self._blanks: dict[object, tuple[Structure, Leaves]] = {}
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The outputs of a batch, which has a first axis for the examples."""
+    def train(self, mode: bool = True) -> AttachedModule:
+        """Set the mode of the module; norms with frozen statistics stay in evaluation mode."""
+        super().train(mode)
+        for each in self._frozen:
+            each.eval()
+        return self
+
+    def forward(self, *given: Any, **named: Any) -> Any:
+        """The outputs of a batch, each tensor of which has a first axis for the examples, as a module returns them.
+
+        What is a single number for one example is its loss: then it is the loss that the loop sees.
+        """
         if not (self.training and torch.is_grad_enabled()):
-            return self._run[0](x)
-        asked = self._optimizer[0].asked(x)
+            return self._run[0](*given, **named)
+        asked = self._optimizer[0].asked(given, named)
+        form, blank = self._blank(asked)
         with torch.no_grad():
-            found = example_outputs(self.module, self._run[0], x, self._blank(asked))
-        # a loss in half precision would be rounded more than the outputs are
-        return _outputs(found.float() if found.dtype == torch.float16 else found, self, asked)
+            rows = tuple(each if each.dim() else each[None] for each in blank)
+            found = example_outputs(self.module, self._run[0], asked.structure, asked.leaves, rows)
+        return put_together(form, [self._seen(*each, asked, form) for each in zip(range(len(blank)), blank, found)])  # noqa: B905
 
-    def _blank(self, asked: ForwardPass) -> torch.Tensor:
-        """NaN in the shape of the output of one example like these, found with made-up ones."""
-        x = asked.x
-        kind = x.shape[1:], x.dtype, x.device, asked.precision
+    def _seen(
+        self, place: int, like: torch.Tensor, values: torch.Tensor, asked: ForwardPass, form: Structure
+    ) -> torch.Tensor:
+        """An output as the loop sees it."""
+        if not values.is_floating_point():
+            return values
+        if not like.dim():
+            own = CalledCriterion(
+                _itself, scale=self._optimizer[0].loss_scale, place=place, precision=asked.precision,
+                dtype=torch.promote_types(values.dtype, torch.float32),
+            )  # fmt: skip
+            return self._shown(self._optimizer[0].called(own, asked, ()), values, {}, asked, ())
+        # a loss in half precision would be rounded more than the outputs are
+        values = values.float() if values.dtype == torch.float16 else values
+        return _outputs(values, self, asked, form, place)
+
+    def _blank(self, asked: ForwardPass) -> tuple[Structure, Leaves]:
+        """The structure of the outputs of one example like these, and NaN in their shapes, found with made-up ones."""
+        kind = asked.structure, tuple((each.shape[1:], each.dtype) for each in asked.leaves), asked.precision
         if kind not in self._blanks:
+
+            def run(*one: torch.Tensor) -> tuple[Structure, Leaves]:
+                given, named = put_together(asked.structure, one)
+                return taken_apart(self.module(*given, **named), "output", lenient=True)
+
             with discarded_state(self.module):
-                found: object = tried(self.module, x)
-            if not isinstance(found, torch.Tensor) or found.shape[:1] != (1,) or not found.is_floating_point():
+                form, found = tried(run, *asked.leaves)
+            if not any(each.is_floating_point() for each in found) or {tuple(each.shape[:1]) for each in found} - {
+                (1,),
+                (),
+            }:
                 raise ArgumentError(
-                    f"module: returns {_described(found)} for one example; the ordinary loop needs one tensor of "
-                    "floats with a first axis for the examples; join several outputs in one, or call "
-                    "optimizer.backward(x, y), whose criterion takes whatever the module returns"
+                    f"module: returns {_described(found)} for one example; the ordinary loop needs tensors with a "
+                    "first axis for the examples, one of them of floats; or call optimizer.backward(x, y), whose "
+                    "criterion takes whatever the module returns"
                 )
-            self._blanks[kind] = torch.full_like(found, math.nan)
+            blank = (torch.full_like(each, math.nan if each.is_floating_point() else 0) for each in found)
+            self._blanks[kind] = form, tuple(blank)
         return self._blanks[kind]
 
-    def criterion(self, output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def criterion(self, output: Any, y: Any) -> torch.Tensor:
         """The loss of a batch by the criterion that `make_private` was given; the criterion itself of other outputs."""
         own = self._optimizer[0].criterion
-        return self._judged(output, y, own, {}) if isinstance(output, Outputs) else own(output, y)
+        form, found = taken_apart(output, "output", lenient=True)
+        ours = [each for each in found if isinstance(each, Outputs)]
+        if not ours:
+            return own(output, y)
+        whole = [
+            isinstance(each, Outputs) and each.place == i for i, each in enumerate(found) if each.is_floating_point()
+        ]
+        if ours[0].form != form or not all(whole):
+            raise ArgumentError(
+                "output: must be what the attached module returned, as it is, with all its parts; where one of them is "
+                "a loss, call backward() of that"
+            )
+        return self._judged(ours[0], found, y, own, {})
 
     def _judged(
-        self, output: Outputs, y: object, criterion: Callable[..., torch.Tensor], settings: dict[str, object]
-    ) -> torch.Tensor:
-        """The loss that the loop sees, whose backward pass leads to the step."""
-        optimizer = self._optimizer[0]
-        if not isinstance(y, torch.Tensor) or y.dim() < 1 or len(y) != len(output) or y.requires_grad:
-            raise ArgumentError("y: must be a tensor with one target for each example, without a gradient of its own")
+        self, output: Outputs, found: Leaves, y: object, criterion: Callable[..., torch.Tensor],
+        settings: dict[str, object],
+    ) -> torch.Tensor:  # fmt: skip
+        """The loss that the loop sees, whose backward pass leads to the step, of one output or of all."""
+        optimizer, asked = self._optimizer[0], output.asked
+        kind, targets = taken_apart(y, "y")
+        like = found[0].shape[:1]
+        if not targets or any(each.shape[:1] != like or each.requires_grad for each in targets):
+            raise ArgumentError("y: must be tensors with one target for each example, without a gradient of their own")
         _check_settings(settings, optimizer.criterion)
-        called = optimizer.called(criterion, settings, output.asked, output, y)
+        alone = output is found[0] and len(found) == 1
+        made = CalledCriterion(
+            criterion, scale=optimizer.loss_scale, settings=settings, place=output.place if alone else None,
+            precision=Precision.present(output.device), dtype=output.dtype if alone else torch.float32,
+        )  # fmt: skip
+        called = optimizer.called(made, asked, y)
+        plain = tuple(each.detach().as_subclass(torch.Tensor) for each in found)
         with torch.no_grad():
-            losses = example_losses(called, output.detach(), y, known=True) / called.scale
-            shown = losses.nansum()
-            if settings.get("reduction", self._reduction.value) != Reduction.SUM.value:
-                shown = shown / (~losses.isnan()).sum().clamp(min=1)
+            losses = example_losses(called, torch.Tensor if alone else output.form, plain, kind, targets, known=True)
+        return self._shown(called, losses / called.scale, settings, asked, y)
+
+    def _shown(
+        self, called: CalledCriterion, losses: torch.Tensor, settings: dict[str, object], asked: ForwardPass, y: object
+    ) -> torch.Tensor:
+        """The mean or the sum of the losses of single examples, whose backward pass leads to the step."""
+        shown = losses.nansum()
+        if settings.get("reduction", self._reduction.value) != Reduction.SUM.value:
+            shown = shown / (~losses.isnan()).sum().clamp(min=1)
         if torch.is_grad_enabled():
+            kind, targets = taken_apart(y, "y")
+            kept = put_together(kind, [each.clone() for each in targets])
             shown.requires_grad_()
-            shown.register_hook(partial(self._keep, output.asked, y.clone(), called))  # type: ignore[no-untyped-call, unused-ignore]
+            shown.register_hook(partial(self._keep, asked, kept, called))  # type: ignore[no-untyped-call, unused-ignore]
         return shown
 
-    def _keep(self, asked: ForwardPass, y: torch.Tensor, called: CalledCriterion, slope: torch.Tensor) -> None:
+    def _keep(self, asked: ForwardPass, y: object, called: CalledCriterion, slope: torch.Tensor) -> None:
         if bool((slope != 1.0).any()):
             raise ArgumentError(
                 "loss: was multiplied, divided or passed on to another function before backward(); such a factor may "
@@ -183,8 +252,13 @@ class AttachedModule(torch.nn.Module):
         self._optimizer[0].add_loss(asked, y, called)
 
 
-def _described(value: object) -> str:
-    return f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+def _itself(loss: torch.Tensor, target: object) -> torch.Tensor:
+    """The criterion where the module returns the loss."""
+    return loss
+
+
+def _described(found: Leaves) -> str:
+    return " and ".join(f"{each.dtype} of shape {tuple(each.shape)}" for each in found) or "no tensor"
 
 
 def _check_settings(settings: dict[str, object], criterion: object) -> None:

@@ -6,6 +6,7 @@ And what a guarantee of training on them protects: the neighbouring relation of 
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -13,9 +14,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler, TensorDataset
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    TensorDataset,
+    default_collate,
+)  # fmt: skip
 
 from rangebound.errors import ArgumentError
+from rangebound.learn.torch.batch_tree import emptied
 from rangebound.sampling.entropy import SECURE
 from rangebound.values import arguments
 
@@ -114,6 +125,13 @@ class PrivateLoader:
     that number is then public (`Relation.ZERO_OUT`). `neighbours` names the relation; one that does not fit is
     refused.
 
+    It reads as the loader that it is made from does: its `collate_fn`, and its `num_workers`, which prepare batches
+    ahead, `prefetch_factor`, `pin_memory` and the like. Its length is that of an epoch, round(1/rate): the steps that a
+    scheduler needs. Workers draw nothing: which examples a batch has is drawn here.
+
+    A batch that was handed over and made no step, since its loop was left, is the first of the next loop: so no batch
+    is left out for what is in it. Batches that workers prepared, and nobody saw, are forgotten.
+
     `members` are the indices of the examples in the last batch, which are private, and so is `examples` for add-remove.
     `epoch` counts the epochs that were begun: the one that the last batch belongs to.
 
@@ -145,7 +163,8 @@ class PrivateLoader:
                 "data_loader: must have a dataset that is indexed by integers, so that examples can be sampled"
             )
         stated = _stated(rate, expected)
-        if given.batch_size is None or (self.examples < 1 and not (stated and isinstance(self.dataset, TensorDataset))):
+        self._rows = _Rows(self.dataset, given.collate_fn)
+        if given.batch_size is None or (self.examples < 1 and not (stated and self._rows.by_index)):
             raise ArgumentError("data_loader: must have a batch_size and at least one example")
         if type(given.sampler) not in (SequentialSampler, RandomSampler):
             raise ArgumentError(
@@ -164,10 +183,15 @@ class PrivateLoader:
         if sampling is BatchSampling.ALLOCATION:
             self.rate, self.expected = _whole(self.rate, self.expected, stated is not None)
         self.sampling = sampling
-        self._collate = given.collate_fn
         self._own, self._processes = np.arange(rank, self.examples, processes), processes
         self.members: npt.NDArray[np.int64] = self._own[:0]
-        self.drawn = self.epoch = self._epochs_begun = 0
+        self.drawn = self.epoch = self._epochs_begun = self.handed = 0
+        self.taken: int | None = None  # batches that made a step, where an optimizer counts them
+        self._last: tuple[npt.NDArray[np.int64], Any] | None = None
+        options: dict[str, Any] = {name: getattr(given, name) for name in _KEPT if hasattr(given, name)}
+        self._loader: DataLoader[Any] = DataLoader(
+            self._rows, batch_size=None, sampler=_Draws(self), collate_fn=_itself, **options
+        )
 
     def __len__(self) -> int:
         return max(1, round(1.0 / self.rate))
@@ -180,30 +204,76 @@ class PrivateLoader:
         return max(1, math.ceil(mean + spread))
 
     def __iter__(self) -> Iterator[Any]:
+        steps = len(self)
+        if self.taken is not None and self.drawn > self.taken and self._last is not None:
+            self.handed += 1
+            self.members, batch = self._last
+            yield batch
+            steps -= self.sampling is not BatchSampling.ALLOCATION  # of which an epoch is drawn as a whole
         self._epochs_begun += 1
         epoch = self._epochs_begun
+        for members, batch in itertools.islice(self._loader, steps):
+            self.members, self.drawn, self.handed, self.epoch = members, self.drawn + 1, self.handed + 1, epoch
+            self._last = members, batch
+            yield batch
+
+    def draws(self) -> Iterator[npt.NDArray[np.int64]]:
+        """The members of the batches of an epoch."""
         places = _places(len(self._own), len(self)) if self.sampling is BatchSampling.ALLOCATION else None
         for number in range(len(self)):
             if self.rate >= 1.0:
-                self.members = self._own
+                yield self._own
             elif places is not None:
-                self.members = self._own[places == number]
+                yield self._own[places == number]
             elif self.sampling is BatchSampling.FIXED:
-                self.members = self._own[_subset(len(self._own), round(self.expected))]
+                yield self._own[_subset(len(self._own), round(self.expected))]
             else:
-                self.members = self._own[_words(len(self._own)) < np.uint64(math.floor(self.rate * 2.0**64))]
-            self.drawn, self.epoch = self.drawn + 1, epoch
-            yield self._batch(self.members)
+                yield self._own[_words(len(self._own)) < np.uint64(math.floor(self.rate * 2.0**64))]
 
-    def _batch(self, members: npt.NDArray[np.int64]) -> Any:
-        if isinstance(self.dataset, TensorDataset):
-            if len(members) == self.examples:
-                return list(self.dataset.tensors)
-            index = torch.from_numpy(members)
-            return [each[index] for each in self.dataset.tensors]
-        if len(members):
-            return self._collate([self.dataset[int(i)] for i in members])
-        return [each[:0] for each in self._collate([self.dataset[0]])]
+    def empty(self) -> Any:
+        """A batch without an example."""
+        return self._rows[self._own[:0]][1]
+
+
+_KEPT = (
+    "num_workers", "pin_memory", "pin_memory_device", "timeout", "worker_init_fn", "multiprocessing_context",
+    "generator", "prefetch_factor", "persistent_workers",
+)  # fmt: skip
+
+
+class _Draws(Sampler[Any]):
+    """The members of the batches of a loader, for its workers."""
+
+    def __init__(self, loader: PrivateLoader) -> None:
+        self._loader = loader
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._loader.draws()
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+
+class _Rows(Dataset[Any]):
+    """A dataset by the members of a batch, which come with it."""
+
+    def __init__(self, dataset: Any, collate: Any) -> None:
+        self._dataset, self._collate = dataset, collate
+        self.by_index = isinstance(dataset, TensorDataset) and collate is default_collate
+
+    def __getitem__(self, members: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], Any]:
+        data = self._dataset
+        if self.by_index:
+            whole = len(members) == len(data)
+            return members, [each if whole else each[torch.from_numpy(members)] for each in data.tensors]
+        places = members.tolist() or [0]
+        several = getattr(data, "__getitems__", None)
+        batch = self._collate(several(places) if several else [data[i] for i in places])
+        return members, batch if len(members) else emptied(batch)
+
+
+def _itself(batch: Any) -> Any:
+    return batch
 
 
 def _stated(rate: float | None, expected: float | None) -> tuple[float, float] | None:

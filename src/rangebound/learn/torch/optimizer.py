@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -16,20 +15,31 @@ from torch.nn.utils.parametrize import ParametrizationList
 from rangebound.accounting.fisher_information import PerInstance
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch import several_processes
-from rangebound.learn.torch.called_criterion import CalledCriterion, ForwardPass, Precision, check_weights
+from rangebound.learn.torch.batch_tree import Leaves, Structure, examples, taken_apart
+from rangebound.learn.torch.called_criterion import (
+    BatchLoss,
+    CalledCriterion,
+    ForwardPass,
+    Objective,
+    Precision,
+    check_weights,
+)  # fmt: skip
 from rangebound.learn.torch.clipping_norm import Adaptive, ClipController, Clipping, Elementwise, Euclidean, tally
 from rangebound.learn.torch.gradients.captured_pass import CapturedPasses
-from rangebound.learn.torch.gradients.one_pass import Criterion, Problem, learned
-from rangebound.learn.torch.gradients.per_example import clipped_sum
+from rangebound.learn.torch.gradients.one_pass import Problem, learned
+from rangebound.learn.torch.gradients.per_example import check_frozen, clipped_sum, has_statistics
 from rangebound.learn.torch.gradients.survey import survey
 from rangebound.learn.torch.loader import PrivateLoader
 from rangebound.learn.torch.noise_source import NoiseSource
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.values import arguments
 from rangebound.values.numeric import rounded_up
 
 Batch = tuple[torch.Tensor, torch.Tensor, npt.NDArray[np.int64]]
+Criterion = Callable[..., torch.Tensor]
 Seen = Callable[[torch.Tensor, list[Batch], int], None]
+
+
+_PAIRS = taken_apart((((torch.empty(0),), {}), torch.empty(0)), "batch")[0]
 
 
 class PrivateOptimizer(torch.optim.Optimizer):
@@ -55,7 +65,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         inner: torch.optim.Optimizer,
         *,
         module: torch.nn.Module,
-        criterion: Criterion,
+        objective: Objective,
         clipping: Clipping | Adaptive,
         mechanism: Mechanism,
         noise: NoiseSource,
@@ -64,10 +74,10 @@ class PrivateOptimizer(torch.optim.Optimizer):
         chunk: int | None = None,
         seen: Seen | None = None,
         keep_batches: bool = False,
-        loss_scale: float = 1.0,
+        discarded: frozenset[str] = frozenset(),
         cuda_graphs: bool = True,
     ) -> None:
-        self._inner, self._mechanism, self._scale = inner, mechanism, loss_scale
+        self._inner, self._mechanism, self._scale = inner, mechanism, objective.scale
         self._control: ClipController | None = None
         if isinstance(clipping, Adaptive):
             multiplier = rounded_up(Fraction(mechanism.noise.scale) / Fraction(clipping.clip))
@@ -75,14 +85,14 @@ class PrivateOptimizer(torch.optim.Optimizer):
             clipping = clipping.start
         self._clipping: Clipping = clipping
         self._module, self._noise, self._loader = module, noise, loader
-        self._plain = criterion
-        self._criterion = criterion if loss_scale == 1.0 else CalledCriterion(criterion, scale=loss_scale)
+        self._objective, self._discarded = objective, discarded
         self._memory, self._chunk, self._seen, self._keep = memory, chunk, seen, keep_batches
         self._captured = CapturedPasses() if cuda_graphs and self._control is None else None
         self._parameters = learned(module)
+        self._like: tuple[Objective, Structure, Leaves] | None = None  # the kind of the last examples, without one
         self._called: list[CalledCriterion] = []
         self._used: CalledCriterion | None = None
-        self._drawn = loader.drawn
+        self._handed = loader.handed
         self._bad: int | torch.Tensor = 0
         self._lost: int | torch.Tensor = 0
         self._tally = 0.0
@@ -119,7 +129,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
     @property
     def criterion(self) -> Criterion:
         """The loss of an example, as it was made private with."""
-        return self._plain
+        return self._objective.criterion
 
     @property
     def loss_scale(self) -> float:
@@ -147,68 +157,88 @@ class PrivateOptimizer(torch.optim.Optimizer):
         return sum(each.numel() for each in self._parameters.values())
 
     def explain(self) -> str:
-        """Which way the gradients of each parameter take, and why: a line for each, for examples as the loader has.
+        """Which way the gradients of each parameter take, and why: a line for each, for the latest kind of examples.
 
-        Parameters of layers with a rule share one backward pass, in which no gradient of an example is stored longer
-        than it is needed. A parameter that is used where no rule applies falls back alone: each example has its own
-        view of it. Only a module that `torch.func.vmap` cannot run falls back as a whole, and the line says why.
+        Before the first step, that is what the loader has. Parameters of layers with a rule share one backward pass, in
+        which no gradient of an example is stored longer than it is needed. Of a parameter that is used where no rule
+        applies, each example has its own view. Only a module that `torch.func.vmap` cannot run takes one example at a
+        time, and the line says why.
         """
         device = next(iter(self._parameters.values())).device
-        x, y = (each.to(device) for each in self._loader._batch(self._loader.members[:0])[:2])
-        found = survey(Problem(self._module, self._criterion, self._parameters), x, y).explain(self._parameters)
+        objective, structure, leaves = self._like or (self._objective, *self._first())
+        found = survey(self._problem(objective, structure), tuple(each.to(device) for each in leaves))
         why = "" if self._captured is None else self._captured.refused
-        return f"{found}\nno CUDA graph: {why}" if why else found
+        told = found.explain(self._parameters)
+        return f"{told}\nno CUDA graph: {why}" if why else told
+
+    def _first(self) -> tuple[Structure, Leaves]:
+        """The kind of batches that the loader has."""
+        batch = self._loader.empty()
+        if isinstance(self._objective, BatchLoss):
+            return taken_apart(batch, "batch")
+        if not isinstance(batch, (tuple, list)) or len(batch) < 2:
+            raise ArgumentError("explain: knows what the module is called with only after a first forward pass")
+        return taken_apart((((batch[0],), {}), batch[1]), "batch")
+
+    def _problem(self, objective: Objective, structure: Structure) -> Problem:
+        return Problem(self._module, objective, self._parameters, structure, self._discarded)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients and what `backward` has added since the last step."""
         self._inner.zero_grad(set_to_none=set_to_none)
         self._forget()
 
-    def backward(
-        self, x: torch.Tensor, y: torch.Tensor, *, members: npt.NDArray[np.int64] | None = None
-    ) -> torch.Tensor:
+    def backward(self, x: Any, y: Any = None, *, members: npt.NDArray[np.int64] | None = None) -> torch.Tensor:
         """Add the clipped gradients of these examples, and return their losses, which are private.
 
-        The loss of an example whose gradient is not finite, and so counts as zero, is NaN. `members` are the indices of
-        the examples; needed only for per-instance accounts, when a batch is given in parts.
+        `backward(x, y)` for a criterion, which takes what the module makes of `x`, and `y`; `backward(batch)` for a
+        loss of the module and the batch. Each is a tensor with a first axis for the examples, or a tree of such ones:
+        dictionaries, tuples, lists, dataclasses. The loss of an example whose gradient is not finite, and so counts as
+        zero, is NaN. `members` are the indices of the examples; needed only for per-instance accounts, when a batch is
+        given in parts.
         """
-        check_weights(self._plain, {}, y)
-        return self._add(x, y, self._criterion, members)
+        if isinstance(self._objective, BatchLoss):
+            if y is not None:
+                raise ArgumentError("y: must be left out; make_private was given a loss of the module and the batch")
+            return self._add(*taken_apart(x, "batch"), self._objective, members)
+        if y is None:
+            raise ArgumentError(
+                "y: missing; the criterion takes outputs and targets: backward(x, y); or give make_private "
+                "loss=lambda model, batch: ... in place of a criterion, and call backward(batch)"
+            )
+        check_weights(self.criterion, {}, y)
+        structure, leaves = taken_apart((((x,), {}), y), "batch")
+        return self._add(structure, leaves, self._objective, members)
 
-    def asked(self, x: torch.Tensor) -> ForwardPass:
-        """A forward pass over these examples of the present batch; called by `AttachedModule`."""
-        given = x.clone() if x.is_inference() else x  # which has no version
-        precision = Precision.present(x.device)
-        return ForwardPass(x=given, precision=precision, version=given._version, drawn=self._loader.drawn)
+    def asked(self, given: tuple[object, ...], named: dict[str, object]) -> ForwardPass:
+        """A forward pass with these arguments, examples of the present batch; called by `AttachedModule`."""
+        if isinstance(self._objective, BatchLoss):
+            raise ArgumentError("loss: is of the module and the batch; call optimizer.backward(batch) with it")
+        structure, leaves = taken_apart((given, named), "module(...)")
+        examples(leaves, "module(...)")
+        leaves = tuple(each.clone() if each.is_inference() else each for each in leaves)  # which has no version
+        return ForwardPass(
+            structure=structure, leaves=leaves, precision=Precision.present(leaves[0].device),
+            versions=[each._version for each in leaves], drawn=self._loader.drawn,
+        )  # fmt: skip
 
-    def called(
-        self,
-        criterion: Callable[..., torch.Tensor],
-        settings: Mapping[str, object],
-        asked: ForwardPass,
-        output: torch.Tensor,
-        y: torch.Tensor,
-    ) -> CalledCriterion:
-        """A criterion as a step calls it with these examples, outputs and targets; called by `AttachedModule`.
+    def called(self, made: CalledCriterion, asked: ForwardPass, y: object) -> CalledCriterion:
+        """A criterion as a step calls it with these examples and targets; called by `AttachedModule`.
 
         Guarantee: the same object for the same call, by which routes, and passes captured in graphs, are known. A wrong
         call is an error of made-up examples, whatever the true ones are.
         """
-        check_weights(criterion, settings, y)
-        precision = Precision.present(output.device)
-        found = CalledCriterion(
-            criterion, scale=self._scale, settings=settings, precision=precision, dtype=output.dtype
-        )
-        for each in self._called:
-            if each.is_like(found) and (each.precision, each.dtype) == (precision, output.dtype):
-                found = each
-        if found not in self._called:
-            self._called.append(found)
+        check_weights(made.criterion, made.settings, y)
+        like = (each for each in self._called if each.is_like(made))
+        found = next((each for each in like if (each.precision, each.dtype) == (made.precision, made.dtype)), made)
+        if found is made:
+            self._called.append(made)
+        structure, leaves = asked.batch(y)
         with torch.enable_grad(), asked.precision.again():
-            survey(Problem(self._module, found, self._parameters), asked.x, y)
+            survey(self._problem(found, structure), leaves)
         return found
 
-    def add_loss(self, asked: ForwardPass, y: torch.Tensor, criterion: CalledCriterion) -> None:
+    def add_loss(self, asked: ForwardPass, y: object, criterion: CalledCriterion) -> None:
         """Keep the examples of a forward pass, their targets and the criterion until the step, which adds them.
 
         Called by `AttachedModule`. Edge cases: refused for examples that have a loss already in this step, for those of
@@ -234,33 +264,30 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self._pending.append((asked, y, criterion))
 
     def _add(
-        self, x: torch.Tensor, y: torch.Tensor, criterion: Criterion, members: npt.NDArray[np.int64] | None
+        self, structure: Structure, leaves: Leaves, objective: Objective, members: npt.NDArray[np.int64] | None
     ) -> torch.Tensor:
-        if len(x) != len(y):
-            raise ArgumentError("x, y: must have one target for each example")
+        count = examples(leaves, "batch")
         self._check_batch()
-        if self._given + len(x) > len(self._loader.members):
+        if self._given + count > len(self._loader.members):
             raise ArgumentError("x: has more examples than the loader drew for this step; an example counts once")
         self._check_parameters()
-        if self._keep and members is None and len(x) != len(self._loader.members):
-            raise ArgumentError("members: must be given with a part of a batch, for the per-instance accounts")
-        if members is not None and (
-            len(members) != len(x) or len(np.intersect1d(members, self._loader.members)) != len(x)
-        ):
-            raise ArgumentError("members: must be distinct indices out of the loader's members, one for each example")
+        if self._keep:
+            self._check_members(members, structure, count)
+        self._like = objective, structure, tuple(each[:0] for each in leaves)
         wide = replace(self.clipping, clip=self.clipping.clip * self._scale)
         sums, losses, squares = clipped_sum(
-            self._module, criterion, x, y, wide, self._memory, self._chunk, self._captured
+            self._problem(objective, structure), leaves, wide, self._memory, self._chunk, self._captured
         )
-        self._given += len(x)  # first, so that after an interruption no example is counted twice
+        self._given += count  # first, so that after an interruption no example is counted twice
         if isinstance(wide, Euclidean) and self._control is not None:
             self._tally += tally(squares, wide)
         pairs = [(total, sums[name]) for name, total in self._totals.items()]
         torch._foreach_add_([total for total, _ in pairs], [part for _, part in pairs])
         good = ~torch.isnan(losses)
-        self._lost = self._lost + (len(x) - good.sum())  # not read here: the processor need not wait for the GPU
+        self._lost = self._lost + (count - good.sum())  # not read here: the processor need not wait for the GPU
         if self._keep:
             own = np.asarray(self._loader.members if members is None else members)
+            x, y = leaves
             self._batches.append((x[good], y[good], own[good.cpu().numpy()]))
         return losses / self._scale
 
@@ -277,13 +304,13 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self._check_batch()
         while self._pending:
             asked, y, criterion = self._pending.pop(0)
-            if asked.x._version != asked.version:
+            if [each._version for each in asked.leaves] != asked.versions:
                 raise ArgumentError(
                     "x: was overwritten after the forward pass, so its loss is that of other examples; give each "
                     "forward pass a tensor of its own"
                 )
             with torch.enable_grad(), asked.precision.again():
-                self._add(asked.x, y, criterion, None)
+                self._add(*asked.batch(y), criterion, None)
         self._check_parameters()
         if not self._given and len(self._loader.members):  # an empty batch may be skipped
             raise ArgumentError(
@@ -362,16 +389,33 @@ class PrivateOptimizer(torch.optim.Optimizer):
             "PrivateOptimizer: cannot be copied, since no account would cover a copy's steps; save state_dict()"
         )
 
+    def _check_members(self, members: npt.NDArray[np.int64] | None, structure: Structure, count: int) -> None:
+        """Which examples these are must be known to per-instance accounts, which differentiate by the examples."""
+        if structure != _PAIRS:
+            raise ArgumentError("batch: per-instance accounts need examples of one tensor, and targets of another")
+        drawn = self._loader.members
+        if members is None and count != len(drawn):
+            raise ArgumentError("members: must be given with a part of a batch, for the per-instance accounts")
+        if members is not None and (len(members) != count or len(np.intersect1d(members, drawn)) != count):
+            raise ArgumentError("members: must be distinct indices out of the loader's members, one for each example")
+
     def _check_batch(self) -> None:
-        if self._loader.drawn != self._drawn + 1:
+        drawn = self._loader.drawn - (self._loader.taken or 0)
+        if drawn != 1:
             raise ArgumentError(
-                f"batches={self._loader.drawn - self._drawn}: a step takes the examples of exactly one logical batch; "
-                "call step() once for each batch of the loader, empty ones too; after a loop that was left early, "
-                "a new engine continues this account by load_state_dict"
+                f"batches={drawn}: a step takes the examples of exactly one logical batch; call step() once for each "
+                "batch of the loader, empty ones too; to look at examples, take them from the dataset; a new engine "
+                "continues this account by load_state_dict"
             )
+        if self._handed != self._loader.handed and (self._given or self._pending):
+            self._forget()  # of a loop that was left before its step, whose batch is here again
+        self._handed = self._loader.handed
 
     def _check_parameters(self) -> None:
         """The wrapped optimizer may use the released numbers only."""
+        for name, part in self._module.named_modules():
+            if has_statistics(part):
+                check_frozen(name, part)
         present = learned(self._module)
         if present.keys() != self._parameters.keys() or any(self._parameters[n] is not p for n, p in present.items()):
             raise ArgumentError(
@@ -396,11 +440,11 @@ class PrivateOptimizer(torch.optim.Optimizer):
 
     def _clear(self) -> None:
         self._forget()
-        self._drawn = self._loader.drawn
+        self._loader.taken = self._loader.drawn
 
     def _forget(self) -> None:
         self._batches: list[Batch] = []
-        self._pending: list[tuple[ForwardPass, torch.Tensor, Criterion]] = []
+        self._pending: list[tuple[ForwardPass, object, CalledCriterion]] = []
         some = next(iter(self._parameters.values()))
         self._location = torch.zeros(self.coordinates, dtype=torch.float64, device=some.device)
         ends = torch.split(self._location, [each.numel() for each in self._parameters.values()])
@@ -418,20 +462,3 @@ def _all_finite(tensors: list[torch.Tensor]) -> bool:
     if bool(torch.isfinite(torch.cat(norms)).all()):
         return True
     return all(bool(torch.isfinite(each).all()) for each in tensors)
-
-
-def check_optimizer(optimizer: object, module: torch.nn.Module) -> None:
-    """Refuse what would move a parameter of the module by numbers that are not released, or twice for one release."""
-    given: Any = arguments.instance("optimizer", optimizer, torch.optim.Optimizer, "a torch.optim.Optimizer")
-    own = set(map(id, module.parameters()))
-    if any(id(each) not in own for group in given.param_groups for each in group["params"]):
-        raise ArgumentError(
-            "optimizer: contains parameters that are not the module's, whose gradients would not be protected; "
-            "make it from module.parameters()"
-        )
-    closure = inspect.signature(given.step).parameters.get("closure")
-    if closure is not None and closure.default is inspect.Parameter.empty:
-        raise ArgumentError(
-            f"optimizer={type(given).__name__}: evaluates the loss again within a step, which no account "
-            "covers; use an optimizer that takes gradients, such as torch.optim.Adam"
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, TextIO, TypeVar
+from typing import Any, NoReturn, TextIO, TypeVar
 
 import torch
 from torch.utils.data import DataLoader
@@ -17,14 +17,21 @@ from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
 from rangebound.learn.torch.attached_module import AttachedModule, Reduction
-from rangebound.learn.torch.called_criterion import fixed_scale
+from rangebound.learn.torch.called_criterion import objective
 from rangebound.learn.torch.clipping_norm import Adaptive, Clipping, Euclidean
-from rangebound.learn.torch.gradients.one_pass import Criterion, learned
-from rangebound.learn.torch.gradients.per_example import check_module
+from rangebound.learn.torch.gradients.one_pass import learned
+from rangebound.learn.torch.gradients.per_example import check_module, check_optimizer
 from rangebound.learn.torch.loader import BatchSampling, PrivateLoader, Relation, chosen_sampling
 from rangebound.learn.torch.noise_source import NoiseSource, SecureNoise, step_mechanism
-from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer, check_optimizer
-from rangebound.learn.torch.training_plan import TrainingProgress, ledger_charge, plan_training, step_within
+from rangebound.learn.torch.opacus_names import refuse_arguments, unknown_attribute
+from rangebound.learn.torch.optimizer import Batch, Criterion, PrivateOptimizer
+from rangebound.learn.torch.training_plan import (
+    TrainingProgress,
+    ledger_charge,
+    plan_training,
+    step_within,
+    steps_within,
+)  # fmt: skip
 from rangebound.ledger import Ledger
 from rangebound.ledger.rule import AnyCost
 from rangebound.privacy.risk import AttackRisk
@@ -70,7 +77,8 @@ class PrivacyEngine:
     1 step
     """
 
-    def __init__(self, *watchers: RenyiWatcher | FisherWatcher) -> None:
+    def __init__(self, *watchers: RenyiWatcher | FisherWatcher, **other: object) -> None:
+        refuse_arguments("PrivacyEngine", other)
         for each in watchers:
             if not hasattr(each, "needs_batches"):
                 raise ArgumentError(f"watchers={arguments.shown(each)}: must be RenyiWatcher() or FisherWatcher()")
@@ -81,10 +89,14 @@ class PrivacyEngine:
         self._insecure = 0  # steps whose noise guarantees nothing
         self._secure = True
         self._clip = math.nan
+        self._target: tuple[Any, Any] | None = None  # epsilon and delta of all steps
         self._planned: int | None = None  # steps in all, those of a loaded account included
         self._left: int | None = None  # steps (or epochs of random allocation) that were planned and not yet begun
         self._taken: dict[worst_case.Step, int] = {}  # steps, where the history counts epochs of random allocation
         self._epochs: set[int] = set()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise unknown_attribute(name)
 
     @arguments.guided
     def make_private(
@@ -93,7 +105,8 @@ class PrivacyEngine:
         module: torch.nn.Module,
         optimizer: torch.optim.Optimizer,
         data_loader: DataLoader[Any],
-        criterion: Criterion,
+        criterion: Criterion | None = None,
+        loss: Criterion | None = None,
         clipping: Clipping | Adaptive,
         noise_multiplier: float | None = None,
         target_epsilon: float | None = None,
@@ -113,12 +126,15 @@ class PrivacyEngine:
         loss_scale: float = 1.0,
         chunk_size: int | None = None,
         cuda_graphs: bool = True,
+        discarded_buffers: Iterable[str] = (),
+        **other: object,
     ) -> tuple[torch.nn.Module, PrivateOptimizer, PrivateLoader]:
         """Return the module itself, an optimizer that releases its gradients, and a loader that samples as accounted.
 
         The noise has the scale noise_multiplier * clip; or give `target_epsilon`, `target_delta` and `epochs`, and the
-        smallest multiplier is found for which all steps of these epochs are proved to stay within the target. The
-        support is that of the *summed* gradient. With `epochs`, steps beyond them are refused.
+        smallest multiplier is found for which all steps of these epochs, and of an account that was loaded before, are
+        proved to stay within the target. The support is that of the *summed* gradient. With `epochs`, steps beyond them
+        are refused.
 
         Each example is in a batch with probability `rate`, and the released sum is divided by `expected_batch`. Both
         are public numbers: for about 60,000 examples and batches of about 256, `rate=256/60_000, expected_batch=256`,
@@ -132,7 +148,10 @@ class PrivacyEngine:
         With `ledger`, `account` and `request`, all steps of `epochs` are charged to the account before this returns, at
         `target_delta` where the account counts epsilons. A request is for one run; a crash leaves the charge standing.
 
-        The criterion takes outputs and targets with a first axis for the examples; it is called with one example.
+        The criterion takes outputs and targets with a first axis for the examples; it is called with one example. Or
+        give `loss`, a function of the module and a batch, such as `lambda model, batch: model(**batch).loss`, for
+        batches of any kind. `discarded_buffers` are the names of buffers that the module writes in its forward pass and
+        does not need afterwards; others are refused.
         `memory` limits the bytes of gradients held at once: by default a quarter of a gigabyte, on a GPU four.
         `loss_scale` is a fixed power of two that losses are multiplied by before the backward pass, and gradients
         divided by after it, for float16: it keeps small gradients from vanishing, and changes nothing else.
@@ -148,16 +167,15 @@ class PrivacyEngine:
 
         Edge cases: modules that mix examples are refused; an engine makes one model private.
         """
+        refuse_arguments("make_private", other)
         if self._optimizer is not None:
             raise ArgumentError("make_private: was called before; each model needs its own engine")
         check_module(module)
         check_optimizer(optimizer, module)
-        scale = fixed_scale(loss_scale)
+        judged = objective(criterion, loss, loss_scale)
         first = clipping.start if isinstance(clipping, Adaptive) else clipping
         if noise is not None and not hasattr(noise, "release"):
             raise ArgumentError(f"noise={arguments.shown(noise)}: must be SecureNoise(), or InsecureTorchNoise(...)")
-        if not callable(criterion):
-            raise ArgumentError(f"criterion={arguments.shown(criterion)}: must be a function of outputs and targets")
         rank, processes = several_processes.place()
         loader = PrivateLoader(
             data_loader, rate=rate, expected=expected_batch, neighbours=neighbours,
@@ -182,7 +200,8 @@ class PrivacyEngine:
 
         counted = None if planned is None else step_with(1.0).times(planned)
         if noise_multiplier is None:
-            step = step_within(target_epsilon, target_delta, counted, step_with)
+            step = step_within(target_epsilon, target_delta, counted, step_with, self._history)
+            self._target = target_epsilon, target_delta
         elif target_epsilon is None:
             step = step_with(noise_multiplier)
         else:
@@ -194,17 +213,17 @@ class PrivacyEngine:
         self._secure = noise is None or isinstance(noise, SecureNoise)
         optimizer.zero_grad()
         private = PrivateOptimizer(
-            optimizer, module=module, criterion=criterion, clipping=clipping, mechanism=step.mechanism, loader=loader,
+            optimizer, module=module, objective=judged, clipping=clipping, mechanism=step.mechanism, loader=loader,
             noise=SecureNoise() if noise is None else noise,
             memory=int(limit), chunk=loader.chunk if chunk_size is None else repetitions("chunk_size", chunk_size),
             seen=self._saw, keep_batches=any(each.needs_batches for each in self._watchers),
-            loss_scale=scale, cuda_graphs=cuda_graphs,
+            discarded=frozenset(discarded_buffers), cuda_graphs=cuda_graphs,
         )  # fmt: skip
         several_processes.agree((step, clipping, loader.expected, loader.examples, self._secure, planned))
         for tensor in module.state_dict().values():
             several_processes.share(tensor)
         for each in self._watchers:
-            each.start(module, criterion, private, loader)
+            each.start(module, private.criterion, private, loader)
         self._step, self._left, self._clip = step, counted, clipping.clip
         self._planned = None if planned is None else self.steps + planned
         if charge is not None and planned is not None:
@@ -345,7 +364,7 @@ class PrivacyEngine:
         step = self._secure_step()
         end = None
         if self._left is not None:
-            end = worst_case.epsilon({**self._history, step: self._history.get(step, 0) + self._left}, delta)
+            end = worst_case.epsilon(worst_case.after(self._history, step, self._left), delta)
         return TrainingProgress(
             batches, delta=delta, taken=lambda: self.steps, epsilon=self.epsilon, planned=self._planned, end=end,
             stream=stream,
@@ -384,6 +403,8 @@ class PrivacyEngine:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue a saved account; this engine must not have taken steps of its own.
 
+        A `target_epsilon` is for the whole account: loaded before `make_private`, the noise is found for the steps that
+        are left to it; loaded after, with the noise that was found, as many steps as the target allows are left.
         Edge cases: the watchers must be those of the saved engine. Steps saved without a relation count as zero-out.
         """
         if self._history:
@@ -410,6 +431,10 @@ class PrivacyEngine:
         for step, times, steps in taken:
             self._taken[step] = self._taken.get(step, 0) + steps
             self._history[step] = self._history.get(step, 0) + times
+        if self._target is not None and self._left is not None:
+            made = _made(self._step)
+            self._left = steps_within(*self._target, self._left, made, self._history)
+            self._planned = self.steps + self._left * made.batches
 
     def _secure_step(self) -> worst_case.Step:
         step = _made(self._step)

@@ -29,50 +29,82 @@ from rangebound.learn.torch.noise_source import step_mechanism
 from rangebound.ledger import Ledger
 from rangebound.ledger.rule import AnyCost, RenyiFilter
 from rangebound.values import arguments
-from rangebound.values.roots import falling_bracket
 from rangebound.values.support import Support
 
 _LEAST, _MOST = 2.0**-10, 2.0**40
 _CLOSE = 1e-4  # relative
+_STRIDE = 1.5  # of the logarithm of the noise, at most at once
 _PAUSE = 1.0  # seconds between two lines
 
 
-def smallest_multiplier(epsilon: Callable[[float], float], target: float) -> float:
-    """The smallest noise multiplier, to four digits, whose `epsilon` is at most the target.
+def smallest_multiplier(epsilon: Callable[[float], float], target: float, guess: float = 1.0) -> float:
+    """The smallest noise multiplier, to four digits, whose `epsilon` is at most the target; `guess` is one near it.
 
     Guarantee: the epsilon of the multiplier that is returned was computed and is at most the target. That a smaller one
-    is not enough is only as true as the account is monotone.
+    is not enough is only as true as the account is monotone, and does not fall slower than one over the noise.
     Edge cases: 2^-10 where even that is enough; refused where 2^40 is not.
 
     >>> round(smallest_multiplier(lambda noise: 3.0 / noise, 2.0), 3)
     1.5
     """
-    low = high = 1.0
-    if epsilon(high) <= target:
-        while low > _LEAST and epsilon(low := 0.5 * low) <= target:
-            high = low
-        if low == high:
-            return high
-    else:
-        while epsilon(high := 2.0 * high) > target:
-            low = high
-            if high >= _MOST:
-                raise ArgumentError(
-                    f"target_epsilon={arguments.shown(target)}: no noise is enough; raise it, or take fewer epochs"
-                )
-    return falling_bracket(lambda noise: math.log(max(epsilon(noise), 1e-300) / target), low, high, _CLOSE)[1]
+    low, high = -math.inf, math.inf  # of the logarithm of the noise: too small, and enough
+    place, slope, last = math.log(guess), -1.5, (math.nan, math.nan)
+    while True:  # secant steps: an account takes long
+        place = min(max(place, math.log(_LEAST)), math.log(_MOST))
+        noise = min(max(math.exp(place), _LEAST), _MOST)
+        height = math.log(max(epsilon(noise), 1e-300) / target)
+        low, high = (place, high) if height > 0.0 else (low, place)
+        if height <= 0.0 and (noise == _LEAST or height >= -_CLOSE or high - low <= _CLOSE):
+            return noise
+        if height > 0.0 and (noise == _MOST or high - low <= 1e-12):
+            raise ArgumentError(
+                f"target_epsilon={arguments.shown(target)}: no noise is enough; raise it, or take fewer epochs"
+            )
+        steeper = (height - last[1]) / (place - last[0])
+        slope, last = steeper if -1e3 < steeper < -1e-3 else slope, (place, height)
+        place -= min(max((height + 0.5 * _CLOSE) / slope, -_STRIDE), _STRIDE)
+        if not low < place < high:
+            place = 0.5 * (low + high)
 
 
 def step_within(
-    epsilon: float | None, delta: float | None, times: int | None, step_with: Callable[[float], worst_case.Step]
+    epsilon: float | None,
+    delta: float | None,
+    times: int | None,
+    step_with: Callable[[float], worst_case.Step],
+    history: worst_case.History,
 ) -> worst_case.Step:
-    """The step with the least noise, taken so often, that stays within epsilon at delta; all three must be given."""
+    """The step with the least noise, taken so often, that stays within epsilon at delta; all three must be given.
+
+    Guarantee: that is the epsilon of all steps, those of the history included.
+    """
     if epsilon is None or delta is None or times is None:
         raise ArgumentError(
             "noise_multiplier: missing; give it, or target_epsilon, target_delta and epochs, which determine it"
         )
     limit, at = arguments.positive("target_epsilon", epsilon), arguments.probability("target_delta", delta)
-    return step_with(smallest_multiplier(lambda each: worst_case.epsilon({step_with(each): times}, at), limit))
+    spent = worst_case.epsilon(history, at)
+    if spent >= limit:
+        raise ArgumentError(
+            f"target_epsilon={arguments.shown(epsilon)}: the account that was loaded already has "
+            f"{arguments.upwards(spent, 4)} at this delta, and the target is for all its steps; raise it"
+        )
+
+    def total(multiplier: float) -> float:
+        return worst_case.epsilon(worst_case.after(history, step_with(multiplier), times), at)
+
+    one = step_with(1.0)
+    return step_with(smallest_multiplier(total, limit, worst_case.rough_multiplier(one, times, limit, at)))
+
+
+def steps_within(epsilon: float, delta: float, most: int, step: worst_case.Step, history: worst_case.History) -> int:
+    """How often at most this step can be taken after the history, so that all stay within epsilon at delta."""
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        good = worst_case.epsilon(worst_case.after(history, step, middle), delta) <= epsilon
+        low, high = (middle, high) if good else (low, middle)
+    return low
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,7 @@ from rangebound.release.noise.publishers import PublicConstant
 from rangebound.release.noise.quantiles import EdgesForm, RankForm
 from rangebound.release.noise.workload_publisher import StrategyForm
 from rangebound.release.plan.fields import HALF_LINE, LINE
-from rangebound.release.plan.kinds.facts import OPTIMAL, FormName, OneCoordinate
+from rangebound.release.plan.kinds.facts import OPTIMAL, FormName
 from rangebound.release.plan.kinds.fractions import FractionKind
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import Kind
@@ -98,13 +98,6 @@ class AdditiveForm(Form):
         return rounded_half_width(publisher.half_width, self.step)
 
 
-def _table(one: OneCoordinate, found: Sensitivity, share: BudgetShare, level: float) -> Publisher:
-    """The table with the least error, for a question with one coordinate."""
-    return table_publisher.best_table(
-        one.range, found, share, whole=one.whole, support=one.support, step=one.step, confidence=level
-    )
-
-
 @dataclass(frozen=True)
 class ScalarForm(AdditiveForm):
     """One coordinate, published by the best mechanism, or by the one that the plan names."""
@@ -132,7 +125,7 @@ class ScalarForm(AdditiveForm):
         asked, one = self.question, self.question.one_coordinate(self.unit)
         try:
             if asked.named_mechanism == OPTIMAL and found.cell and one is not None:
-                return _table(one, found, share, level)
+                return table_publisher.best_table(one, found, share, confidence=level)
             if not found.cell:
                 exact = float(asked.known_rows(self.unit) or 0)  # moved into the support when read, if it is unclamped
                 value = exact if asked.unclamped else nearest(exact, asked.allowed, asked.step or 1.0)
@@ -278,7 +271,7 @@ class FractionForm(Form):
                 field="mechanism",
             )
         try:
-            return _table(one, found, share, level)
+            return table_publisher.best_table(one, found, share, confidence=level)
         except ArgumentError as reason:
             raise PlanError(f"mechanism: {reason}", field="mechanism") from None
 

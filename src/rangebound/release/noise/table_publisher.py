@@ -20,6 +20,7 @@ from rangebound.optimum.best_table import optimal
 from rangebound.release.noise.allocation import BudgetShare, demand
 from rangebound.release.noise.draw import Bits, Coordinates, Draw, Pair, Publisher, Reading
 from rangebound.release.noise.joint_loss import JointLoss
+from rangebound.release.plan.kinds.facts import OneCoordinate
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up
@@ -37,29 +38,19 @@ _INSTEAD = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableDesign:
-    """What makes a table: the range and sensitivity of a coordinate, where it is published, an epsilon, a lattice."""
-
-    query: Query
-    support: Support
-    epsilon: float
-    step: float | None = None
-
-
 @lru_cache(maxsize=64)
-def solved(design: TableDesign) -> Table:
+def solved(query: Query, support: Support, epsilon: float, step: float | None) -> Table:
     """The table with the least worst-case mean absolute error, once for all groups and questions that need it.
 
-    Guarantee: private at the design's epsilon, checked in whole numbers.
+    Guarantee: private at the epsilon, checked in whole numbers.
     Edge cases: a range that is too wide for a table raises `PlanError`; so does one over which a table has more error
     than clamped Laplace noise, since its inputs are too far apart.
     """
     try:
         with np.errstate(over="ignore"):  # of costs that are too large to be taken
-            table = optimal(query=design.query, epsilon=design.epsilon, support=design.support, step=design.step)
-        if design.support == design.query.range and table.worst_error().mae > design.query.sensitivity / design.epsilon:
-            raise Unsatisfiable(f"epsilon={design.epsilon:g}: its inputs are so far apart that noise has less error")
+            table = optimal(query=query, epsilon=epsilon, support=support, step=step)
+        if support == query.range and table.worst_error().mae > query.sensitivity / epsilon:
+            raise Unsatisfiable(f"epsilon={epsilon:g}: its inputs are so far apart that noise has less error")
         return table
     except (ArgumentError, Unsatisfiable) as reason:
         raise PlanError(f"mechanism: 'optimal' has no table here ({reason}); {_INSTEAD}", field="mechanism") from None
@@ -67,19 +58,24 @@ def solved(design: TableDesign) -> Table:
 
 @dataclass(frozen=True, kw_only=True)
 class TablePublisher(Publisher):
-    """One coordinate, published by the table of a design; its intervals hold at `level`.
+    """One coordinate, published by the table for its range and sensitivity, in a support; intervals hold at `level`.
 
-    The table is computed when it is first needed, unless it is `given`: a published table is checked with the table
-    that its numbers were drawn from, since a solver may round otherwise on another machine.
+    Its inputs are `step` apart. The table is computed when it is first needed, unless it is `given`: a published table
+    is checked with the table that its numbers were drawn from, since a solver may round otherwise on another machine.
     """
 
-    design: TableDesign
+    query: Query
+    support: Support
+    epsilon: float
+    step: float | None
     level: float
     given: Table | None = None
 
     @cached_property
     def table(self) -> Table:
-        return solved(self.design) if self.given is None else self.given
+        if self.given is not None:
+            return self.given
+        return solved(self.query, self.support, self.epsilon, self.step)
 
     @cached_property
     def _middles(self) -> list[Fraction]:
@@ -153,8 +149,8 @@ class TablePublisher(Publisher):
 
         Ways to split a budget are compared by it, and a table for each of them would take long to compute.
         """
-        query = self.design.query
-        return min(2.0 * (query.sensitivity / self.design.epsilon) ** 2, query.range.hull.width**2 / 4.0)
+        query = self.query
+        return min(2.0 * (query.sensitivity / self.epsilon) ** 2, query.range.hull.width**2 / 4.0)
 
     @property
     def mae(self) -> float:
@@ -176,17 +172,17 @@ class TablePublisher(Publisher):
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Raise if the table has another design, was made for a smaller sensitivity than the question's, or leaks more.
 
-        The table is compared with the design that follows from the plan: range and sensitivity are the same, and every
+        The table is compared with what follows from the plan: range and sensitivity are the same, and every
         output is in the support, a whole number where answers are. That it is private at the share is decided in whole
         numbers.
         """
-        query, table = self.design.query, self.table
+        query, table = self.query, self.table
         demand(not share.mu, "has a table in a Gaussian account")
         demand(table.query == query, "has a table for another range or sensitivity")
         hull = query.range.hull
         needed = min(found.cell, Fraction(hull.upper) - Fraction(hull.lower))
         demand(Fraction(query.sensitivity) >= needed, "has a sensitivity that is too small")
-        spans = self.design.support.spans
+        spans = self.support.spans
         inside = all(any(lower <= each <= upper for lower, upper in spans) for each in table.outputs)
         demand(inside, "has a table that publishes numbers outside the support")
         whole = not isinstance(query.range, Grid) or not any(each % 1.0 for each in table.outputs)
@@ -194,41 +190,30 @@ class TablePublisher(Publisher):
         demand(table.is_private(Fraction(share.epsilon)), "has a table that is less private than it says")
 
 
-def best_table(
-    range_: Interval,
-    found: Sensitivity,
-    share: BudgetShare,
-    *,
-    whole: bool,
-    support: Interval | Union,
-    step: float | None,
-    confidence: float,
-) -> TablePublisher:
-    """The publisher of one coordinate of a public range by the table with the least error; `whole` numbers or real.
+def best_table(one: OneCoordinate, found: Sensitivity, share: BudgetShare, *, confidence: float) -> TablePublisher:
+    """The publisher of one coordinate of a public range by the table with the least error.
 
     The coordinate goes to the nearest input in exact arithmetic, so that rounding costs no privacy. Numbers are
-    published in the support, on multiples of `step`.
+    published in its support, on multiples of its step.
 
     Guarantee: private at the share's epsilon. Edge cases: a range without two ends raises `ArgumentError`.
     """
-    if not range_.bounded:
+    if not one.range.bounded:
         raise ArgumentError(
             "'optimal' needs a public range with two ends; state a support, such as support = [0, 100], or leave the "
             "mechanism out"
         )
     epsilon = min(share.epsilon, _LARGEST)
     try:
-        if whole and range_.width >= _INPUTS:
-            raise ArgumentError(f"range={range_}: has more than {_INPUTS} whole numbers")
-        answers = Grid(step=1.0, within=range_) if whole else range_
+        if one.whole and one.range.width >= _INPUTS:
+            raise ArgumentError(f"range={one.range}: has more than {_INPUTS} whole numbers")
+        answers = Grid(step=1.0, within=one.range) if one.whole else one.range
         query = Query(range=answers, sensitivity=rounded_up(found.cell))
-        within = _steps(support, step, whole=whole)
-        lattice = None if whole else _lattice(query, epsilon)
+        within = _steps(one.support, one.step, whole=one.whole)
+        lattice = None if one.whole else _lattice(query, epsilon)
     except ArgumentError as reason:
         raise ArgumentError(f"'optimal' has no table here ({reason}); {_INSTEAD}") from None
-    return TablePublisher(
-        design=TableDesign(query=query, support=within, epsilon=epsilon, step=lattice), level=confidence
-    )
+    return TablePublisher(query=query, support=within, epsilon=epsilon, step=lattice, level=confidence)
 
 
 def _lattice(query: Query, epsilon: float) -> float | None:

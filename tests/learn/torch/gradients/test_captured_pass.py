@@ -11,8 +11,7 @@ from rangebound.learn.torch.gradients import captured_pass
 from rangebound.learn.torch.gradients.bad_examples import fixed_work, known_all
 from rangebound.learn.torch.gradients.captured_pass import CapturedPasses, _key
 from rangebound.learn.torch.gradients.gradient_forms import gathered
-from rangebound.learn.torch.gradients.per_example import clipped_sum
-from tests.learn.torch.models import CRITERION, SHAPES, Built, data, images
+from tests.learn.torch.models import CRITERION, SHAPES, Built, clipped_sum, data, images
 
 CLIP = Elementwise(clip=0.01)
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -21,24 +20,24 @@ on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_a_graph_is_kept_for_one_shape_one_state_of_the_module_and_one_setting() -> None:
     module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Dropout(0.5))
     x, y = torch.zeros(4, 3), torch.zeros(4)
-    first = _key(module, CRITERION, "clip", x, y)
-    assert _key(module, CRITERION, "clip", x + 1.0, y) == first
+    first = _key(module, CRITERION, "clip", (x, y))
+    assert _key(module, CRITERION, "clip", (x + 1.0, y)) == first
     others = [
-        _key(module, CRITERION, "other", x, y),
-        _key(module, CRITERION, "clip", x[:3], y),
-        _key(module, CRITERION, "clip", x.double(), y),
+        _key(module, CRITERION, "other", (x, y)),
+        _key(module, CRITERION, "clip", (x[:3], y)),
+        _key(module, CRITERION, "clip", (x.double(), y)),
     ]
     module[1].eval()
-    others.append(_key(module, CRITERION, "clip", x, y))
+    others.append(_key(module, CRITERION, "clip", (x, y)))
     module[1].train()
     module[0].weight.requires_grad_(False)
-    others.append(_key(module, CRITERION, "clip", x, y))
+    others.append(_key(module, CRITERION, "clip", (x, y)))
     module[0].weight.requires_grad_(True)
-    assert _key(module, CRITERION, "clip", x, y) == first
+    assert _key(module, CRITERION, "clip", (x, y)) == first
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        others.append(_key(module, CRITERION, "clip", x, y))
+        others.append(_key(module, CRITERION, "clip", (x, y)))
     module[0].bias = torch.nn.Parameter(torch.zeros(2))
-    others.append(_key(module, CRITERION, "clip", x, y))
+    others.append(_key(module, CRITERION, "clip", (x, y)))
     assert first not in others
 
 
@@ -62,20 +61,20 @@ def test_a_graph_is_of_one_state_of_python_code() -> None:
         return by * output.sum()
 
     for asked in (criterion, closed, criterion.__call__, partial(bound, by=criterion.warm), CRITERION):
-        assert _key(module, asked, "clip", x, y) == _key(module, asked, "clip", x, y)
-    keys = [_key(module, closed, "clip", x, y)]
+        assert _key(module, asked, "clip", (x, y)) == _key(module, asked, "clip", (x, y))
+    keys = [_key(module, closed, "clip", (x, y))]
     criterion.warm = 0.25
-    keys.append(_key(module, closed, "clip", x, y))
+    keys.append(_key(module, closed, "clip", (x, y)))
     factor = 3.0
-    keys.append(_key(module, closed, "clip", x, y))
+    keys.append(_key(module, closed, "clip", (x, y)))
     weights = torch.zeros(3)
-    keys.append(_key(module, closed, "clip", x, y))
+    keys.append(_key(module, closed, "clip", (x, y)))
     criterion.history.append(1)
-    keys.append(_key(module, closed, "clip", x, y))
+    keys.append(_key(module, closed, "clip", (x, y)))
     module.layer.steps = 7
-    keys.append(_key(module, closed, "clip", x, y))
+    keys.append(_key(module, closed, "clip", (x, y)))
     assert all(a != b for i, a in enumerate(keys) for b in keys[:i])
-    assert _key(module, partial(bound, by=1.0), "clip", x, y) != _key(module, partial(bound, by=2.0), "clip", x, y)
+    assert _key(module, partial(bound, by=1.0), "clip", (x, y)) != _key(module, partial(bound, by=2.0), "clip", (x, y))
 
 
 @on_gpu
@@ -103,7 +102,7 @@ def test_sums_of_a_graph_that_are_others_are_not_used(monkeypatch):
     x, y = (each.cuda() for each in data(SHAPES[images], 8))
     module, captured = images().cuda(), CapturedPasses()
     run = captured_pass._Captured.run
-    monkeypatch.setattr(captured_pass._Captured, "run", lambda self, x, y, count: run(self, self.x, self.y, count))
+    monkeypatch.setattr(captured_pass._Captured, "run", lambda self, leaves, count: run(self, self.leaves, count))
     clipped_sum(module, CRITERION, x, y, Euclidean(clip=0.5), 2**24, 8, captured)
     with pytest.warns(UserWarning, match="its sums are others"):
         found, _, _ = clipped_sum(module, CRITERION, x, y, Euclidean(clip=0.5), 2**24, 8, captured)
@@ -190,12 +189,12 @@ def test_a_graph_that_did_not_run_gives_no_sums_of_earlier_examples(runs) -> Non
     """As one does that was captured on a stream of another device: it is empty."""
     x = torch.full((4, 3), 2.0)
     found = object.__new__(captured_pass._Captured)
-    found.x, found.y, found.counted, found.count = x.clone(), torch.zeros(4), torch.ones(4, dtype=torch.bool), 4
+    found.leaves, found.counted, found.count = (x.clone(), torch.zeros(4)), torch.ones(4, dtype=torch.bool), 4
     found.losses, found.squares = x.sum(1), x.double().square().sum(1)
     found.joined, found.sizes = x.double().sum(0), {"weight": 3}
-    replay = (lambda: found.joined.copy_(found.x.double().sum(0))) if runs else (lambda: None)
+    replay = (lambda: found.joined.copy_(found.leaves[0].double().sum(0))) if runs else (lambda: None)
     found.graph = SimpleNamespace(replay=replay)
-    sums, _, _ = found.run(x + 1.0, torch.zeros(4), 4)
+    sums, _, _ = found.run((x + 1.0, torch.zeros(4)), 4)
     assert torch.equal(sums["weight"], (x + 1.0).double().sum(0)) is runs
     assert bool(torch.isnan(sums["weight"]).any()) is not runs
 

@@ -15,9 +15,9 @@ from torch.utils.checkpoint import checkpoint
 
 import rangebound as rb
 from rangebound.learn.torch import Elementwise, Euclidean
+from rangebound.learn.torch.batch_tree import taken_apart
 from rangebound.learn.torch.gradients import per_example
 from rangebound.learn.torch.gradients.one_pass import example_outputs
-from rangebound.learn.torch.gradients.per_example import clipped_sum
 from tests.learn.torch.gradients.test_layer_rules import (
     CASES,
     COUNT,
@@ -28,7 +28,7 @@ from tests.learn.torch.gradients.test_layer_rules import (
     examples,
     one_at_a_time,
 )
-from tests.learn.torch.models import Built, mixing, private
+from tests.learn.torch.models import Built, clipped_sum, mixing, private
 
 
 class Product(torch.autograd.Function):
@@ -273,6 +273,7 @@ def writing_over_an_input(module: Any, x: torch.Tensor) -> torch.Tensor:
     return output
 
 
+KIND = taken_apart(((torch.zeros(1),), {}), "x")[0]
 KEPT: list[torch.Tensor] = []
 HELD = nn.Parameter(torch.ones(6))
 
@@ -283,16 +284,21 @@ HELD = nn.Parameter(torch.ones(6))
     [
         (lambda m, x: (KEPT.append(x), m.a(x))[1], rb.errors.ArgumentError, "keeps tensors"),
         (writing, rb.errors.ArgumentError, "writes over a parameter"),
-        (lambda m, x: m.a(x) * HELD, rb.errors.ArgumentError, "by another name"),
         (writing_over_an_input, RuntimeError, "in place|inplace"),
     ],
-    ids=["kept", "written over", "by another name", "in place"],
+    ids=["kept", "written over", "in place"],
 )
 def test_what_would_make_a_gradient_incomplete_is_refused(run: Any, error: Any, words: str) -> None:
-    """Of a parameter by another name: a view for each example would not reach it."""
-    module, (x, y) = two(run, held=lambda: HELD)(), examples((6,), torch.float32)
+    module, (x, y) = two(run)(), examples((6,), torch.float32)
     with pytest.raises(error, match=words):
         clipped_sum(module, criterion, x, y, Euclidean(clip=1.0), MEMORY)
+
+
+def test_a_parameter_may_be_used_by_another_name() -> None:
+    module, (x, y) = two(lambda m, x: m.a(x) * HELD, held=lambda: HELD)(), examples((6,), torch.float32)
+    sums, _, _ = clipped_sum(module, criterion, x, y, Euclidean(clip=50.0), MEMORY)
+    (slope,) = torch.autograd.grad(sum(criterion(module(x[i : i + 1]), y[i : i + 1]) for i in range(COUNT)), [HELD])
+    torch.testing.assert_close(sums["held"], slope.double(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("count", [0, 1])
@@ -315,6 +321,6 @@ def test_an_attached_module_runs_each_example_by_itself() -> None:
     torch.testing.assert_close(found, torch.cat([module(x[i : i + 1]) for i in range(COUNT)]).detach())
     assert not torch.allclose(found, module(x))  # the control
     module = HOSTILE["a mean that it remembers"][0]()
-    example_outputs(module, module, x, torch.zeros(1, 6))
+    example_outputs(module, module, KIND, (x,), (torch.zeros(1, 6),))
     assert not module.mean.any()
-    assert example_outputs(module, module, x[:0], torch.zeros(1, 6)).shape == (0, 6)
+    assert example_outputs(module, module, KIND, (x[:0],), (torch.zeros(1, 6),))[0].shape == (0, 6)

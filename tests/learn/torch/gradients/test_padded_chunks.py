@@ -14,9 +14,8 @@ from rangebound.learn.torch import Adaptive, Elementwise, Euclidean
 from rangebound.learn.torch.clipping_norm import tally
 from rangebound.learn.torch.gradients import per_example, survey
 from rangebound.learn.torch.gradients.one_pass import one_pass
-from rangebound.learn.torch.gradients.per_example import clipped_sum
 from rangebound.learn.torch.gradients.survey import SteadyChunk
-from tests.learn.torch.models import data, deciding, linear, simple, train
+from tests.learn.torch.models import clipped_sum, data, deciding, linear, simple, train
 
 MEMORY = 2**30
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -147,8 +146,8 @@ def test_a_pass_has_as_many_examples_as_a_chunk(clipping: Any, monkeypatch: pyte
     _, optimizer, loader = simple(40, clipping=clipping, chunk_size=7)
     seen: list[int] = []
 
-    def pass_of(problem: Any, some: torch.Tensor, *more: Any, **options: Any) -> Any:
-        seen.append(len(some))
+    def pass_of(problem: Any, some: Any, *more: Any, **options: Any) -> Any:
+        seen.append(len(some[0]))
         return one_pass(problem, some, *more, **options)
 
     monkeypatch.setattr(survey, "one_pass", pass_of)

@@ -9,11 +9,11 @@ from torch import nn
 
 import rangebound as rb
 from rangebound.learn.torch import Elementwise, Euclidean
-from rangebound.learn.torch.gradients.per_example import check_module, clipped_sum
+from rangebound.learn.torch.gradients.per_example import check_module
 from rangebound.learn.torch.gradients.sums import blocked, clamped_products
 from rangebound.learn.torch.gradients.tape import is_chain
 from tests.learn.torch.gradients.test_layer_rules import MEMORY, difference
-from tests.learn.torch.models import CRITERION, SHAPES, Built, custom, data, deciding, linear, mixing
+from tests.learn.torch.models import CRITERION, SHAPES, Built, clipped_sum, custom, data, deciding, linear, mixing
 
 
 def off(module: nn.Module, x: torch.Tensor, y: torch.Tensor, rule: Any, memory: int = MEMORY) -> float:

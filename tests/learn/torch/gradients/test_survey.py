@@ -1,6 +1,8 @@
 """Chunks in which an example's gradient has the same bits at every place, and how floats are multiplied."""
 
 import math
+import re
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,11 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import rangebound as rb
 from rangebound.learn.torch import Elementwise, Euclidean
 from rangebound.learn.torch.gradients import gradient_forms
 from rangebound.learn.torch.gradients.gradient_forms import ExampleRows
-from rangebound.learn.torch.gradients.one_pass import Problem
-from rangebound.learn.torch.gradients.per_example import clipped_sum
+from rangebound.learn.torch.gradients.one_pass import learned
 from rangebound.learn.torch.gradients.survey import (
     Route,
     SteadyChunk,
@@ -24,7 +26,7 @@ from rangebound.learn.torch.gradients.survey import (
     steady_chunk,
     survey,
 )
-from tests.learn.torch.models import Built, data, linear
+from tests.learn.torch.models import Built, NoNoise, clipped_sum, data, linear, private, problem
 
 CLIPS = [Elementwise(clip=1.0), Euclidean(clip=1.0)]
 
@@ -32,7 +34,8 @@ CLIPS = [Elementwise(clip=1.0), Euclidean(clip=1.0)]
 def chunk(moves: Any, size: int, most: int, clip: Any, threads: int = 1) -> Any:
     """What is found where the last of some examples has another gradient if `moves(examples, threads)`."""
 
-    def made(module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
+    def made(module: nn.Module, leaves: Any) -> dict[str, Any]:
+        x, _ = leaves
         rows = torch.ones(len(x), 5)
         rows[-1, 3] += 1e-6 * moves(len(x), torch.get_num_threads())
         return {"weight": gradient_forms.held(rows)}
@@ -41,7 +44,7 @@ def chunk(moves: Any, size: int, most: int, clip: Any, threads: int = 1) -> Any:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        return steady_chunk(Route(separate=False), linear(), made, x, y, clip, size, most)
+        return steady_chunk(Route(separate=False), linear(), made, (x, y), clip, size, most)
     finally:
         torch.set_num_threads(before)
 
@@ -87,7 +90,7 @@ def route_of(module: nn.Module, clip: Any = CLIPS[1], made: Any = torch.clone) -
     x, y = data((6,), count=5)
     x = made(x)
     clipped_sum(module, F.cross_entropy, x, y, clip, 2**30, 7)
-    return survey(Problem(module, F.cross_entropy, dict(module.named_parameters())), x, y)
+    return survey(problem(module, F.cross_entropy, x, y), (x, y))
 
 
 def test_dropout_does_not_count_as_a_move_and_a_module_that_is_random_cannot_be_tried():
@@ -105,12 +108,12 @@ Rows = Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor]
 def tried(rows: Rows, module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> SteadyChunk:
     """What is found for a module whose gradients are these rows, the last of which has a number on top."""
 
-    def made(part: nn.Module, x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
-        moved = torch.ones(len(x), 5)
-        moved[-1, 3] += rows(part, x, y)
+    def made(part: nn.Module, leaves: Any) -> dict[str, Any]:
+        moved = torch.ones(len(leaves[0]), 5)
+        moved[-1, 3] += rows(part, *leaves)
         return {"weight": gradient_forms.held(moved)}
 
-    return steady_chunk(Route(separate=False), module, made, x, y, CLIPS[1], 6, 6)
+    return steady_chunk(Route(separate=False), module, made, (x, y), CLIPS[1], 6, 6)
 
 
 FLOATS, WORDS = torch.zeros(2, 6), torch.zeros(2, 6, dtype=torch.int64)
@@ -139,10 +142,10 @@ def test_zeros_hide_nothing(rows, x, y):
 
 @pytest.mark.parametrize("factor", [math.nan, math.inf, 0.0])
 def test_gradients_that_are_no_numbers_or_zero_tell_nothing(factor):
-    def made(part: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Any:
-        return {"weight": gradient_forms.held(torch.full((len(x), 5), factor))}
+    def made(part: nn.Module, leaves: Any) -> Any:
+        return {"weight": gradient_forms.held(torch.full((len(leaves[0]), 5), factor))}
 
-    found = steady_chunk(Route(separate=False), linear(), made, FLOATS, FLOATS, CLIPS[1], 6, 6)
+    found = steady_chunk(Route(separate=False), linear(), made, (FLOATS, FLOATS), CLIPS[1], 6, 6)
     assert "not tried" in found.why
 
 
@@ -168,13 +171,13 @@ def test_a_module_that_takes_no_made_up_numbers_is_not_tried():
 
 
 def test_a_chunk_for_which_there_is_no_memory_is_passed_over():
-    def made(part: nn.Module, x: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
-        if len(x) > 20:
+    def made(part: nn.Module, leaves: Any) -> dict[str, Any]:
+        if len(leaves[0]) > 20:
             raise torch.OutOfMemoryError
-        return {"weight": gradient_forms.held(torch.ones(len(x), 5))}
+        return {"weight": gradient_forms.held(torch.ones(len(leaves[0]), 5))}
 
     candidates = [SteadyChunk(size=size, threads=1) for size in (32, 16)]
-    found = _found(linear(), made, FLOATS, FLOATS, CLIPS[1], candidates)
+    found = _found(linear(), made, (FLOATS, FLOATS), CLIPS[1], candidates)
     assert found == candidates[1]
 
 
@@ -183,7 +186,8 @@ def test_it_is_tried_again_when_the_arithmetic_may_be_another():
 
     def chunks() -> int:
         clipped_sum(module, F.cross_entropy, words, words[:, 0], CLIPS[1], 2**30, 7)
-        return len(survey(Problem(module, F.cross_entropy, dict(module.named_parameters())), words, words[:, 0]).chunks)
+        given = words, words[:, 0]
+        return len(survey(problem(module, F.cross_entropy, *given), given).chunks)
 
     assert (chunks(), chunks()) == (1, 1)
     torch.set_float32_matmul_precision("high")
@@ -283,3 +287,170 @@ def test_control_the_flags_alone_do_not_reach_a_word_for_all():
         torch.get_float32_matmul_precision()
     CUDNN.allow_tf32 = False
     assert CUDNN.conv.fp32_precision == "tf32"
+
+
+class Masked(nn.Module):
+    """Attention as the models of Hugging Face have it: a mask that is full is left out, where one may look."""
+
+    def __init__(self, *, always: bool = False, wrong: bool = False) -> None:
+        super().__init__()
+        self.words, self.join, self.head = nn.Embedding(9, 8), Conv1D(24, 8), Conv1D(3, 8)
+        self.token, self.scale = nn.Parameter(torch.randn(1, 1, 8)), nn.Parameter(torch.full((8,), 0.5))
+        self.places = nn.Parameter(torch.randn(1, 6, 8))
+        self._always, self._wrong = always, wrong
+
+    def forward(self, words: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        x = torch.cat([self.token.expand(len(words), -1, -1), self.words(words)], 1) + self.places
+        mask = torch.cat([mask.new_ones(len(mask), 1), mask], 1)
+        looks = self._always or not torch.compiler.is_compiling()
+        if looks and mask.all():
+            given = None if not self._wrong else torch.zeros(6, 6)
+        else:
+            given = mask[:, None, None, :].bool().expand(-1, 1, 6, 6)
+            given = given.tril() if self._wrong else given
+        q, k, v = (each.unflatten(2, (2, 4)).transpose(1, 2) for each in self.join(x).chunk(3, 2))
+        y = F.scaled_dot_product_attention(q, k, v, given).transpose(1, 2).flatten(2)
+        return self.head((x + y * self.scale)[:, 0])
+
+
+class Conv1D(nn.Module):
+    """The layer of GPT-2: a linear one whose weight is turned."""
+
+    def __init__(self, outputs: int, inputs: int) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(inputs, outputs) / 3), nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.addmm(self.bias, x.view(-1, x.size(-1)), self.weight).view(*x.size()[:-1], -1)
+
+
+def masked_run(module: nn.Module) -> tuple[Any, torch.Tensor, torch.Tensor]:
+    """An engine, its sum of gradients after a step on sentences with and without padding, and one at a time."""
+    generator = torch.Generator().manual_seed(2)
+    words, y = torch.randint(0, 9, (8, 5), generator=generator), torch.randint(0, 3, (8,), generator=generator)
+    mask = torch.ones(8, 5, dtype=torch.int64)
+    mask[::2, 3:] = 0
+    seen = NoNoise(seen=[])
+
+    def loss(model: Any, b: Any) -> torch.Tensor:
+        return F.cross_entropy(model(words=b[0], mask=b[1]), b[2])
+
+    clip = Euclidean(clip=50.0)
+    dataset = torch.utils.data.TensorDataset(words, mask, y)
+    engine, optimizer, loader = private(module, dataset, criterion=None, loss=loss, clipping=clip, noise=seen)
+    total: Any = 0.0
+    for i in range(8):
+        found = loss(module, (words[i : i + 1], mask[i : i + 1], y[i : i + 1]))
+        total = total + torch.cat([g.flatten() for g in torch.autograd.grad(found, [*module.parameters()])]).double()
+    for batch in loader:
+        optimizer.backward(batch)
+        optimizer.step()
+    return engine, seen.seen[0], total
+
+
+def test_a_look_at_a_mask_that_only_takes_a_short_cut_is_left_out():
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        engine, total, alone = masked_run(Masked())
+    torch.testing.assert_close(total, alone, rtol=0.0, atol=1e-5)
+    told = engine.explain()
+    assert "one at a time" not in told
+    assert not torch.compiler.is_compiling()
+    for name in ("join.weight", "head.weight", "head.bias"):
+        assert f"{name}: in the one pass, rule: linear" in told
+    for name in ("token", "scale", "places"):
+        assert f"{name}: in the one pass, a view for each example" in told
+
+
+@pytest.mark.parametrize("kind", [{"always": True}, {"wrong": True}], ids=["it always looks", "it is no short cut"])
+def test_a_module_that_decides_by_values_takes_one_example_at_a_time_and_says_why_once(kind):
+    """A module that computes something else where it is compiled would have wrong gradients; its sums are right."""
+    torch.manual_seed(0)
+    with pytest.warns(UserWarning, match=r"one at a time.*test_survey\.py:\d+: if looks and mask\.all\(\)") as caught:
+        engine, total, alone = masked_run(Masked(**kind))
+    assert len([each for each in caught if "one at a time" in str(each.message)]) == 1
+    torch.testing.assert_close(total, alone, rtol=0.0, atol=1e-5)
+    assert re.search(r"one example at a time.*if looks and mask\.all\(\)", engine.explain())
+
+
+class Guarded(nn.Module):
+    """Frozen statistics of public data, before a head that is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.image, self.head = nn.BatchNorm1d(6), nn.InstanceNorm1d(2, track_running_stats=True), linear()
+        self.norm.running_mean, self.norm.running_var = torch.linspace(-1, 1, 6), torch.linspace(0.5, 2, 6)
+        self.norm.eval()
+        self.image.eval()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.image(self.norm(x).unflatten(1, (2, 3))).flatten(1))
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_a_norm_with_frozen_statistics_treats_each_example_by_itself(frozen):
+    module, (x, y) = Guarded(), data((6,), 8)
+    module.norm.requires_grad_(not frozen)
+    clip, seen = Euclidean(clip=50.0), NoNoise(seen=[])
+    before = {name: each.clone() for name, each in module.named_buffers()}
+    engine, optimizer, loader = private(module, x, y, clipping=clip, noise=seen)
+    slopes = [torch.autograd.grad(F.cross_entropy(module(x[i : i + 1]), y[i : i + 1]), learned(module).values())
+              for i in range(8)]  # fmt: skip
+    alone = torch.cat([sum(parts).flatten() for parts in zip(*slopes, strict=True)]).double()
+    for a, b in loader:
+        optimizer.backward(a, b)
+        module.train()  # as loops do, each epoch
+        for use in (lambda a=a, b=b: optimizer.backward(a, b), optimizer.step):
+            optimizer._given = 0
+            with pytest.raises(rb.errors.ArgumentError, match=r"module=norm: BatchNorm1d.*call \.eval\(\)"):
+                use()
+        optimizer._given = 8
+        engine.attach(module).train()  # as a trainer does, with frozen parts as they are now: in training mode
+        module.norm.eval()
+        module.image.eval()
+        assert not engine.attach(module).train().module.norm.training
+        optimizer.step()
+    torch.testing.assert_close(seen.seen[0], alone, rtol=0.0, atol=1e-5)
+    assert all(torch.equal(each, before[name]) for name, each in module.named_buffers())
+
+
+class Power(nn.Module):
+    """A spectral norm of its own: power iteration in a buffer, by which the forward pass divides."""
+
+    def __init__(self, kind: str = "written in place") -> None:
+        super().__init__()
+        self.weight, self.kind = nn.Parameter(10.0 * torch.randn(3, 6)), kind
+        self.register_buffer("u", torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            v = F.normalize(self.weight.t() @ self.u, dim=0)
+            u = F.normalize(self.weight @ v, dim=0)
+            if self.kind == "set":
+                self.u = u
+            else:
+                self.u.copy_(u)
+        if self.kind == "one at a time" and x.sum() > 99.0:
+            return x[:, :3]
+        return F.linear(x, self.weight / (self.u @ self.weight @ v))
+
+
+@pytest.mark.parametrize("kind", ["written in place", "set", "one at a time"])
+def test_a_buffer_that_the_forward_pass_writes_is_refused_by_its_name_or_declared(kind):
+    """What it writes is discarded, so a power iteration would stay where it began."""
+    module, (x, y) = nn.Sequential(nn.Linear(6, 6), Power(kind)), data((6,), 8)
+    _, optimizer, loader = private(module, x, y)
+    for a, b in loader:
+        with pytest.raises(rb.errors.ArgumentError, match=r"module=1\.u: is a buffer.*discarded_buffers=\['1\.u'\]"):
+            optimizer.backward(a, b)
+    _, optimizer, loader = private(module, x, y, discarded_buffers=["1.u"])
+    for a, b in loader:
+        assert torch.isfinite(optimizer.backward(a, b)).all()
+        optimizer.step()
+    assert torch.equal(module[1].u, torch.ones(3))
+    spectral = nn.utils.parametrizations.spectral_norm(nn.Linear(6, 3))
+    _, optimizer, loader = private(spectral, x, y)  # the control: of torch, from parameters alone
+    for a, b in loader:
+        optimizer.backward(a, b)
+        optimizer.step()

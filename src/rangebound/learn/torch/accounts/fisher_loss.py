@@ -22,9 +22,9 @@ from rangebound.accounting.fisher_information import PerInstance
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch import several_processes
 from rangebound.learn.torch.clipping_norm import Elementwise
-from rangebound.learn.torch.gradients.one_pass import Criterion, learned
+from rangebound.learn.torch.gradients.one_pass import learned
 from rangebound.learn.torch.loader import PrivateLoader
-from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer
+from rangebound.learn.torch.optimizer import Batch, Criterion, PrivateOptimizer
 from rangebound.privacy.pairs.divergences import fisher_formula
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats

@@ -38,9 +38,8 @@ from rangebound.accounting.renyi import epsilon_at
 from rangebound.errors import ArgumentError
 from rangebound.laws.boundings import TRUNCATE
 from rangebound.learn.torch.clipping_norm import Elementwise
-from rangebound.learn.torch.gradients.one_pass import Criterion
 from rangebound.learn.torch.loader import PrivateLoader
-from rangebound.learn.torch.optimizer import Batch, PrivateOptimizer
+from rangebound.learn.torch.optimizer import Batch, Criterion, PrivateOptimizer
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.pairs.divergences import renyi_formula
 from rangebound.values import arguments

@@ -24,6 +24,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any
 
 from rangebound.accounting import Composition, compose, renyi
@@ -41,6 +42,7 @@ from rangebound.privacy.worst import worst_renyi
 from rangebound.values import arguments
 from rangebound.values.ball import ball, precision, up
 from rangebound.values.query import Query
+from rangebound.values.roots import boundary
 from rangebound.values.support import Interval
 
 _BITS = 128
@@ -135,6 +137,28 @@ class Step:
 
 
 History = Mapping[Step, int]
+
+
+def after(history: History, step: Step, times: int) -> History:
+    """The history with this many of these added."""
+    return {**history, step: history.get(step, 0) + times}
+
+
+def rough_multiplier(step: Step, times: int, epsilon: float, delta: float) -> float:
+    """About how much more noise than such a step has lets it be taken so often: many small steps are nearly Gaussian.
+
+    With mu = min(rate sqrt(n (e^(1/s^2) - 1)), sqrt(n)/s) for n steps of noise s, and epsilon about mu^2/2 + z mu.
+    """
+    ceiling, number = step.ceiling, times * step.batches
+    unit = ceiling.query.sensitivity / ceiling.noise.scale
+    tail = NormalDist().inv_cdf(1.0 - min(max(delta, 1e-16), 0.5))
+
+    def enough(noise: float) -> bool:
+        each = math.expm1(min((unit / noise) ** 2, 700.0))
+        mu = min(step.rate * math.sqrt(number * each), math.sqrt(number) * unit / noise)
+        return 0.5 * mu * mu + tail * mu <= epsilon
+
+    return boundary(enough, 2.0**-10, 2.0**40, 1e-3)[1]
 
 
 def epsilon(history: History, delta: float) -> float:

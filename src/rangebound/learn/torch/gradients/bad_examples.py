@@ -99,37 +99,36 @@ def tried(run: Callable[..., R], *like: torch.Tensor) -> R:
 
 
 def spared(
-    together: Callable[[torch.Tensor, torch.Tensor], R],
-    alone: Callable[[torch.Tensor, torch.Tensor], R],
-    lost: Callable[[torch.Tensor, torch.Tensor], R],
-    x: torch.Tensor,
-    y: torch.Tensor,
-    *,
+    together: Callable[..., R] | None,
+    alone: Callable[..., R],
+    lost: Callable[..., R],
+    *leaves: torch.Tensor,
     known: bool = False,
 ) -> list[R]:
     """The results of a function for blocks of examples, in order; `lost` where it raises an error.
 
-    `together` takes several examples at once, `alone` one at a time. Which of them is used, and whether an error is due
-    to the call and not to an example, is determined with made-up examples, so it does not depend on the data. With
-    `known`, the call was tried before and is right: parameters that make it fail for made-up examples by now do not let
-    a true one end the step.
+    `together` takes several examples at once, if there is such a way, `alone` one at a time. Which of them is used, and
+    whether an error is due to the call and not to an example, is determined with made-up examples, so it does not
+    depend on the data. With `known`, the call was tried before and is right: parameters that make it fail for made-up
+    examples by now do not let a true one end the step.
     """
-    try:
-        return [together(x, y)] if len(x) else []
-    except (ArgumentError, torch.OutOfMemoryError):
-        raise
-    except ERRORS:
-        pass
-    if any(_runs(together, *given) for given in stand_ins(1, x, y)):
-        if len(x) == 1:
-            return [lost(x, y)]
-        half = len(x) // 2
-        parts = [(x[:half], y[:half]), (x[half:], y[half:])]
-        return [result for a, b in parts for result in spared(together, alone, lost, a, b, known=known)]
+    count = len(leaves[0])
+    if together is not None:
+        try:
+            return [together(*leaves)] if count else []
+        except (ArgumentError, torch.OutOfMemoryError):
+            raise
+        except ERRORS:
+            pass
+        if any(_runs(together, *given) for given in stand_ins(1, *leaves)):
+            if count == 1:
+                return [lost(*leaves)]
+            parts = [tuple(each[part] for each in leaves) for part in (slice(count // 2), slice(count // 2, None))]
+            return [result for part in parts for result in spared(together, alone, lost, *part, known=known)]
     if not known:  # and not a function for several at once
-        tried(alone, x, y)
+        tried(alone, *leaves)
     found = []
-    for one in ((x[i : i + 1], y[i : i + 1]) for i in range(len(x))):
+    for one in (tuple(each[i : i + 1] for each in leaves) for i in range(count)):
         try:
             found.append(alone(*one))
         except torch.OutOfMemoryError:

@@ -20,13 +20,14 @@ from typing import Any
 import torch
 from torch.random import fork_rng
 
+from rangebound.learn.torch.batch_tree import Leaves
 from rangebound.learn.torch.gradients.bad_examples import fixed_work, numbers
 from rangebound.learn.torch.gradients.one_pass import Loose
 from rangebound.learn.torch.gradients.survey import float_precision
 
 Measured = tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]
 """Sums, losses, and squared norms or nothing."""
-Run = Callable[[torch.Tensor, torch.Tensor, "int | torch.Tensor"], Measured]
+Run = Callable[[Leaves, "int | torch.Tensor"], Measured]
 
 _MOST = 2  # graphs, each with the memory of its pass
 _WARM = 2
@@ -38,32 +39,32 @@ _CLOSE = 1e-5  # of the largest sum: a graph may multiply matrices in another or
 class _Captured:
     """A pass as a graph, and the tensors that it reads and writes."""
 
-    def __init__(self, passed: Run, x: torch.Tensor, y: torch.Tensor) -> None:
+    def __init__(self, passed: Run, leaves: Leaves) -> None:
         self.source = passed  # holds the criterion, so that no other one is taken for it by its id
-        self.x, self.y, self.count = x.clone(), y.clone(), len(x)
-        self.counted = torch.ones(len(x), dtype=torch.bool, device=x.device)
-        beside = torch.cuda.Stream(x.device)  # type: ignore[no-untyped-call, unused-ignore]
-        beside.wait_stream(torch.cuda.current_stream(x.device))
+        self.leaves, self.count, device = tuple(each.clone() for each in leaves), len(leaves[0]), leaves[0].device
+        self.counted = torch.ones(self.count, dtype=torch.bool, device=device)
+        beside = torch.cuda.Stream(device)  # type: ignore[no-untyped-call, unused-ignore]
+        beside.wait_stream(torch.cuda.current_stream(device))
         with fixed_work():
             with torch.cuda.stream(beside):
                 for _ in range(_WARM):
-                    passed(self.x, self.y, self.counted)
-            torch.cuda.current_stream(x.device).wait_stream(beside)
+                    passed(self.leaves, self.counted)
+            torch.cuda.current_stream(device).wait_stream(beside)
             self.graph = torch.cuda.CUDAGraph()
             torch.clear_autocast_cache()  # type: ignore[no-untyped-call, unused-ignore]  # copies that live no longer
             # Without a stream, it is one of the device that was in use when the first graph was captured.
             with torch.cuda.graph(self.graph, stream=beside):
-                sums, self.losses, self.squares = passed(self.x, self.y, self.counted)
+                sums, self.losses, self.squares = passed(self.leaves, self.counted)
                 self.joined = torch.cat([each.flatten() for each in sums.values()])
             torch.clear_autocast_cache()  # type: ignore[no-untyped-call, unused-ignore]
         self.sizes = {name: each.numel() for name, each in sums.items()}
 
-    def run(self, x: torch.Tensor, y: torch.Tensor, count: int) -> Measured:
+    def run(self, leaves: Leaves, count: int) -> Measured:
         """What the pass returns for these examples, of which the first `count` count."""
-        self.x.copy_(x)
-        self.y.copy_(y)
+        for held, given in zip(self.leaves, leaves, strict=True):
+            held.copy_(given)
         if self.count != count:
-            self.counted.copy_(torch.arange(len(x), device=x.device) < count)
+            self.counted.copy_(torch.arange(len(self.counted), device=self.counted.device) < count)
             self.count = count
         self.joined[:1].fill_(math.nan)  # a graph that did not run gives no sum of earlier examples
         self.graph.replay()
@@ -85,37 +86,36 @@ class CapturedPasses:
         self.refused = ""
 
     def run(
-        self, passed: Run, module: torch.nn.Module, criterion: object, setting: object,
-        x: torch.Tensor, y: torch.Tensor, count: int,
-    ) -> Measured:  # fmt: skip
-        """What `passed(x, y, count)` returns, by a graph if there is one."""
+        self, passed: Run, module: torch.nn.Module, criterion: object, setting: object, leaves: Leaves, count: int
+    ) -> Measured:
+        """What `passed(leaves, count)` returns, by a graph if there is one."""
         if self.refused:
-            return passed(x, y, count)
-        key = _key(module, criterion, setting, x, y)
+            return passed(leaves, count)
+        key = _key(module, criterion, setting, leaves)
         found = self._graphs.get(key)
         if found is None:
             if key not in self._seen:
                 self._seen = [*self._seen, key][-_STATES:]
-                return passed(x, y, count)
-            found = self._tried(passed, x, y)
-            if found is None or _key(module, criterion, setting, x, y) != key:  # each pass moves the state
-                return passed(x, y, count)
+                return passed(leaves, count)
+            found = self._tried(passed, leaves)
+            if found is None or _key(module, criterion, setting, leaves) != key:  # each pass moves the state
+                return passed(leaves, count)
             while len(self._graphs) >= _MOST:
                 del self._graphs[next(iter(self._graphs))]
             self._graphs[key] = found
-        return found.run(x, y, count)
+        return found.run(leaves, count)
 
-    def _tried(self, passed: Run, x: torch.Tensor, y: torch.Tensor) -> _Captured | None:
+    def _tried(self, passed: Run, leaves: Leaves) -> _Captured | None:
         """A graph whose sums, for made-up examples, are those of a pass that is run as it is; None if there is none."""
         why = "no examples that were made up have gradients"
-        for given in _made_up(x, y):
+        for given in _made_up(leaves):
             try:
-                with fork_rng([x.device]):
-                    if not any(bool(each.any()) for each in passed(*given, len(x))[0].values()):
+                with fork_rng([leaves[0].device]):
+                    if not any(bool(each.any()) for each in passed(given, len(leaves[0]))[0].values()):
                         continue
-                    found = _Captured(passed, *given)
-                    others = (0.75 * each if each.is_floating_point() else each for each in given)
-                    if _agree(found, passed, *given) and _agree(found, passed, *others):
+                    found = _Captured(passed, given)
+                    others = tuple(0.75 * each if each.is_floating_point() else each for each in given)
+                    if _agree(found, passed, given) and _agree(found, passed, others):
                         return found
                     why = "its sums are others than those of a pass that is run as it is"
             except Loose:
@@ -130,29 +130,28 @@ class CapturedPasses:
         return None
 
 
-def _made_up(x: torch.Tensor, y: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def _made_up(leaves: Leaves) -> Iterator[Leaves]:
     """Batches of those shapes: of numbers that differ, and of whole numbers, which are classes or words, 0 or 1."""
     for whole, lower in ((0, -1.0), (0, 0.0), (1, -1.0), (1, 0.0)):
-        first, second = (
-            numbers(each, lower) if each.is_floating_point() else torch.full_like(each, whole) for each in (x, y)
+        yield tuple(
+            numbers(each, lower) if each.is_floating_point() else torch.full_like(each, whole) for each in leaves
         )
-        yield first, second
 
 
-def _agree(found: _Captured, passed: Run, x: torch.Tensor, y: torch.Tensor) -> bool:
+def _agree(found: _Captured, passed: Run, leaves: Leaves) -> bool:
     """Whether the graph has the same sums, with the same random numbers (those of dropout)."""
     torch.manual_seed(0)
-    wanted = passed(x, y, len(x))[0]
+    wanted = passed(leaves, len(leaves[0]))[0]
     torch.manual_seed(0)
-    sums = found.run(x, y, len(x))[0]
+    sums = found.run(leaves, len(leaves[0]))[0]
     return all(float((sums[i] - each).abs().max()) <= _CLOSE * float(each.abs().max()) for i, each in wanted.items())
 
 
-def _key(module: torch.nn.Module, criterion: object, setting: object, x: torch.Tensor, y: torch.Tensor) -> object:
+def _key(module: torch.nn.Module, criterion: object, setting: object, leaves: Leaves) -> object:
     """What the operations depend on beside the examples: where numbers are, and how module and criterion are set."""
-    device = x.device.type
+    device = leaves[0].device.type
     return (
-        x.shape, x.dtype, y.shape, y.dtype, x.device, setting,
+        tuple((each.shape, each.dtype, each.device) for each in leaves), setting,
         tuple((each.data_ptr(), each.dtype, each.requires_grad) for each in (*module.parameters(), *module.buffers())),
         tuple(_state(vars(each).values()) for each in module.modules()), tuple(map(_state, _held(criterion))),
         torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device),

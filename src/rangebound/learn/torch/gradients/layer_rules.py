@@ -3,7 +3,8 @@
 A rule takes the tape and the arguments of the function that it stands for. It must treat the examples separately: that
 is what the guarantee rests on.
 
-- Linear layers: the gradient of the weights is a sum of outer products over the positions of an example.
+- Linear layers, and products with a matrix of weights: the gradient of the weights is a sum of outer products over
+  the positions of an example.
 - Convolutions in one to three dimensions, with strides, padding, dilation, groups (depthwise too), and transposed ones:
   a product of the gradient of the output with the patches of the input that made it; of a transposed convolution, a
   product of the input with the patches of the gradient of the output.
@@ -27,7 +28,15 @@ import torch.nn.functional as F
 
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.gradients import sums
-from rangebound.learn.torch.gradients.gradient_forms import ExampleRows, TokenRows, gathered, held, outer, products
+from rangebound.learn.torch.gradients.gradient_forms import (
+    ExampleRows,
+    Gradients,
+    TokenRows,
+    gathered,
+    held,
+    outer,
+    products,
+)
 from rangebound.learn.torch.gradients.recurrent_rule import RECURRENT
 from rangebound.learn.torch.gradients.tape import Rules, Tape, Unruled
 
@@ -45,23 +54,42 @@ def _by_channel(g: torch.Tensor, count: int) -> torch.Tensor:
     return g.reshape(count, -1, g.shape[1], g[0, 0].numel()).sum((1, 3), dtype=sums.wide(g))
 
 
-def linear(tape: Tape, input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """`torch.nn.functional.linear`, for inputs with any number of axes."""
-    if input.shape[-1:] != weight.shape[1:]:
+def linear(
+    tape: Tape, input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, *, turned: bool = False
+) -> torch.Tensor:
+    """`torch.nn.functional.linear`, for inputs with any number of axes; the weight may be `turned`."""
+    if weight.dim() != 2 or input.shape[-1:] != weight.shape[-2 if turned else -1 :][:1]:
         raise Unruled  # a vector of weights; or a mistake, which torch names
-    outputs, inputs = weight.shape
+    inputs, outputs = weight.shape if turned else weight.shape[::-1]
+
+    def gradients(a: torch.Tensor, g: torch.Tensor) -> Gradients:
+        g = g.reshape(len(a), -1, outputs)
+        return outer(g, a) if turned else outer(a, g)
 
     def run(x: torch.Tensor) -> torch.Tensor:
-        count = len(x)
-        output = F.linear(x.reshape(-1, inputs), tape.copy_of(weight), tape.copy_of(bias))
+        count, matrix = len(x), tape.copy_of(weight)
+        output = F.linear(x.reshape(-1, inputs), matrix.t() if turned else matrix, tape.copy_of(bias))
         output = tape.note(
-            "linear", output, x.reshape(count, -1, inputs), weight,
-            lambda a, g: outer(a, g.reshape(count, -1, outputs)),
+            "linear", output, x.reshape(count, -1, inputs), weight, gradients,
             bias, lambda g: _by_place(g, count, outputs),
         )  # fmt: skip
         return output.view(*x.shape[:-1], outputs)
 
     return tape.batched(run, input, weight, bias)
+
+
+def product(tape: Tape, input: Any, other: Any) -> torch.Tensor:
+    """`torch.matmul` with a matrix of weights on the right."""
+    if not tape.traced(other):
+        raise Unruled
+    return linear(tape, input, other, turned=True)
+
+
+def product_and_bias(tape: Tape, input: Any, mat1: Any, mat2: Any) -> torch.Tensor:
+    """`torch.addmm`, as the layers of GPT-2 call it: a bias, inputs, and a matrix of weights."""
+    if input.dim() != 1 or not tape.traced(mat2):
+        raise Unruled
+    return linear(tape, mat1, mat2, input, turned=True)
 
 
 class Window(NamedTuple):
@@ -317,6 +345,8 @@ def _of_labels(loss: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]
 
 RULES: Rules = {
     F.linear: linear,
+    **dict.fromkeys((torch.matmul, torch.mm, torch.Tensor.matmul, torch.Tensor.mm, torch.Tensor.__matmul__), product),
+    torch.addmm: product_and_bias,
     F.conv1d: _convolution(F.conv1d, 1, transposed=False),
     F.conv2d: _convolution(F.conv2d, 2, transposed=False),
     F.conv3d: _convolution(F.conv3d, 3, transposed=False),

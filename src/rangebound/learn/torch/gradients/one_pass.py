@@ -1,29 +1,28 @@
 """One forward and one backward pass over a block of examples: the gradients of each parameter for each example.
 
-Where one pass cannot make them, they come from `torch.func` of the whole module, or from one example at a time, each
-through a copy of the module.
+Where one pass cannot make them, the examples go one at a time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.func import functional_call, grad_and_value, vmap
+from torch.func import vmap
 
-from rangebound.errors import ArgumentError
-from rangebound.learn.torch.gradients import sums
+from rangebound.learn.torch.batch_tree import Leaves, Structure, put_together, taken_apart
+from rangebound.learn.torch.called_criterion import CalledCriterion, Objective
 from rangebound.learn.torch.gradients.bad_examples import spared
-from rangebound.learn.torch.gradients.gradient_forms import ExampleRows, Gradients, OuterProducts, held, outer
+from rangebound.learn.torch.gradients.gradient_forms import ExampleRows, Gradients, OuterProducts, outer
 from rangebound.learn.torch.gradients.layer_rules import RULES
-from rangebound.learn.torch.gradients.tape import Tape, discarded_state, fresh_copy, is_chain, passing
+from rangebound.learn.torch.gradients.tape import Tape, as_if_compiled, discarded_state, is_chain, passing
 
-Criterion = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 Tensors = Mapping[str, torch.Tensor]
 
+_ONE = ((torch.Tensor,), ())  # argument, and none by name
 _ALIGNED = 512  # where tensors begin that torch makes on a GPU; arithmetic may depend on it
 
 
@@ -34,101 +33,96 @@ def learned(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is differentiated: the loss of a module's outputs by a criterion, by these parameters of the module."""
+    """What is differentiated by which parameters of a module: the loss of batches of one structure."""
 
     module: torch.nn.Module
-    criterion: Criterion
+    objective: Objective
     parameters: Tensors
+    structure: Structure
+    discarded: frozenset[str] = frozenset()  # buffers that the module may write, and that are discarded
+
+    def loss(self, leaves: Sequence[torch.Tensor]) -> torch.Tensor:
+        """The loss of one example, of which each tensor has an axis of one."""
+        found: torch.Tensor = self.objective(self.module, put_together(self.structure, leaves))
+        return found.sum()
+
+    @property
+    def plain(self) -> bool:
+        """Whether a chain of known layers takes a single tensor, the first, and a criterion its output."""
+        structure: Any = self.structure
+        return isinstance(self.objective, CalledCriterion) and _shape(structure[2][0]) == _ONE and is_chain(self.module)
+
+
+def _shape(given: Any) -> object:
+    """The parts of arguments and of arguments by name."""
+    return tuple(part[2] for part in given[2])
 
 
 class Loose(Exception):
-    """Parameters that are used where no rule applies, with the functions that use them."""
-
-    def __init__(self, names: dict[str, str]) -> None:
-        super().__init__(", ".join(names))
-        self.names = names
+    """Parameters that a criterion uses, which a chain of layers knows nothing of."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pass:
-    """What a pass found: gradients by the parameters' names, losses, and the tensors that must be finite."""
+    """What a pass found: gradients by the parameters' names, losses, and the tensors that must be finite.
+
+    Also by which rule each parameter's gradient was made, and which buffers were written.
+    """
 
     gradients: dict[str, Gradients]
     losses: torch.Tensor
     watched: list[torch.Tensor]
     layers: dict[str, str]
+    written: set[str]
 
 
-class _Judged(torch.nn.Module):
-    """The loss of a module, as a module: the criterion may use parameters too."""
-
-    def __init__(self, module: torch.nn.Module, criterion: Criterion) -> None:
-        super().__init__()
-        self.module, self._criterion = module, (criterion,)
-
-    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return self._criterion[0](self.module(x), y).sum()
-
-
-def one_pass(problem: Problem, x: torch.Tensor, y: torch.Tensor, *, loose: Collection[str], separate: bool) -> Pass:
+def one_pass(problem: Problem, leaves: Leaves, *, separate: bool) -> Pass:
     """The gradients of each example by the loss of that example alone.
 
     With `separate` the module runs under vmap, so that no example can affect another, whatever it does; without, it
-    must be a chain of known layers. Each example has its own view of the parameters in `loose`.
+    must be a chain of known layers. Each example has its own view of a parameter that is used where no rule applies.
 
-    Raises `Loose` if further parameters are used where no rule applies.
+    Raises `Loose` if the criterion of a chain uses parameters.
     """
-    module, criterion, parameters = problem.module, problem.criterion, problem.parameters
-    tape = Tape({name: each for name, each in parameters.items() if name not in loose}, RULES, separate=separate)
-    own = {
-        f"module.{name}": each.detach()[None].expand(len(x), *each.shape).requires_grad_()
-        for name, each in parameters.items()
-        if name in loose
-    }
-    judged = _Judged(module, criterion)
+    module, objective, parameters = problem.module, problem.objective, problem.parameters
+    count = len(leaves[0])
+    tape = Tape(parameters, RULES, separate=separate, count=count)
     if separate or any(getattr(part, "inplace", False) for part in module.modules()):
-        x, y = x.clone(), y.clone()  # the module, or a first layer in place, may write over them
+        leaves = tuple(each.clone() for each in leaves)  # the module, or a first layer in place, may write over them
 
-    def loss(one: torch.Tensor, target: torch.Tensor, views: dict[str, torch.Tensor]) -> torch.Tensor:
-        tape.enter(one)
-        given = one[None], target[None]
-        found: torch.Tensor = functional_call(judged, views, given) if views else judged(*given)
-        return found
+    def loss(*one: torch.Tensor) -> torch.Tensor:
+        tape.enter(one[0])
+        return problem.loss([each[None] for each in one])
 
-    with discarded_state(*((module, criterion) if separate else ())), torch.enable_grad():
+    with discarded_state(*((module, objective) if separate else ())) as written, torch.enable_grad():
         if separate:
             _check_hooks(module)
-        with tape:
-            outcome: torch.Tensor = vmap(loss, randomness="different")(x, y, own) if separate else module(x)
+        with tape, as_if_compiled(module):
+            outcome: torch.Tensor = vmap(loss, randomness="different")(*leaves) if separate else module(leaves[0])
     with torch.enable_grad():
-        losses = outcome if separate else example_losses(criterion, outcome, y)
-    wanted = [*tape.edges, *own.values(), *parameters.values()]
-    with torch.autocast(x.device.type, enabled=False):
+        losses = outcome if separate else _judged(problem, outcome, leaves[1:])
+    wanted = [*tape.edges, *parameters.values()]
+    with torch.autocast(leaves[0].device.type, enabled=False):
         found = (
             torch.autograd.grad(losses.sum(), wanted, allow_unused=True)
             if losses.requires_grad
             else [None] * len(wanted)
         )
     tape.check_nothing_is_kept()
-    edges, views = len(tape.edges), len(tape.edges) + len(own)
-    missed = [name for name, each in zip(parameters, found[views:], strict=True) if each is not None]
-    if any(name in loose for name in missed):
-        raise ArgumentError(
-            f"module={', '.join(missed)}: is used by another name than that in the module, so its gradients would be "
-            "incomplete; use it as an attribute of the module"
-        )
+    slopes = found[: len(tape.edges)]
+    missed = [name for name, each in zip(parameters, found[len(slopes) :], strict=True) if each is not None]
+    if missed and not separate:
+        raise Loose
     if missed:
-        raise Loose({name: ", ".join(sorted(tape.seen.get(name, ()))) for name in missed})
-    slopes = found[:edges]
-    watched = [*tape.inputs, *(each.reshape(len(x), -1) for each in slopes if each is not None)]
-    gradients = _by_parameter(tape, slopes)
-    for name, each in zip(own, found[edges:views], strict=True):
-        if each is not None:
-            rows = held(each.to(sums.wide(each)))
-            gradients[name.removeprefix("module.")] = rows
-            watched.append(rows.rows(0, len(x)))
-    layers = {use.name: use.layer for use in tape.uses}
-    return Pass(gradients=gradients, losses=losses.detach(), watched=watched, layers=layers)
+        raise RuntimeError(f"{', '.join(missed)}: is used where no function of torch shows it")
+    watched = [*tape.inputs, *(each.reshape(count, -1) for each in slopes if each is not None)]
+    return Pass(
+        gradients=_by_parameter(tape, slopes),
+        losses=losses.detach(),
+        watched=watched,
+        layers={use.name: use.layer for use in tape.uses if slopes[use.output] is not None},
+        written=written,
+    )
 
 
 def _check_hooks(module: torch.nn.Module) -> None:
@@ -163,38 +157,52 @@ def added(parts: list[Gradients]) -> Gradients:
     return ExampleRows(count=parts[0].count, width=one.shape[1], make=make, device=one.device)
 
 
-def example_losses(criterion: Criterion, output: torch.Tensor, y: torch.Tensor, *, known: bool = False) -> torch.Tensor:
+def _judged(problem: Problem, output: torch.Tensor, targets: Leaves) -> torch.Tensor:
+    """The losses of the outputs of a chain of layers."""
+    assert isinstance(problem.objective, CalledCriterion)
+    structure: Any = problem.structure
+    return example_losses(problem.objective, torch.Tensor, (output,), structure[2][1], targets)
+
+
+def example_losses(
+    criterion: CalledCriterion, form: Structure, outputs: Leaves, kind: Structure, targets: Leaves,
+    *, known: bool = False,
+) -> torch.Tensor:  # fmt: skip
     """The criterion of each example separately, whatever its reduction; one that vmap cannot run keeps no state.
 
-    `known` is as in `spared`. Edge cases: NaN, of which no gradient is finite, for an example for which the criterion
-    raises an error.
+    `form` and `kind` are the structures of outputs and targets, and `known` is as in `spared`. Edge cases: NaN, of
+    which no gradient is finite, for an example for which the criterion raises an error.
     """
 
-    def together(o: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+    def judged(given: Sequence[torch.Tensor]) -> torch.Tensor:
+        several = len(outputs)
+        return criterion.judge(put_together(form, given[:several]), put_together(kind, given[several:])).sum()
+
+    def together(*leaves: torch.Tensor) -> torch.Tensor:
         tape = Tape({}, RULES, separate=True)
 
-        def loss(one: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-            tape.enter(one)
-            return criterion(one[None], target[None]).sum()
+        def loss(*one: torch.Tensor) -> torch.Tensor:
+            tape.enter(one[0])
+            return judged([each[None] for each in one])
 
         with passing(tape, criterion):
-            losses: torch.Tensor = vmap(loss, randomness="different")(o, t)
+            losses: torch.Tensor = vmap(loss, randomness="different")(*leaves)
         return losses
 
-    def alone(o: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-        (judge,) = fresh_copy(criterion)
-        losses: torch.Tensor = judge(o, t).sum()
-        return losses[None]
+    def alone(*one: torch.Tensor) -> torch.Tensor:
+        with discarded_state(criterion, whole=True):
+            return judged(one)[None]
 
-    def lost(o: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
-        return (o * math.nan).flatten(1).sum(1)
+    def lost(first: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
+        return (first * math.nan).flatten(1).sum(1)
 
-    return torch.cat([torch.zeros_like(output.flatten()[:0]), *spared(together, alone, lost, output, y, known=known)])
+    none = torch.zeros_like(outputs[0].flatten()[:0], dtype=torch.promote_types(outputs[0].dtype, torch.float32))
+    return torch.cat([none, *spared(together, alone, lost, *outputs, *targets, known=known)])
 
 
 def example_outputs(
-    module: torch.nn.Module, forward: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, blank: torch.Tensor
-) -> torch.Tensor:
+    module: torch.nn.Module, forward: Callable[..., Any], structure: Structure, leaves: Leaves, blank: Leaves
+) -> Leaves:
     """The outputs of a module (by `forward`, the module itself or a compiled one), of each example by itself.
 
     Guarantee: no example affects the output of another, and the module keeps nothing and leaves the examples as they
@@ -203,28 +211,35 @@ def example_outputs(
     output of another shape.
     """
 
-    def together(some: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        if is_chain(module):
-            return forward(some.clone())
+    def run(of: Callable[..., Any], given: Sequence[torch.Tensor]) -> Leaves:
+        arguments, named = put_together(structure, given)
+        return taken_apart(of(*arguments, **named), "output", lenient=True)[1]
+
+    def together(*some: torch.Tensor) -> Leaves:
+        some = tuple(each.clone() for each in some)
+        if _shape(structure) == _ONE and is_chain(module):
+            return run(forward, some)
         tape = Tape({}, RULES, separate=True)
 
-        def output(one: torch.Tensor) -> torch.Tensor:
-            tape.enter(one)
-            return forward(one[None])[0]
+        def output(*one: torch.Tensor) -> Leaves:
+            tape.enter(one[0])
+            found = zip(run(forward, [each[None] for each in one]), blank, strict=True)
+            return tuple(each.reshape(like.shape[1:]) for each, like in found)
 
-        with passing(tape, module):
-            found: torch.Tensor = vmap(output, randomness="different")(some.clone())
+        with passing(tape, module), as_if_compiled(module):
+            found: Leaves = vmap(output, randomness="different")(*some)
         return found
 
-    def alone(one: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        (fresh,) = fresh_copy(module)
-        found: torch.Tensor = fresh(one.clone())
-        return found if found.shape == blank.shape else blank
+    def alone(*one: torch.Tensor) -> Leaves:
+        with discarded_state(module, whole=True):
+            found = tuple(each if each.dim() else each[None] for each in run(module, [each.clone() for each in one]))
+        return found if [each.shape for each in found] == [each.shape for each in blank] else blank
 
-    return torch.cat([blank[:0], *spared(together, alone, lambda one, y: blank, x, x, known=True)])
+    parts = spared(together, alone, lambda *one: blank, *leaves, known=True)
+    return tuple(torch.cat([each[:0], *(part[i] for part in parts)]) for i, each in enumerate(blank))
 
 
-def filled(full: int, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def filled(full: int, *tensors: torch.Tensor) -> Leaves:
     """The tensors with zeros after their examples, so that there are `full` of them; all begin alike in memory."""
     if not full or all(len(each) == full and each.data_ptr() % _ALIGNED == 0 for each in tensors):
         return tensors
@@ -232,41 +247,27 @@ def filled(full: int, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def example_gradients(
-    problem: Problem, x: torch.Tensor, y: torch.Tensor, full: int = 0, *, known: bool = False
+    problem: Problem, leaves: Leaves, *, known: bool = False, written: set[str] | None = None
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-    """The gradient of each example, along a first axis, and the losses; `full` examples at once, filled with zeros.
+    """The gradient of each example, along a first axis, and the losses, one example at a time.
 
-    `known` is as in `spared`. Assumes: where examples go one at a time, neither the module nor the criterion keeps
-    anything outside itself.
+    `known` is as in `spared`; to `written` the names of buffers are added that were written.
+    Assumes: neither the module nor the criterion keeps anything outside itself.
     """
-    module, criterion = problem.module, problem.criterion
+    parameters = problem.parameters
 
-    def loss(values: Tensors, one: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        output = functional_call(module, dict(values), (one[None],))
-        return criterion(output, target[None]).sum()
+    def alone(*one: torch.Tensor) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        with discarded_state(problem.module, problem.objective, whole=True) as names, torch.enable_grad():
+            value = problem.loss([each.clone() for each in one])  # either may write over them
+            rows = torch.autograd.grad(value, [*parameters.values()], allow_unused=True, materialize_grads=True)
+        if written is not None:
+            written.update(names)
+        return {name: row[None] for name, row in zip(parameters, rows, strict=True)}, value.detach()[None]
 
-    values = {name: each.detach() for name, each in problem.parameters.items()}
-    each: Any = vmap(grad_and_value(loss), in_dims=(None, 0, 0), randomness="different")
+    def lost(first: torch.Tensor, *rest: torch.Tensor) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        none = {name: torch.full_like(value[None], math.nan) for name, value in parameters.items()}
+        return none, torch.full((1,), math.nan, device=first.device)
 
-    def together(some: torch.Tensor, targets: torch.Tensor) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-        with passing(Tape({}, {}, separate=True), module, criterion):
-            _check_hooks(module)
-            gradients, losses = each(values, *filled(full or len(some), some, targets))
-        return {name: rows[: len(some)] for name, rows in gradients.items()}, losses.detach()[: len(some)]
-
-    def alone(one: torch.Tensor, target: torch.Tensor) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-        fresh, judge = fresh_copy(module, criterion)
-        with torch.enable_grad():
-            value = judge(fresh(one.clone()), target.clone()).sum()  # either may write over them
-            rows = torch.autograd.grad(value, [*learned(fresh).values()], allow_unused=True, materialize_grads=True)
-        return {name: row[None] for name, row in zip(values, rows, strict=True)}, value.detach()[None]
-
-    def lost(one: torch.Tensor, target: torch.Tensor) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-        none = {name: torch.full_like(value[None], math.nan) for name, value in values.items()}
-        return none, torch.full((1,), math.nan, device=one.device)
-
-    found = spared(together, alone, lost, x, y, known=known)
-    if len(found) == 1:
-        return found[0]
-    gradients = {name: torch.cat([part[name] for part, _ in found]) for name in values}
+    found = spared(None, alone, lost, *leaves, known=known)
+    gradients = {name: torch.cat([part[name] for part, _ in found]) for name in parameters}
     return gradients, torch.cat([losses for _, losses in found])

@@ -2,9 +2,8 @@
 
 One forward and one backward pass over a block give the gradients of each of its examples
 (`rangebound.learn.torch.gradients.tape`). A module that such a pass cannot run (functions without a rule for
-`torch.func.vmap`, data-dependent control flow) takes the route of `torch.func` as a whole, or goes one example at a
-time, each through a copy of the module. On every route no example can affect the gradient of another, whatever the
-module does. Therefore the clipping norm bounds what one example can change.
+`torch.func.vmap`, data-dependent control flow) goes one example at a time. On either route no example can affect the
+gradient of another, whatever the module does. Therefore the clipping norm bounds what one example can change.
 
 An example whose gradient is not finite, or for which the module or the criterion raises an error, counts with gradient
 zero (`rangebound.learn.torch.gradients.bad_examples`).
@@ -12,21 +11,24 @@ zero (`rangebound.learn.torch.gradients.bad_examples`).
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch.nn.utils.spectral_norm import SpectralNorm
 
 from rangebound.errors import ArgumentError
+from rangebound.learn.torch.batch_tree import Leaves
 from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidean
 from rangebound.learn.torch.gradients.bad_examples import finite, known_all, spared
 from rangebound.learn.torch.gradients.captured_pass import CapturedPasses, Measured
 from rangebound.learn.torch.gradients.gradient_forms import ExampleRows, Gradients, held
 from rangebound.learn.torch.gradients.one_pass import (
-    Criterion,
     Loose,
     Problem,
     Tensors,
@@ -46,7 +48,9 @@ def check_module(module: torch.nn.Module) -> torch.nn.Module:
     found = arguments.instance("module", module, torch.nn.Module, "a torch.nn.Module")
     for name, part in found.named_modules():
         kind = type(part).__name__
-        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
+        if has_statistics(part):
+            check_frozen(name or kind, part)
+        elif isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
             raise ArgumentError(
                 f"module={name or kind}: {kind} mixes the examples of a batch, so "
                 "clipping one example bounds nothing; use torch.nn.GroupNorm or LayerNorm instead"
@@ -55,11 +59,6 @@ def check_module(module: torch.nn.Module) -> torch.nn.Module:
             raise ArgumentError(
                 f"module={name or kind}: max_norm writes over the weights of the words it sees, which "
                 "no noise covers; leave max_norm out"
-            )
-        if getattr(part, "track_running_stats", False):
-            raise ArgumentError(
-                f"module={name or kind}: {kind} keeps statistics of the data, which "
-                "no noise covers; leave track_running_stats out"
             )
         if any(isinstance(each, SpectralNorm) for each in part._forward_pre_hooks.values()):
             raise ArgumentError(
@@ -79,11 +78,43 @@ def check_module(module: torch.nn.Module) -> torch.nn.Module:
     return found
 
 
+def check_optimizer(optimizer: object, module: torch.nn.Module) -> None:
+    """Refuse what would move a parameter of the module by numbers that are not released, or twice for one release."""
+    given: Any = arguments.instance("optimizer", optimizer, torch.optim.Optimizer, "a torch.optim.Optimizer")
+    own = set(map(id, module.parameters()))
+    if any(id(each) not in own for group in given.param_groups for each in group["params"]):
+        raise ArgumentError(
+            "optimizer: contains parameters that are not the module's, whose gradients would not be protected; "
+            "make it from module.parameters()"
+        )
+    closure = inspect.signature(given.step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise ArgumentError(
+            f"optimizer={type(given).__name__}: evaluates the loss again within a step, which no account "
+            "covers; use an optimizer that takes gradients, such as torch.optim.Adam"
+        )
+
+
+def has_statistics(part: torch.nn.Module) -> bool:
+    """Whether a norm keeps statistics of the data, which it uses in evaluation mode."""
+    return isinstance(part, torch.nn.modules.batchnorm._NormBase) and part.running_mean is not None
+
+
+def check_frozen(name: str, part: torch.nn.Module) -> None:
+    """Refuse a norm in training mode, in which it uses or writes what it knows of other examples."""
+    if part.training:
+        kind = type(part).__name__
+        mixes = "mixes the examples of a batch" if isinstance(part, torch.nn.modules.batchnorm._BatchNorm) else ""
+        raise ArgumentError(
+            f"module={name}: {kind} {mixes or 'keeps statistics of the data'}, which no noise covers; use "
+            "torch.nn.GroupNorm or LayerNorm instead; or, with statistics of public data, call .eval() on it, before "
+            "make_private and after each call of train()"
+        )
+
+
 def clipped_sum(
-    module: torch.nn.Module,
-    criterion: Criterion,
-    x: torch.Tensor,
-    y: torch.Tensor,
+    problem: Problem,
+    leaves: Leaves,
     clip: Clipping,
     memory: int,
     chunk: int | None = None,
@@ -103,25 +134,27 @@ def clipped_sum(
     (`rangebound.learn.torch.gradients.survey`), and chunks may grow for it. With `captured`, blocks of one shape on a
     GPU are captured in a graph, which is then run again.
     """
-    problem = Problem(module, criterion, learned(module))
     totals: dict[str, torch.Tensor] = {}
-    losses = [torch.zeros(0, device=x.device)]
-    squares = [torch.zeros(0, dtype=torch.float64, device=x.device)]
+    count, device = len(leaves[0]), leaves[0].device
+    losses = [torch.zeros(0, device=device)]
+    squares = [torch.zeros(0, dtype=torch.float64, device=device)]
     start = 0
     with repeatable_convolutions():
-        while start < len(x):
-            route = survey(problem, x, y)
+        while start < count:
+            route = survey(problem, leaves)
             size = block(route, problem.parameters, clip, memory)
             steady = SteadyChunk(size=0, threads=torch.get_num_threads())
             try:
                 if chunk is not None:
-                    steady = steady_chunk(route, module, partial(_made, route, problem), x, y, clip, chunk, size)
+                    steady = steady_chunk(
+                        route, problem.module, partial(_made, route, problem), leaves, clip, chunk, size
+                    )
                 size = steady.size or size
-                here = x[start : start + size], y[start : start + size]
+                here = tuple(each[start : start + size] for each in leaves)
                 with computed_as(steady):
-                    parts = _block(route, problem, *here, clip, steady.size, captured)
-            except Loose as more:  # the criterion uses a parameter, or the module has been changed
-                route.widen(more)
+                    parts = _block(route, problem, here, clip, steady.size, captured)
+            except Loose:  # the criterion uses a parameter, or the module has been changed
+                route.widen()
                 continue
             for sums, some, lengths in parts:
                 for name, each in sums.items():
@@ -155,44 +188,41 @@ def block(route: Route, parameters: Tensors, clip: Clipping, memory: int) -> int
     return max(1, memory // max(route.room(rows=isinstance(clip, Euclidean)), 1))
 
 
-def _made(
-    route: Route, problem: Problem, module: torch.nn.Module, x: torch.Tensor, y: torch.Tensor
-) -> dict[str, Gradients]:
+def _made(route: Route, problem: Problem, module: torch.nn.Module, leaves: Leaves) -> dict[str, Gradients]:
     """The gradients of some examples along this route, of the module or a copy with other numbers."""
     parameters = {name: each for name, each in learned(module).items() if name in problem.parameters}
-    here = Problem(module, problem.criterion, parameters)
+    here = replace(problem, module=module, parameters=parameters)
     if not route.refused:
-        return route.passed(here, x, y).gradients
-    return {name: held(rows) for name, rows in example_gradients(here, x, y, known=True)[0].items()}
+        return route.passed(here, leaves).gradients
+    return {name: held(rows) for name, rows in example_gradients(here, leaves, known=True)[0].items()}
 
 
 def _block(
-    route: Route, problem: Problem, x: torch.Tensor, y: torch.Tensor, clip: Clipping, full: int,
-    captured: CapturedPasses | None,
-) -> list[Measured]:  # fmt: skip
-    def one_by_one(some: torch.Tensor, targets: torch.Tensor) -> Measured:
-        gradients, losses = example_gradients(problem, some, targets, full, known=True)
+    route: Route, problem: Problem, leaves: Leaves, clip: Clipping, full: int, captured: CapturedPasses | None
+) -> list[Measured]:
+    def one_by_one(*some: torch.Tensor) -> Measured:
+        gradients, losses = example_gradients(problem, some, known=True)
         padded = filled(full, *gradients.values())  # norms see one shape, too
         rows: dict[str, Gradients] = {name: held(each) for name, each in zip(gradients, padded, strict=True)}
-        watched = [each.rows(0, full or len(some)) for each in rows.values()]
-        return _clipped(rows, filled(full, losses)[0], watched, clip, len(some))
+        watched = [each.rows(0, full or len(losses)) for each in rows.values()]
+        return _clipped(rows, filled(full, losses)[0], watched, clip, len(losses))
 
-    def passed(some: torch.Tensor, targets: torch.Tensor, counted: int | torch.Tensor) -> Measured:
-        found = route.passed(problem, some, targets)
+    def passed(some: Leaves, counted: int | torch.Tensor) -> Measured:
+        found = route.passed(problem, some)
         return _clipped(found.gradients, found.losses, found.watched, clip, counted)
 
-    def together(some: torch.Tensor, targets: torch.Tensor) -> Measured:
-        inputs, goals = filled(full, some, targets)
-        if captured is not None and some.device.type == "cuda":
-            setting = clip, id(problem.criterion), route.separate, tuple(route.loose)
-            return captured.run(passed, problem.module, problem.criterion, setting, inputs, goals, len(some))
-        return passed(inputs, goals, len(some))
+    def together(*some: torch.Tensor) -> Measured:
+        given = filled(full, *some)
+        if captured is not None and some[0].device.type == "cuda":
+            setting = clip, id(problem.objective), problem.structure, route.separate
+            return captured.run(passed, problem.module, problem.objective.criterion, setting, given, len(some[0]))
+        return passed(given, len(some[0]))
 
-    def lost(some: torch.Tensor, targets: torch.Tensor) -> Measured:
-        none = torch.zeros(len(some), dtype=torch.float64, device=some.device)
-        return {}, torch.full((len(some),), math.nan, device=some.device), none
+    def lost(first: torch.Tensor, *rest: torch.Tensor) -> Measured:
+        none = torch.zeros(len(first), dtype=torch.float64, device=first.device)
+        return {}, torch.full((len(first),), math.nan, device=first.device), none
 
-    return [one_by_one(x, y)] if route.refused else spared(together, one_by_one, lost, x, y, known=True)
+    return [one_by_one(*leaves)] if route.refused else spared(together, one_by_one, lost, *leaves, known=True)
 
 
 def _clipped(

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
+from pathlib import Path
+from traceback import extract_tb
 from typing import Protocol
 from weakref import WeakKeyDictionary, ref
 
@@ -25,12 +27,12 @@ import torch
 from torch.random import fork_rng
 
 from rangebound.errors import ArgumentError
+from rangebound.learn.torch.batch_tree import Leaves
 from rangebound.learn.torch.clipping_norm import Clipping, Euclidean
 from rangebound.learn.torch.gradients import sums
 from rangebound.learn.torch.gradients.bad_examples import ERRORS, numbers, stand_ins
 from rangebound.learn.torch.gradients.gradient_forms import ExampleRows, Gradients
 from rangebound.learn.torch.gradients.one_pass import (
-    Criterion,
     Loose,
     Pass,
     Problem,
@@ -38,14 +40,15 @@ from rangebound.learn.torch.gradients.one_pass import (
     example_gradients,
     one_pass,
 )  # fmt: skip
-from rangebound.learn.torch.gradients.tape import is_chain
+from rangebound.learn.torch.gradients.tape import TRACED
 
-Made = Callable[[torch.nn.Module, torch.Tensor, torch.Tensor], dict[str, Gradients]]
+Made = Callable[[torch.nn.Module, Leaves], dict[str, Gradients]]
 
 _TENSORS = 3  # of the size of each that is noted exist at once, about
 _MULTIPLE = 16
 _THREADS = (8, 1)
 _MORE_PARTS = 3  # into which a chunk is cut on a GPU
+_NOT_THEIRS = str(Path(torch.__file__).parent), str(Path(__file__).parent.parent), "<"
 _PLACES = attrgetter("cudnn.conv", "cudnn.rnn", "cuda.matmul", "mkldnn.matmul")
 
 _KNOWN: WeakKeyDictionary[torch.nn.Module, dict[object, Route]] = WeakKeyDictionary()
@@ -71,22 +74,20 @@ class Route:
     """How a module's gradients are made; `refused` says why one pass cannot make them, and is empty if it can."""
 
     separate: bool
-    loose: dict[str, str] = field(default_factory=dict)
     layers: dict[str, str] = field(default_factory=dict)
     stored: int = 0
     noted: int = 0
     refused: str = ""
     chunks: dict[object, SteadyChunk] = field(default_factory=dict)  # that were tried
-    judge: Callable[[], object] = lambda: None  # the criterion, if it is still there
+    judge: Callable[[], object] = lambda: None  # the objective, if it is still there
 
-    def passed(self, problem: Problem, x: torch.Tensor, y: torch.Tensor) -> Pass:
+    def passed(self, problem: Problem, leaves: Leaves) -> Pass:
         """One pass along this route."""
-        return one_pass(problem, x, y, loose=self.loose.keys(), separate=self.separate)
+        return one_pass(problem, leaves, separate=self.separate)
 
-    def widen(self, more: Loose) -> None:
-        """Let the parameters that are used where no rule applies fall back."""
+    def widen(self) -> None:
+        """Let examples pass under vmap, where the criterion of a chain uses parameters."""
         self.separate = True
-        self.loose |= more.names
         self.chunks.clear()
 
     def room(self, *, rows: bool) -> int:
@@ -97,76 +98,124 @@ class Route:
         """One line for each parameter: by the rule of a layer, alone, or with the whole module, and why."""
         tried = [each.explain() for each in self.chunks.values()][-1:]
         if self.refused:
-            whole = f"every parameter: torch.func.vmap of the whole module, or one example at a time: {self.refused}"
-            return "\n".join([whole, *tried])
-        ways = {name: f"in the one pass, rule: {layer}" for name, layer in self.layers.items()}
-        ways |= {
-            name: f"its own view for each example, since {why or 'other code'} uses it and has no rule"
-            for name, why in self.loose.items()
-        }
+            return "\n".join([f"every parameter: one example at a time, since {self.refused}", *tried])
+        ways = {name: f"in the one pass, {layer}" for name, layer in self.layers.items()}
         lines = [f"{name}: {ways.get(name, 'not used: its gradient is zero')}" for name in parameters]
         how = "under torch.func.vmap, one example each" if self.separate else "as it is: a chain of known layers"
         return "\n".join([f"the module runs {how}", *lines, *tried])
 
 
-def survey(problem: Problem, x: torch.Tensor, y: torch.Tensor) -> Route:
-    """The route for examples of this shape, which does not depend on their values: made-up ones stand in for them.
+def survey(problem: Problem, leaves: Leaves) -> Route:
+    """The route for examples of these shapes, which does not depend on their values: made-up ones stand in for them.
 
     Raises the error of the module or the criterion where they fail for all of these, whatever the examples are.
     """
-    module, criterion, device = problem.module, problem.criterion, x.device.type
+    module, objective, device = problem.module, problem.objective, leaves[0].device.type
     kind = (
-        id(criterion), x.shape[1:], x.dtype, y.shape[1:], y.dtype, x.device, module.training, tuple(problem.parameters),
-        is_chain(module), torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device),
+        id(objective), problem.structure, tuple((each.shape[1:], each.dtype, each.device) for each in leaves),
+        module.training, tuple(problem.parameters), problem.plain,
+        torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device),
     )  # fmt: skip
     known = _KNOWN.setdefault(module, {})
-    if kind not in known or known[kind].judge() is not criterion:
-        known[kind] = _surveyed(problem, x, y)
+    if kind not in known or known[kind].judge() is not objective:
+        known[kind] = _surveyed(problem, leaves)
     return known[kind]
 
 
-def _surveyed(problem: Problem, x: torch.Tensor, y: torch.Tensor) -> Route:
-    route = Route(judge=_reference(problem.criterion), separate=not is_chain(problem.module))
-    for given in stand_ins(2, x, y):
-        try:
-            found = _passed(route, problem, *given)
-        except (ArgumentError, torch.OutOfMemoryError):
-            raise
-        except ERRORS as error:
-            route.refused = route.refused or str(error).partition("\n")[0] or type(error).__name__
-            continue
+def _surveyed(problem: Problem, leaves: Leaves) -> Route:
+    route = Route(judge=ref(problem.objective), separate=not problem.plain)
+    found = _tried(route, problem, leaves)
+    if found is None and problem.module not in TRACED:
+        TRACED.add(problem.module)
+        why, found = route.refused, _tried(route, problem, leaves)
+        if found is None or not _as_alone(route, problem, leaves):
+            TRACED.discard(problem.module)
+            route.refused, found = why, None
+    if found is not None:
         route.layers, route.refused = found.layers, ""
         route.stored = sum(each.stored for each in found.gradients.values())
         route.noted = sum(each.numel() * each.element_size() for each in found.watched) // 2
+        _check_written(found.written - problem.discarded)
         return route
-    zeros = next(stand_ins(1, x, y))
-    example_gradients(problem, zeros[0], zeros[1])  # an error if the call is wrong
+    written: set[str] = set()
+    example_gradients(problem, next(stand_ins(1, *leaves)), written=written)  # an error if the call is wrong
+    _check_written(written - problem.discarded)
+    warnings.warn(
+        f"module: its examples go one at a time, which is slow, since {route.refused}; what a module decides by the "
+        "numbers of an example, torch.where can decide for each",
+        stacklevel=2,
+    )
     return route
 
 
-def _passed(route: Route, problem: Problem, x: torch.Tensor, y: torch.Tensor) -> Pass:
-    while True:
+def _tried(route: Route, problem: Problem, leaves: Leaves) -> Pass | None:
+    """What a pass over made-up examples finds; else why there is none is in the route."""
+    for given in stand_ins(2, *leaves):
         try:
-            return route.passed(problem, x, y)
-        except Loose as more:
-            route.widen(more)
+            return _passed(route, problem, given)
+        except (ArgumentError, torch.OutOfMemoryError):
+            raise
+        except ERRORS as error:
+            route.refused = route.refused or _reason(error)
+    return None
 
 
-def _reference(criterion: Criterion) -> Callable[[], object]:
-    """A weak reference, where there can be one: a criterion may hold the module, which then would live for ever."""
+def _reason(error: Exception) -> str:
+    """What an error says, and the line of the module, or of the criterion, that is why."""
+    said = str(error).partition("\n")[0] or type(error).__name__
+    frames = [each for each in extract_tb(error.__traceback__) if not each.filename.startswith(_NOT_THEIRS)]
+    return said + "".join(f" ({each.filename}:{each.lineno}: {each.line})" for each in frames[-1:])
+
+
+def _as_alone(route: Route, problem: Problem, leaves: Leaves) -> bool:
+    """Whether made-up examples have the gradients that they have one at a time, without dropout."""
+    modes = [(part, part.training) for part in problem.module.modules()]
+    problem.module.eval()
+    told = False
     try:
-        return ref(criterion)
-    except TypeError:
-        return lambda: criterion
+        mixed = tuple(_made_up(each, 0.0, 2, ones=True) for each in leaves)
+        full = [(*mixed[:i], torch.ones_like(each), *mixed[i + 1 :]) for i, each in enumerate(mixed)]  # full masks too
+        for given in (mixed, *full, *stand_ins(2, *leaves)):
+            gradients, losses = example_gradients(problem, given)
+            found = _passed(route, problem, given)
+            pairs = [(losses, found.losses)]
+            pairs += [(rows.flatten(1), found.gradients[name].rows(0, 2)) for name, rows in gradients.items()
+                      if name in found.gradients]  # fmt: skip
+            if not all(torch.allclose(a.float(), b.float(), 1e-3, 1e-5, equal_nan=True) for a, b in pairs):
+                return False
+            told = told or bool(torch.isfinite(losses).all())
+        return told
+    except ERRORS:
+        return False
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def _check_written(names: set[str]) -> None:
+    if names:
+        raise ArgumentError(
+            f"module={', '.join(sorted(names))}: is a buffer that the forward pass writes, and what it writes there is "
+            "discarded, since it may be of examples; compute it from parameters in a parametrization of torch, such as "
+            "torch.nn.utils.parametrizations.spectral_norm; or, where the module needs none of it, declare it: "
+            f"make_private(discarded_buffers={sorted(names)})"
+        )
+
+
+def _passed(route: Route, problem: Problem, leaves: Leaves) -> Pass:
+    try:
+        return route.passed(problem, leaves)
+    except Loose:
+        route.widen()
+        return route.passed(problem, leaves)
 
 
 def steady_chunk(
-    route: Route, module: torch.nn.Module, made: Made, x: torch.Tensor, y: torch.Tensor, clip: Clipping, chunk: int,
-    most: int,
-) -> SteadyChunk:  # fmt: skip
+    route: Route, module: torch.nn.Module, made: Made, leaves: Leaves, clip: Clipping, chunk: int, most: int
+) -> SteadyChunk:
     """How many examples to compute at once, and how: `chunk` or an equal part of it if that will do, at most `most`.
 
-    `made(module, x, y)` are the gradients of examples like `x` and `y`, of which only the shapes are used here. What is
+    `made(module, leaves)` are the gradients of examples like these, of which only the shapes are used here. What is
     found is kept in the route. Edge cases: a module that is random beyond dropout cannot be tried, nor one that takes
     none of the examples that are made up. Where nothing helps, the chunk stays as it is, with a warning.
     """
@@ -174,9 +223,9 @@ def steady_chunk(
     weights = tuple((each.shape, each.dtype) for each in module.parameters())
     key = chunk, most, threads, type(clip), float_precision(), weights
     if key not in route.chunks:
-        candidates = [*_candidates(x.device, chunk, most, threads)]
+        candidates = [*_candidates(leaves[0].device, chunk, most, threads)]
         modules = dict.fromkeys((_without_zeros(module), module))
-        tried = (_found(each, made, x, y, clip, candidates) for each in modules)
+        tried = (_found(each, made, leaves, clip, candidates) for each in modules)
         untried = replace(candidates[0], why="not tried: those of made-up examples are random, zero, or fail")
         route.chunks[key] = next(filter(None, tried), untried)
     return route.chunks[key]
@@ -193,7 +242,9 @@ def _without_zeros(module: torch.nn.Module) -> torch.nn.Module:
         for each in zero:
             made_up = numbers(each, -1.0) / math.sqrt(each.shape[-1] if each.dim() else 1)
             shared[id(each)] = torch.nn.Parameter(made_up.to(each), requires_grad=each.requires_grad)
-        return copy.deepcopy(module, shared) if zero else module
+        made = copy.deepcopy(module, shared) if zero else module
+        TRACED.update([made] if module in TRACED else [])
+        return made
     except Exception:
         return module
 
@@ -219,12 +270,12 @@ def _multiple(size: int) -> int:
 
 
 def _found(
-    module: torch.nn.Module, made: Made, x: torch.Tensor, y: torch.Tensor, clip: Clipping, candidates: list[SteadyChunk]
+    module: torch.nn.Module, made: Made, leaves: Leaves, clip: Clipping, candidates: list[SteadyChunk]
 ) -> SteadyChunk | None:
     """The first candidate in which no place matters; None if it cannot be tried."""
     for each in dict.fromkeys(candidates):
         likely, unlikely = (
-            [_made_up(x, -1.0 if ones else 0.0, each.size, ones=ones), _made_up(y, 0.0, each.size, ones=ones)]
+            tuple(_made_up(one, -1.0 if ones and not i else 0.0, each.size, ones=ones) for i, one in enumerate(leaves))
             for ones in (True, False)
         )
         same = _same(module, made, likely, clip, each)
@@ -243,9 +294,7 @@ def _found(
     return replace(candidates[0], why="moved by its place in the chunk, which no account covers")
 
 
-def _same(
-    module: torch.nn.Module, made: Made, given: list[torch.Tensor], clip: Clipping, chunk: SteadyChunk
-) -> bool | None:
+def _same(module: torch.nn.Module, made: Made, given: Leaves, clip: Clipping, chunk: SteadyChunk) -> bool | None:
     """Whether examples that are all the same have the same gradients.
 
     None if no one can tell: gradients that are not finite, zero, or others when made again.
@@ -256,7 +305,7 @@ def _same(
         return torch.stack([
             each.squares() if isinstance(clip, Euclidean) or not isinstance(each, ExampleRows)
             else torch.cat([sums.squares(rows) for _, _, rows in each.pieces()])
-            for each in made(module, *given).values()
+            for each in made(module, given).values()
         ])  # fmt: skip
 
     device = given[0].device

@@ -8,9 +8,9 @@ output is asked for in the one backward pass. The gradient of no weight is compu
 example is a batch of one. Only the functions with rules see the batch, and they treat its examples separately. A chain
 of known layers needs no `vmap`, since each of them treats examples separately (`is_chain`).
 
-**No use of a parameter is missed**: functions with rules use a copy of it that shares its memory, all others the
-parameter itself. If the loss depends on the parameter itself, its gradient there shows that it is used where no rule
-applies, and it then falls back: each example gets its own view of it, whose gradient the same pass computes.
+**No use of a parameter is missed**: functions with rules use a copy of it that shares its memory, all others a
+view of it for each example, whose gradient the same pass computes. If the loss depends on the parameter itself, its
+gradient there shows that it is used where this mode does not see it, and the module takes another route.
 
 **A pass leaves nothing in a module**: what it writes into itself there is discarded. A module may keep what it saw: a
 running mean, the last activations, a counter. Kept beyond a pass, it would put numbers of one example into the
@@ -26,16 +26,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from weakref import ref
+from weakref import WeakSet, ref
 
 import torch
 from torch import nn
 from torch._C import _functorch as functorch
 from torch.autograd.graph import get_gradient_edge
+from torch.nn.utils.parametrize import ParametrizationList
 from torch.overrides import TorchFunctionMode
 
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.gradients.gradient_forms import Gradients, held
+from rangebound.learn.torch.gradients.sums import wide
 
 Found = TypeVar("Found")
 Rules = Mapping[Any, Callable[..., Any]]
@@ -46,7 +48,8 @@ _FREE = (
     nn.Dropout, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d,
 )  # fmt: skip
 _RULED = (nn.Linear, nn.Conv2d, nn.GroupNorm)
-_HOOKS = frozenset(vars(nn.Module())) - {"_parameters", "_buffers", "_modules"}  # torch's own, of all modules
+_PARTS = {"_parameters", "_buffers", "_modules"}
+_HOOKS = frozenset(vars(nn.Module())) - _PARTS  # torch's own, of all modules
 
 
 class Unruled(Exception):
@@ -66,11 +69,11 @@ class Use:
 class Tape(TorchFunctionMode):
     """What one pass noted: a mode that calls the rules in place of the functions that have one.
 
-    `seen` holds which other functions took a parameter. Raises `RuntimeError` for functions whose own rule for vmap may
-    let examples affect each other, or which vmap drops silently; the module then takes another route.
+    Raises `RuntimeError` for functions whose own rule for vmap may let examples affect each other, or which vmap drops
+    silently; the module then takes another route.
     """
 
-    def __init__(self, parameters: Mapping[str, torch.Tensor], rules: Rules, *, separate: bool) -> None:
+    def __init__(self, parameters: Mapping[str, torch.Tensor], rules: Rules, *, separate: bool, count: int = 0) -> None:
         super().__init__()
         self._rules = rules
         self._names = {id(each): name for name, each in parameters.items()}
@@ -79,7 +82,8 @@ class Tape(TorchFunctionMode):
         self._level: int | None = None  # of that vmap, among those that the module itself may use
         self.uses: list[Use] = []
         self.edges: list[Any] = []
-        self.seen: dict[str, set[str]] = {}
+        self._count = count  # of examples
+        self._views: dict[str, torch.Tensor] = {}
         self._inputs: list[tuple[torch.Tensor, int]] = []
         self._born: list[ref[torch.Tensor]] = []
 
@@ -143,7 +147,7 @@ class Tape(TorchFunctionMode):
         """A use of a parameter, if its gradients are wanted."""
         name = self._names.get(id(parameter))
         if name is not None and output != _NO_GRADIENT:
-            self.uses.append(Use(name=name, output=output, gradients=gradients, layer=layer))
+            self.uses.append(Use(name=name, output=output, gradients=gradients, layer=f"rule: {layer}"))
 
     def note(
         self,
@@ -184,11 +188,33 @@ class Tape(TorchFunctionMode):
                 pass
         if self.separate:
             _refuse(func, args)
-        for each in (*args, *named.values()):
-            name = self._names.get(id(each))
-            if name is not None:
-                self.seen.setdefault(name, set()).add(getattr(func, "__name__", str(func)))
+            if self._names and torch.is_grad_enabled():
+                name = getattr(func, "__name__", str(func))
+                args, named = self._viewed(args, name), {key: self._viewed(each, name) for key, each in named.items()}
         return self._noted(func(*args, **named))
+
+    def _viewed(self, value: Any, function: str) -> Any:
+        """The value with a view for each example in place of each parameter, which is noted as used."""
+        if type(value) in (tuple, list):
+            return type(value)(self._viewed(each, function) for each in value)
+        name = self._names.get(id(value))
+        if name is None or self._level is None:
+            return value
+        if name not in self._views:
+            layers = []  # vmap, and what the module itself uses of transforms
+            while (functorch.maybe_current_level() or 0) >= self._level:
+                layers.append(functorch.pop_dynamic_layer_stack())
+            try:
+                view = value.detach().expand(self._count, *value.shape).requires_grad_()
+                self.edges.append(view)
+            finally:
+                for layer in reversed(layers):
+                    functorch.push_dynamic_layer_stack(layer)
+            self._views[name] = functorch._add_batch_dim(view, 0, self._level)
+            way = f"a view for each example, since {function} uses it and has no rule"
+            use = Use(name=name, output=len(self.edges) - 1, gradients=lambda g: held(g.to(wide(g))), layer=way)
+            self.uses.append(use)
+        return self._views[name]
 
     def _noted(self, found: Found) -> Found:
         for each in found if isinstance(found, (tuple, list)) else (found,):
@@ -260,31 +286,46 @@ def _below(run: Callable[..., Any], level: int | None, *tensors: torch.Tensor) -
 
 
 @contextmanager
-def discarded_state(*parts: object) -> Iterator[None]:
+def discarded_state(*parts: object, whole: bool = False) -> Iterator[set[str]]:
     """Restore the attributes, containers and buffers of the modules among the parts after the block.
 
-    Raises `ArgumentError` if a parameter has been written over. Edge cases: objects of other kinds that are attributes
-    are not restored; see `rangebound.learn.torch.gradients.tape.Tape.check_nothing_is_kept`.
+    What is yielded then has the names of the buffers that were written, those of parametrizations left out. Raises
+    `ArgumentError` if a parameter has been written over. Edge cases: objects of other kinds that are attributes are
+    restored only for the `whole`, for which they are copied; see
+    `rangebound.learn.torch.gradients.tape.Tape.check_nothing_is_kept`.
     """
-    modules = [each for part in parts if isinstance(part, torch.nn.Module) for each in part.modules()]
+    found = {each: path for part in parts if isinstance(part, nn.Module) for path, each in part.named_modules()}
+    named, modules = [(path, each) for each, path in found.items()], [*found]
     versions = [(each, each._version) for part in modules for each in part._parameters.values() if each is not None]
+    shared: dict[int, object] = {id(each): each for part in modules for each in (part, *part._parameters.values())}
     saved: list[tuple[object, object]] = []
     for part in modules:
         own = vars(part)
+        state = {name: each for name, each in own.items() if name not in _HOOKS}
         saved.append((own, dict(own)))
-        saved += [
-            (each, each.copy())
-            for name, each in own.items()
-            if name not in _HOOKS and isinstance(each, (list, dict, set, deque))
-        ]
+        saved += [(each, each.copy()) for each in state.values() if isinstance(each, (list, dict, set, deque))]
+        if whole:  # generators are shared: those of copies would give every example the same numbers, in every step
+            own |= {
+                name: each.detach().clone() if isinstance(each, torch.Tensor) else copy.deepcopy(each, shared)
+                for name, each in state.items()
+                if name not in _PARTS and not isinstance(each, torch.Generator)
+            }
+    from_parameters = {each for part in modules if isinstance(part, ParametrizationList) for each in part.modules()}
     copies: dict[int, torch.Tensor] = {}
-    for part in modules:
+    clones: list[tuple[str, nn.Module, str, torch.Tensor, int]] = []
+    for path, part in named:
         for name, each in part._buffers.items():
             if each is not None:
-                part._buffers[name] = copies.setdefault(id(each), each.clone())
+                part._buffers[name] = made = copies.setdefault(id(each), each.clone())
+                if part not in from_parameters:
+                    clones.append((f"{path}.{name}".lstrip("."), part, name, made, made._version))
+    written: set[str] = set()
     try:
-        yield
+        yield written
     finally:
+        for path, part, name, made, version in clones:
+            if part._buffers.get(name) is not made or made._version != version:
+                written.add(path)
         for container, before in reversed(saved):
             _restore(container, before)
     if any(each._version != version for each, version in versions):
@@ -306,14 +347,23 @@ def _restore(container: object, before: object) -> None:
         container.extend(before)
 
 
-def fresh_copy(*parts: object) -> tuple[Any, ...]:
-    """Copies of the parts, with which all that they keep is discarded.
+TRACED: WeakSet[nn.Module] = WeakSet()  # modules that vmap runs only as if they were compiled
 
-    Generators of torch are shared: those of copies would give every example the same numbers, in every step.
+
+@contextmanager
+def as_if_compiled(module: nn.Module) -> Iterator[None]:
+    """Run a module of `TRACED` as where it is compiled.
+
+    Code that asks for values of tensors only to take a short cut (whether a mask is full) does not ask where it is
+    compiled, nor under vmap, where no value can be asked for.
     """
-    holders = [each for part in parts for each in (part.modules() if isinstance(part, torch.nn.Module) else (part,))]
-    values = [each for part in holders for each in getattr(part, "__dict__", {}).values()]
-    return copy.deepcopy(parts, {id(each): each for each in values if isinstance(each, torch.Generator)})
+    flags: Any = torch.compiler
+    before = flags._is_compiling_flag
+    flags._is_compiling_flag = before or module in TRACED
+    try:
+        yield
+    finally:
+        flags._is_compiling_flag = before
 
 
 def is_chain(module: nn.Module) -> bool:
