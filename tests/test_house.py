@@ -20,7 +20,7 @@ ROOMS = {
     "privacy": 8_040,
     "release": 1_840,
     "release/dummy": 500,
-    "release/engine": 2_620,
+    "release/engine": 2_270,
     "release/noise": 6_990,
     "release/output": 4_200,
     "release/plan": 10_450,
