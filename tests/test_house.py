@@ -20,7 +20,7 @@ ROOMS = {
     "privacy": 8_040,
     "release": 1_840,
     "release/dummy": 500,
-    "release/engine": 2_620,
+    "release/engine": 2_270,
     "release/noise": 6_990,
     "release/output": 4_200,
     "release/plan": 10_450,
@@ -30,7 +30,7 @@ ROOMS = {
     "web": 3_650,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
-NEW = {"mechanisms": 438, "cli": 100, "learn": 735, "release/output": 30, "release/plan": 510}
+NEW = {"mechanisms": 438, "cli": 100, "learn": 765, "release/output": 30, "release/plan": 510}
 """Lines beside these for what 0.2 could not do: proofs for Coq, graphs that are tried, any batch, plans of 0.2."""
 FILES = 342
 PLANS = 22

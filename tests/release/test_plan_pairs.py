@@ -47,9 +47,9 @@ from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import prepared
 from rangebound.release.sql.aggregate import aggregated, compiled
 from rangebound.release.sql.expression import column, local
-from rangebound.release.sql.local_time import local_time
 from rangebound.release.sql.made_column import made_columns
 from rangebound.release.sql.measured import key_text
+from rangebound.release.sql.view import local_time
 from rangebound.values.support import Grid, is_line
 from tests.release.pair_loss import (
     CLOSE,
@@ -1146,7 +1146,7 @@ def low_threshold(question, *, rows, scale, delta):
 OWN, FAR = "tests.release.test_plan_pairs.", "cell|L1|L2|groups"
 BROKEN = {
     "a table spends more than its share": (OPTIMAL[5], "noise.table_publisher.best_table", sharp_table, "share"),
-    "local times depend on other rows": (ZONED[1], "sql.local_time.local_time", time_by_other_rows, FAR),
+    "local times depend on other rows": (ZONED[1], "sql.view.local_time", time_by_other_rows, FAR),
     "a made column follows from other rows": (MADES[0], "sql.view.made_columns", column_by_other_rows, "L1|cell"),
     "a key depends on other rows": (KEYED[0], "sql.contribution_bound.key_text", key_by_other_rows, FAR),
     "rows of a unit are not bounded": (
