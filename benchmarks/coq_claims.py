@@ -30,7 +30,8 @@ from rangebound.mechanisms.coq_file import coq_file
 PROOFS = Path(__file__).resolve().parents[1] / "proofs"
 LESS = 1e-8
 """How much less noise a false claim has, relatively."""
-PATIENCE = 120.0
+PATIENCE, WAIT = 120, 1800.0
+"""Seconds of processor time that Coq may take for a file, and by the clock."""
 
 Chance = random.Random
 
@@ -145,14 +146,14 @@ def coqc(folder: Path, text: str, *, alone: bool = False) -> tuple[bool, float]:
     begun = _processor()
     try:
         done = subprocess.run(
-            ["coqc", "-q", "-w", "-ambiguous-paths", *where, path.name],
+            ["prlimit", f"--cpu={PATIENCE}", "coqc", "-q", "-w", "-ambiguous-paths", *where, path.name],
             cwd=folder,
             capture_output=True,
-            timeout=PATIENCE,
+            timeout=WAIT,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return False, PATIENCE
+        return False, WAIT
     return done.returncode == 0, _processor() - begun
 
 
