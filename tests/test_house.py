@@ -55,7 +55,10 @@ def test_no_room_grows():
     lines = Counter()
     for path in sources():
         lines[room_of(path)] += len(path.read_text(encoding="utf-8").splitlines())
-    assert {room: found for room, found in lines.items() if found > ROOMS[room] + NEW.get(room, 0)} == {}
+    over = {room: found for room, found in lines.items() if found > ROOMS[room] + NEW.get(room, 0)}
+    assert over == {}, (
+        "make it shorter; if it can do something new, raise the line of the room in NEW by what that takes"
+    )
     assert lines.keys() == ROOMS.keys(), "a room that is gone is taken from the list"
 
 
