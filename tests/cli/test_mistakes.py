@@ -82,7 +82,7 @@ def folder(tmp_path_factory):
 MISTAKES = {
     "relese": "Did you mean 'release'? See rangebound --help.",
     "--verison": "--version",
-    "plan": "rangebound plan: needs a command, one of new, check, explain, solve, suggest, schema",
+    "plan": "rangebound plan: needs a command, one of new, check, explain, solve, suggest, upgrade, schema",
     "release": "Missing argument 'PLAN'. See rangebound release --help.",
     "release none.toml --request 1": "none.toml",
     "release visits.csv --request 1": "not valid TOML",

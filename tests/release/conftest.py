@@ -7,8 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from rangebound.errors import EngineError
-from rangebound.release.engine.local_spark import java_home
-from rangebound.release.engine.spark import local_session
+from rangebound.release.engine.spark import java_home, local_session
 
 TRUSTED = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 QUICK = {"spark_driver_extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {TRUSTED}"}

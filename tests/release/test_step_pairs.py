@@ -18,7 +18,8 @@ from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.plan.groupings import hidden_blocks
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.prepare import prepare, prepared
-from rangebound.release.sql import joined, unit_rows
+from rangebound.release.sql import unit_rows
+from rangebound.release.sql import view as joined
 from rangebound.release.sql.aggregate import _gather, aggregate, statements
 from rangebound.release.sql.view import view
 from tests.release.pair_loss import (

@@ -170,7 +170,7 @@ def upgrade(
     output: NewFile = None,
     write: Annotated[bool, typer.Option("--write", help="Change the plan in its file.")] = False,
 ) -> None:
-    """Show, or write, a plan of version 0.2 in SQL; nothing else changes.
+    """Convert a plan of version 0.2 to SQL; change nothing else.
 
     Without an option the lines that change are printed; --output writes a new plan beside the old one.
     """

@@ -13,6 +13,7 @@ import scipy.sparse
 import sklearn.naive_bayes
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.model_selection import cross_validate
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rangebound as rb
@@ -63,9 +64,9 @@ PRECISE: dict[Any, dict[str, Any]] = {
     LogisticRegression: {**SUMMED, "steps": 60, "learning_rate": 64.0, "clip": 1.0},
     RandomForestClassifier: {**SUMMED, "depth": 7},
     RandomForestRegressor: {**SUMMED, "target_bounds": (-200.0, 200.0), "depth": 9},
-    KMeans: {**SUMMED, "clusters": 3, "steps": 10, "clip": 1.0},
+    KMeans: {**SUMMED, "n_clusters": 3, "steps": 10, "clip": 1.0},
     QuantileTransformer: {**SUMMED, "bins": 16},
-    PCA: {**SUMMED, "components": 1, "clip": 1.0},
+    PCA: {**SUMMED, "n_components": 1, "clip": 1.0},
 }
 FRESH = "each fit is a fresh draw, so two fits never agree exactly"
 NAME = "the check takes the name StandardScaler for scikit-learn's own, and sets a parameter of that one"
@@ -288,21 +289,57 @@ def test_a_request_has_the_same_numbers_and_is_of_one_setting(kind: Any, tmp_pat
         ledger.open_account("iris", epsilon=1, delta=kind().delta)
         budget = LedgerBudget(ledger=ledger, account="iris", request="one")
         first = ours(kind, budget=budget).fit(x, y)
-        named = {"neighbours": "add-remove"}
-        assert same(first, clone(first).set_params(**named).fit(x[:50], y[:50]))  # and nothing was spent
+        again: dict[str, Any] = {"ledger": ledger, "account": "iris", "request": "one"}
+        assert same(first, clone(first).set_params(budget=LedgerBudget(**again)).fit(x[:50], y[:50]))  # nothing spent
         assert not any(ledger.account("iris").remaining.units)
         others = [(each, 4) for each in OTHERS if kind is GaussianNB]
         for other, columns in (({"bounds": (0, 20)}, 4), ({}, 2), *others):
             with pytest.raises(rb.errors.ArgumentError, match="other settings, or other classes or features"):
-                ours(kind, budget=budget, **other).fit(x[:, :columns], y)
+                ours(kind, budget=LedgerBudget(**again), **other).fit(x[:, :columns], y)
         with pytest.raises(rb.errors.BudgetExceeded):
             ours(kind, budget=LedgerBudget(ledger=ledger, account="iris", request="two")).fit(x, y)
         with pytest.raises(rb.errors.RequestConflict):
-            ours(MeanEstimator, epsilon=0.5, budget=budget).fit(x)
+            ours(MeanEstimator, epsilon=0.5, budget=LedgerBudget(**again)).fit(x)
         with pytest.raises(rb.errors.ArgumentTypeError, match="budget"):
             pickle.dumps(first)
         assert same(first, pickle.loads(pickle.dumps(first.set_params(budget=None))))
         assert not same(first, ours(kind).fit(x, y))  # the control: another fit
+
+
+def test_each_fold_of_a_cross_validation_is_charged_and_has_its_own_fit(tmp_path: Any) -> None:
+    """Three folds and a fit of all rows; a script that is run again finds all four, and a fifth fit is refused."""
+    x, y = load_iris(return_X_y=True)
+    with Ledger.create(tmp_path / "models.ledger") as ledger:
+        ledger.open_account("iris", epsilon=4, delta=0)
+        thetas = []
+        for _ in range(2):
+            budget = LedgerBudget(ledger=ledger, account="iris", request="cv")
+            made = ours(GaussianNB, classes=[0, 1, 2], budget=budget)
+            found = cross_validate(made, x, y, cv=3, return_estimator=True, error_score="raise")
+            thetas.append([each.theta_.tolist() for each in (*found["estimator"], clone(made).fit(x, y))])
+        assert thetas[0] == thetas[1]
+        assert len({str(each) for each in thetas[0]}) == 4
+        assert not any(ledger.account("iris").remaining.units)
+        assert [each.request for each in ledger.history("iris") if each.kind == "spend"] == [
+            "cv", "cv, fit 2", "cv, fit 3", "cv, fit 4",
+        ]  # fmt: skip
+        for _ in range(2):  # a fit that is refused does not count
+            with pytest.raises(rb.errors.BudgetExceeded):
+                clone(made).fit(x, y)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "old"),
+    [(KMeans, "n_clusters", "clusters"), (PCA, "n_components", "components"),
+     (RandomForestClassifier, "n_estimators", "trees"), (RandomForestClassifier, "max_depth", "depth")],
+)  # fmt: skip
+def test_names_of_scikit_learn_and_ours_say_the_same(kind: Any, name: str, old: str) -> None:
+    x, y = load_iris(return_X_y=True)
+    plain = {**KINDS[kind][0], old: None}
+    shapes = [[each.shape for each in published(ours(kind, **{**plain, key: 3}).fit(x, y))] for key in (name, old)]
+    assert shapes[0] == shapes[1] != [each.shape for each in published(ours(kind, **{**plain, name: 4}).fit(x, y))]
+    with pytest.raises(rb.errors.ArgumentError, match=f"{name}=4, {old}=3: are two names of one setting"):
+        ours(kind, **{**plain, name: 4, old: 3}).fit(x, y)
 
 
 @pytest.mark.parametrize("kind", ROW_SUMS)

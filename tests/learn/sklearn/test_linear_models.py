@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_diabetes, load_iris
+from sklearn.datasets import load_diabetes, load_iris, make_classification
 from sklearn.linear_model import LinearRegression as Plain
 from sklearn.linear_model import LogisticRegression as PlainLogistic
 
@@ -76,6 +76,20 @@ def test_without_noise_classes_are_those_of_scikit_learn_on_clipped_data(classes
         np.testing.assert_allclose(ours.coef_, scaled, atol=5e-3)
     noisy = LogisticRegression(epsilon=0.01, bounds=BOUNDS, **options).fit(x, y)  # the control
     assert np.abs(noisy.predict_proba(x) - plain.predict_proba(rows)).max() > 0.05
+
+
+def test_it_learns_more_with_more_epsilon_up_to_what_has_no_noise() -> None:
+    given = {"n_informative": 5, "n_classes": 3, "n_clusters_per_class": 1, "random_state": 2}
+    x, y = make_classification(1500, 6, n_redundant=0, **given)
+    ends = x.min(axis=0), x.max(axis=0)
+    plain = PlainLogistic(C=1e4, max_iter=2000).fit(x, y).score(x, y)
+    found = [
+        np.mean([LogisticRegression(epsilon=each, bounds=ends).fit(x, y).score(x, y) for _ in range(2)])
+        for each in (0.02, 1.0, 100.0)
+    ]
+    assert found[0] < found[1] - 0.1
+    assert found[1] > 0.9 * plain
+    assert found[2] > 0.99 * plain
 
 
 def test_probabilities_are_probabilities() -> None:

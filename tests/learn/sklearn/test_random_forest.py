@@ -60,7 +60,7 @@ def test_the_cuts_depend_on_rows_by_what_was_released_alone(monkeypatch: pytest.
     cuts = RandomForestClassifier(epsilon=100.0, bounds=(-1, 1), classes=[0]).fit(x, np.zeros(500))._forest.cuts
     assert abs(float(np.mean(cuts)) - 0.9) < 0.05
     monkeypatch.setattr(
-        "rangebound.learn.sklearn.random_forest.spread", lambda rows, clip, mu: (np.zeros(1), np.full(1, 0.2))
+        "rangebound.learn.sklearn.random_forest.spread", lambda rows, clip, mu: (9.0, np.zeros(1), np.full(1, 0.2))
     )
     hidden = RandomForestClassifier(epsilon=100.0, bounds=(-1, 1), classes=[0]).fit(x, np.zeros(500))._forest.cuts
     assert abs(float(np.mean(hidden))) < 0.02
@@ -69,10 +69,11 @@ def test_the_cuts_depend_on_rows_by_what_was_released_alone(monkeypatch: pytest.
 
 def test_the_spread_is_that_of_numpy() -> None:
     x = np.random.default_rng(3).uniform(-0.5, 1.0, (4000, 2))
-    mean, deviation = spread(x, 1.0, 1e5)
+    count, mean, deviation = spread(x, 1.0, 1e5)
+    assert count == pytest.approx(4000.0, abs=0.1)
     np.testing.assert_allclose(mean, x.mean(axis=0), atol=1e-4)
     np.testing.assert_allclose(deviation, x.std(axis=0), atol=1e-4)
-    mean, deviation = spread(x[:0], 0.35, 0.1)
+    _, mean, deviation = spread(x[:0], 0.35, 0.1)
     assert (np.abs(mean) <= 1.0).all()
     assert ((deviation >= 0.0) & (deviation <= 1.0)).all()
 
@@ -87,7 +88,7 @@ def test_answers_stay_in_range() -> None:
         chances = made.fit(rows, y[: len(rows)] > 150).predict_proba(x)
         assert ((chances >= 0.0) & (chances <= 1.0)).all()
         np.testing.assert_allclose(chances.sum(axis=1), 1.0)
-        assert ((made.apply(x) >= 0) & (made.apply(x) < 16)).all()
+        assert ((made.apply(x) >= 0) & (made.apply(x) < 2**8)).all()
         assert made.apply(x).shape == (len(x), 100)
 
 
@@ -137,6 +138,17 @@ def test_a_place_with_few_rows_is_drawn_to_all_rows_the_more_the_fewer() -> None
     few = RandomTrees(features=np.zeros((1, 1), dtype=int), cuts=cuts, leaves=leaves / 300.0, scale=1.0)
     assert few.noise_alone(1) == pytest.approx(1100.0 / 300.0 / 2.0 - 1.0)  # an even share of few rows
     assert few.noise_alone(2) == 0.0  # less than its noise
+
+
+def test_the_depth_grows_with_the_rows_above_the_noise() -> None:
+    x, y = np.tile(np.linspace(0.0, 1.0, 500), 4)[:, None], np.tile(np.arange(500) % 2, 4)
+    leaves = []
+    for epsilon in (0.1, 1.0, 10.0, 1000.0):
+        made = RandomForestClassifier(bounds=(0, 1), epsilon=epsilon, n_estimators=3).fit(x, y)
+        leaves.append(made._forest.leaves.shape[1])
+    assert leaves == sorted(leaves)
+    assert (leaves[0], leaves[-1]) == (4, 256)
+    assert RandomForestClassifier(bounds=(0, 1), max_depth=3, n_estimators=3).fit(x, y)._forest.leaves.shape[1] == 8
 
 
 def test_more_trees_cost_nothing() -> None:

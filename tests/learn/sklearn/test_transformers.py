@@ -56,7 +56,7 @@ def test_without_noise_it_is_that_of_scikit_learn_from_the_same_start(monkeypatc
     x, _ = load_iris(return_X_y=True)
     rows = centred(x, *BOUNDS)
     start = rows[[0, 60, 120]]
-    monkeypatch.setattr(transformers, "spread", lambda *given: (start, np.zeros(4)))
+    monkeypatch.setattr(transformers, "spread", lambda *given: (9.0, start, np.zeros(4)))
     ours = KMeans(epsilon=4e11, bounds=BOUNDS, clusters=3, steps=30, clip=1.0).fit(x)
     plain = PlainKMeans(3, init=start, n_init=1, max_iter=300, tol=0.0).fit(rows)
     middle, half = (BOUNDS[0] + BOUNDS[1]) / 2.0, (BOUNDS[1] - BOUNDS[0]) / 2.0

@@ -102,6 +102,23 @@ def test_the_noise_is_enough_and_a_little_less_is_not(
     assert worst_case.epsilon({step(less, rate=rate, clipping=clipping): times}, 1e-5) > target  # the control
 
 
+@pytest.mark.parametrize(
+    ("account", "target", "most"),
+    [
+        (lambda noise: 3.0 / noise, 2.0, 4), (lambda noise: 3.0 / noise + 2.0 / noise**2, 1e-3, 10),
+        (lambda noise: 3.0 / noise + math.exp(1.0 / noise), 2e4, 10), (lambda noise: 1.9 + 1.0 / noise, 2.0, 10),
+        (lambda noise: math.inf if noise < 1.0 else 3.0 / noise, 2.5, 6), (lambda noise: 3.0 / noise, 1e-9, 30),
+        (lambda noise: 0.0 if noise > 5.0 else 3.0 / noise, 0.1, 30),
+    ],
+)  # fmt: skip
+def test_a_search_asks_seldom_and_its_answer_is_enough_and_hardly_more(account: Any, target: float, most: int) -> None:
+    """An account of many steps takes a second each time; where it leaps, a search still comes to an end."""
+    asked: list[float] = []
+    found = smallest_multiplier(lambda noise: asked.append(noise) or account(noise), target)
+    assert account(found) <= target < account(found * (1.0 - 2.1e-4))
+    assert len(asked) <= most
+
+
 def test_targets_that_are_easy_or_out_of_reach() -> None:
     assert smallest_multiplier(lambda noise: 0.0, 1.0) == 2.0**-10
     with pytest.raises(ArgumentError, match="no noise is enough"):

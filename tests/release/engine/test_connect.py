@@ -17,8 +17,7 @@ from rangebound.release import Source, make_plan, parse_plan
 from rangebound.release.engine import opened
 from rangebound.release.engine import spark as module
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.engine.local_spark import java_home
-from rangebound.release.engine.spark import Spark
+from rangebound.release.engine.spark import Spark, java_home
 from rangebound.release.sql.aggregate import aggregate
 from tests.release.plans import SALT, plan_data
 
@@ -46,9 +45,8 @@ class Session:
 
 @pytest.fixture
 def fake(monkeypatch):
-    sql = pytest.importorskip("pyspark.sql")
     session = Session()
-    monkeypatch.setattr(sql, "SparkSession", session)
+    monkeypatch.setattr(module, "SparkSession", session)
     monkeypatch.setattr(module, "_answering", lambda address: address)
     return session
 

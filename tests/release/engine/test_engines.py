@@ -10,13 +10,16 @@ import random
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import duckdb
 import pyarrow as pa
 import pytest
 from sqlglot import exp
 
 from rangebound.errors import EngineError, PlanError
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.engine.interface import Unrunnable
+from rangebound.release.engine.interface import Place, Unrunnable
+from rangebound.release.engine.postgres import POSTGRES
+from rangebound.release.engine.public_table import public_table
 from rangebound.release.engine.spark import SPARK, Spark
 from rangebound.release.plan.kinds import kind
 from rangebound.release.plan.kinds.ranks import Bounds
@@ -24,7 +27,7 @@ from rangebound.release.plan.table_schema import Family, check_schema
 from rangebound.release.plan.toml import make_plan
 from rangebound.release.sql.aggregate import aggregate, check_statements, statements
 from rangebound.release.sql.view import view
-from tests.release import reference, row_oracle
+from tests.release import reference, row_oracle, sqlite_tables
 from tests.release.plans import KINDS, OTHER_SALT, SALT, plan_data, written_once
 from tests.release.postgres_tables import made, on_postgres
 from tests.release.sql import test_joined, test_local_time, test_made_column, test_unit_rows
@@ -197,7 +200,7 @@ def every_kind():
     keys = {"ward": [1, 2, 3], "open": [True, False], "day": {"days": SPRING[:2]}}
     cut = plan_data([], [{"kind": "count of units"}, EVERY[1]], unit=UNIT, report_clipping=True)
     plans = [make_plan(plan_data([], EVERY, keys=keys)), make_plan(cut)]
-    assert {each.kind for plan in plans for each in plan.query} == kind.KINDS.keys()
+    assert {each.kind for plan in plans for each in plan.query} == kind.KINDS.keys(), "add the kind to EVERY"
     return plans
 
 
@@ -261,6 +264,11 @@ ENGINES = {
         kinds=KINDS[3:5],  # whatever a statement has takes long to plan
         expressions=5,
         zones=["Asia/Kolkata"],
+        slow=True,
+    ),
+    "sqlite": Tried(  # an example, and no part of the package
+        made=lambda _, table: sqlite_tables.on_sqlite(table),
+        private=lambda _, table: (sqlite_tables.made(table), {}),
         slow=True,
     ),
 }
@@ -336,7 +344,7 @@ def test_local_times_are_those_of_pandas(tried):
 def test_statements_are_rehearsed_without_rows_and_a_failure_is_said_without_data(tried):
     with tried.made(pa.table({"x": ["a secret", "b"]})) as engine:
         assert engine.schema() == {"x": Family.TEXT}
-        rows = exp.Subquery(this=_chosen(engine.source), alias="t")
+        rows = _chosen(engine.source).subquery("t")
         cast = engine.written(exp.select(exp.cast(exp.column("x"), "INT")).from_(rows.copy()))
         count = engine.written(exp.select(exp.Count(this=exp.Star())).from_(rows))
         wrong = engine.written(exp.select(exp.Anonymous(this="no_such_function", expressions=[])))
@@ -350,6 +358,18 @@ def test_statements_are_rehearsed_without_rows_and_a_failure_is_said_without_dat
             assert "secret" not in str(error.value)
             assert error.value.__suppress_context__
             assert engine.run(count) == [(2,)]
+
+
+@pytest.mark.claim("answer")
+@engines(default=True)
+def test_a_column_with_the_name_of_the_table_is_rehearsed(tried):
+    with tried.made(pa.table({"x": [1]})) as engine:
+        name = next(engine.source.find_all(exp.Table)).name
+        rows = _chosen(engine.source).subquery("t")
+        same = exp.select(exp.alias_(exp.column("x"), name, quoted=True)).from_(rows).subquery("source")
+        statement = exp.select(exp.column(name, table="source", quoted=True)).from_(same)
+        engine.rehearse(engine.written(statement))
+        assert engine.run(statement) == [(1,)]
 
 
 @pytest.mark.claim("answer")
@@ -564,6 +584,17 @@ def test_the_sorting_route_finds_what_the_bits_find(monkeypatch):
 
 
 # Of Spark alone.
+@pytest.mark.parametrize("value", [10**38, -(10**38), 10**38 - 1])
+def test_public_whole_numbers_for_which_an_engine_has_no_type_are_refused(value, tmp_path):
+    with duckdb.connect(str(tmp_path / "t.db")) as base:
+        base.execute("CREATE TABLE t AS SELECT 'a' AS k, CAST(? AS HUGEINT) AS n", [str(value)])
+    place = Place(field="join[0]", path=str(tmp_path / "t.db"), table="t", public=True)
+    assert str(value) in public_table(place, None, POSTGRES, "the database").source.sql()
+    refused = pytest.raises(PlanError, match=r"join\[0\]: the public column 'n' has a whole number beyond 1e\+38, for")
+    with refused if abs(value) == 10**38 else contextlib.nullcontext():
+        public_table(place, None, SPARK, "Spark")
+
+
 @pytest.mark.parametrize("unit", [{}, {"column": "person", "rows": 1_000_000}], ids=["rows", "people"])
 def test_no_sum_over_rows_is_held_in_64_bits(unit):
     kinds = [each for each in KINDS if unit or "units" not in each["kind"]]

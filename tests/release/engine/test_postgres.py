@@ -24,8 +24,7 @@ from rangebound.release import parse_plan, release
 from rangebound.release.engine import opened
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.interface import Unrunnable
-from rangebound.release.engine.postgres import Postgres
-from rangebound.release.engine.postgres_dialect import POSTGRES, POSTGRES_OF_FEW
+from rangebound.release.engine.postgres import POSTGRES, Postgres
 from rangebound.release.plan.source import Source
 from rangebound.release.plan.table_schema import Family, TypedSchema
 from rangebound.release.plan.toml import make_plan
@@ -182,54 +181,6 @@ def test_numbers_times_and_texts_of_all_types(postgres):
 def test_sums_of_counts_are_exact_beyond_64_bits():
     """By its tree alone: numbers of 64 bits are added in 128 bits."""
     assert POSTGRES.written(POSTGRES.added(exp.column("x"))) == "SUM((x) + CAST(0 AS BIGINT))"
-    assert POSTGRES.written(POSTGRES.added_rows(exp.column("x"))) == "SUM(CAST(x AS BIGINT))"
-    assert POSTGRES_OF_FEW.written(POSTGRES_OF_FEW.added(exp.column("x"))) == "SUM((x) + CAST(0 AS BIGINT))"
-    assert POSTGRES_OF_FEW.written(POSTGRES_OF_FEW.added_rows(exp.column("x"))) == "SUM(CAST(x AS INT))"
-
-
-FEW = "rangebound.release.engine.postgres.FEW"
-LARGEST = {
-    "budget": {"epsilon": 1.0},
-    "unit": {"column": "who", "rows": 1000, "groups": 1},
-    "keys": {"k": ["a", "b"]},
-    "query": [{"name": "s", "kind": "sum", "column": "x", "range": [0, 1], "by": ["k"]}],
-}
-
-
-def test_sums_of_a_table_that_is_small_have_64_bits_and_are_the_same(postgres, monkeypatch):
-    """Two units with values at the upper end: more than 2^31 of the fixed point in a cell, and a part of it."""
-    rows = [{"who": who, "k": "a", "x": 1.0} for who in (1, 2) for _ in range(500 + 1000 * (who - 1))]
-    table = made(postgres, pa.Table.from_pylist(rows))
-    plan = make_plan(LARGEST)
-    with Postgres(postgres, table) as engine:
-        assert engine.dialect is POSTGRES_OF_FEW
-        small = found(plan, engine)
-    monkeypatch.setattr(FEW, 1500)  # a row takes more than the 28 bytes that each is taken for
-    with Postgres(postgres, table) as engine:
-        assert engine.dialect is POSTGRES
-        assert found(plan, engine) == small == reference.aggregates(plan, rows, SALT)
-
-
-def test_the_size_of_a_table_is_that_of_all_its_parts(postgres, monkeypatch):
-    with database(postgres) as connection:
-        connection.execute("CREATE TABLE parted (x float8) PARTITION BY RANGE (x)")
-        for low in (0, 1):
-            connection.execute(f"CREATE TABLE parted_{low} PARTITION OF parted FOR VALUES FROM ({low}) TO ({low + 1})")
-            connection.execute(f"INSERT INTO parted SELECT {low} + 0.5 FROM generate_series(1, 1000)")
-        (size,) = connection.execute("SELECT pg_relation_size('parted_0') + pg_relation_size('parted_1')").fetchone()
-    for few, dialect in ((size // 28 + 1, POSTGRES_OF_FEW), (size // 28, POSTGRES)):
-        monkeypatch.setattr(FEW, few)
-        with Postgres(postgres, "parted") as engine:
-            assert engine.dialect is dialect
-
-
-def test_a_private_join_may_make_many_rows_of_one(postgres):
-    own, visits = pa.table({"person": [1]}), made(postgres, pa.table({"who": [1, 1], "z": [1.0, 2.0]}))
-    join = {"table": visits, "public": False, "on": {"person": "who"}, "columns": ["z"], "rows": 2, "own_rows": 1}
-    with on_postgres(postgres, own) as engine:
-        assert engine.dialect is POSTGRES_OF_FEW
-        found(make_plan({**COUNT, "unit": {"column": "person"}, "join": [join]}), engine)
-        assert engine.dialect is POSTGRES
 
 
 def test_rows_that_come_in_during_a_release_are_not_seen_and_none_is_written(postgres):

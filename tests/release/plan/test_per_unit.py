@@ -37,6 +37,7 @@ def plan_with(per_unit, **parts):
         ("max(late)", "goes by numbers and dates"),
         ("ARG_MIN(clinic, late)", "goes by numbers and dates"),
         ("sum(cost" + " + cost" * 5000 + ")", "characters"),
+        ("sum(cost" + " + cost" * 2500 + ")", "levels"),
         ({"value": "BOOL_OR(late)", "range": [0, 1]}, "has no such range"),
         ({"value": "COUNT(*)", "range": [5, 1]}, "lower end"),
         ({"range": [0, 1]}, "value"),

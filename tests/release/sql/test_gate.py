@@ -107,7 +107,7 @@ def levels(more):
 
 
 def deep(columns):
-    made = {f"c{at}": f"min(min({f'c{at - 1}' if at else 'x'}, y), y - 1)" for at in range(columns)}
+    made = {f"c{at}": f"LEAST(LEAST({f'c{at - 1}' if at else 'x'}, y), y - 1)" for at in range(columns)}
     return make_plan({"budget": BUDGET, "columns": made, "query": [{**SUM, "column": f"c{columns - 1}"}]})
 
 

@@ -17,7 +17,8 @@ from rangebound.ledger import Ledger
 from rangebound.release import Source, make_plan, read_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
-from rangebound.release.sql import joined
+from rangebound.release.plan.table_schema import Family
+from rangebound.release.sql import view as module
 from rangebound.release.sql.view import view
 from tests.release.plans import OTHER_SALT, SALT
 from tests.thinning import crossed
@@ -30,13 +31,23 @@ def plan_with(*joins, unit=None, query=COUNT, **parts):
     return make_plan({**data, "query": query, **parts})
 
 
+def as_python(value, family):
+    """A value as Python has it; a database without a type for it has 1 and 0 for truth values, and texts for dates."""
+    read = {Family.DATE: datetime.date.fromisoformat, Family.TIMESTAMP: datetime.datetime.fromisoformat}
+    if value is not None and family is Family.BOOLEAN:
+        return bool(value)
+    return read[family](value) if isinstance(value, str) and family in read else value
+
+
 def rows_of(plan, engine, *names, salt=SALT):
     """The rows that the questions of a plan see, in some columns."""
     seen = view(plan, engine)
     source = seen.source(salt)
     columns = [exp.column(exp.to_identifier(name, quoted=True)) for name in names]
     source = source.subquery("s") if isinstance(source, exp.Select) else source
-    return sorted(engine.run(exp.select(*columns).from_(source)), key=repr)
+    families = [seen.schema[name] for name in names]
+    found = engine.run(exp.select(*columns).from_(source))
+    return sorted((tuple(map(as_python, row, families)) for row in found), key=repr)
 
 
 def plain(rows):
@@ -297,8 +308,8 @@ def test_which_rows_are_joined_depends_on_the_units_own_rows_and_the_salt():
 
 
 def test_control_a_choice_among_the_rows_of_all_is_caught(monkeypatch):
-    kept = joined._first
-    monkeypatch.setattr(joined, "_first", lambda rows, keys, *others: kept(rows, [], *others))
+    kept = module._first
+    monkeypatch.setattr(module, "_first", lambda rows, keys, *others: kept(rows, [], *others))
     with pytest.raises(AssertionError):
         test_which_rows_are_joined_depends_on_the_units_own_rows_and_the_salt()
 

@@ -20,10 +20,10 @@ from rangebound.release.engine.spark import Spark
 from rangebound.release.plan.source import Source
 from rangebound.release.plan.table_schema import Family, check_schema
 from rangebound.release.sql.expression import column
-from rangebound.release.sql.local_time import offsets
 from rangebound.release.sql.relation import aliased
-from rangebound.release.sql.view import view
+from rangebound.release.sql.view import offsets, view
 from tests.release.plans import SALT
+from tests.release.sql.test_joined import as_python
 
 ZONES = ["America/New_York", "Europe/Paris", "Asia/Kolkata", "Australia/Lord_Howe", "America/Sao_Paulo", "UTC"]
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -50,7 +50,7 @@ def local(engine, zone, name="at"):
     seen = view(planned(zone), engine)
     assert seen.schema[name] is Family.TIMESTAMP
     tree = exp.select(column("row"), column(name)).from_(aliased(seen.source(SALT)))
-    return dict(engine.run(tree))
+    return {row: as_python(at, Family.TIMESTAMP) for row, at in engine.run(tree)}
 
 
 def expected(numbers, zone):

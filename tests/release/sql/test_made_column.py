@@ -21,7 +21,7 @@ from rangebound.release.sql.relation import aliased
 from rangebound.release.sql.view import view
 from tests.release import row_oracle
 from tests.release.postgres_tables import on_postgres
-from tests.release.sql.test_joined import rows_of
+from tests.release.sql.test_joined import as_python, rows_of
 from tests.thinning import some
 
 LETTERS = {"n": pa.float64(), "i": pa.int64(), "t": pa.string(), "b": pa.bool_(), "d": pa.date32()}
@@ -54,8 +54,9 @@ def computed(engine, columns):
         found = engine.dialect.apart(exp.select(exp.Star(), *named).from_(aliased(found)))
     names = [exp.column(exp.to_identifier(each.name, quoted=True)) for each in columns]
     statement = exp.select(exp.column("at"), *names).from_(aliased(found))
+    families = [schema[each.name] for each in columns]
     ordered = sorted(engine.run(statement), key=lambda row: row[0])
-    return [row[1:] for row in ordered], [schema[each.name] for each in columns]
+    return [tuple(map(as_python, row[1:], families)) for row in ordered], families
 
 
 def same(found, expected, family):

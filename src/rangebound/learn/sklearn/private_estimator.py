@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NoReturn, Self
 
@@ -47,16 +48,20 @@ _NO_TABLE = "X: must be a table, with as many cells in each row as there are fea
 class LedgerBudget:
     """An account that a fit is charged to before anything is drawn.
 
-    A second fit with the same `request` spends nothing and returns the numbers of the first, which are already
-    published. So a fit on other data needs another request, the folds of a cross-validation included; one with other
-    settings is refused.
+    Each fit is a request of its own: the first is `request`, the k-th is `request`, fit k. So each fold of a
+    cross-validation is charged, whatever its rows are. A budget that is made again, as when a script is run again,
+    begins with the first: its fits spend nothing and return the numbers of those before, which are already published.
+    So it must be made for the same fits in the same order; a fit with other settings is refused.
 
-    Edge cases: a copy of an estimator keeps the same budget; it cannot be pickled.
+    Edge cases: a copy of an estimator keeps the same budget; it cannot be pickled. A fit that is refused does not
+    count. Fits in several threads wait for each other, and their order is not always the same: run them one by one.
     """
 
     ledger: Ledger
     account: str
     request: str
+    _fits: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    _alone: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         arguments.instance("ledger", self.ledger, Ledger, "a Ledger")
@@ -123,16 +128,18 @@ class Private(BaseEstimator):  # type: ignore[misc]
 
         costs: list[AnyCost] = [GaussianCost(mu=Fraction(mu))] if mu <= _LARGEST_MU else []
         costs.append(Cost(epsilon=epsilon, delta=delta) if delta else Cost(epsilon=epsilon))
-        stored = json.loads(
-            budget.ledger.release(
-                account=budget.account, request=budget.request, what=what, cost=tuple(costs), compute=compute
-            )
-        )
-        if stored["settings"] != meaning:
-            raise ArgumentError(
-                f"request={arguments.shown(budget.request)}: was used before with other settings, or other classes or "
-                "features; its numbers have other ranges"
-            )
+        with budget._alone:
+            count = len(budget._fits) + 1
+            request = budget.request if count == 1 else f"{budget.request}, fit {count}"
+            account, charged = budget.account, tuple(costs)
+            found = budget.ledger.release(account=account, request=request, what=what, cost=charged, compute=compute)
+            stored = json.loads(found)
+            if stored["settings"] != meaning:
+                raise ArgumentError(
+                    f"request={arguments.shown(request)}: was used before with other settings, or other classes or "
+                    "features; its numbers have other ranges"
+                )
+            budget._fits.append(request)
         return {name: np.asarray(each, dtype=np.float64) for name, each in stored["numbers"].items()}
 
     def _known(self, x: Floats) -> tuple[int | None, int]:
@@ -161,6 +168,13 @@ class Private(BaseEstimator):  # type: ignore[misc]
         validate_data(self, X if hasattr(X, "columns") else rows, y, skip_check_array=True, reset=reset)
         found: Floats = rows
         return found
+
+    def _named(self, name: str, old: str, most: int) -> int:
+        """A whole number by scikit-learn's name, or by ours where that is given instead."""
+        new, given = getattr(self, name), getattr(self, old)
+        if given is not None and new not in (given, type(self).__dataclass_fields__[name].default):
+            raise ArgumentError(f"{name}={new}, {old}={given}: are two names of one setting; give {name} alone")
+        return row_sums.whole(*((name, new) if given is None else (old, given)), most)
 
     def _asked(self, X: object) -> Floats:
         """Rows to predict, after a fit; here infinities are an error, since no range clips them."""

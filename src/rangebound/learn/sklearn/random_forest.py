@@ -34,6 +34,7 @@ _START = Fraction(1, 10)  # of the squares of mu: mean and deviation of each fea
 _CLIP = 0.35  # of the largest length of (1, features, squares)
 _WIDTH = 0.5  # standard deviations of a feature: the spread of its cuts
 _MOST, _DEEPEST = 10_000, 12
+_USUAL = 8  # the deepest that is chosen: a ledger has room for the leaves of a hundred such trees
 _FEW = 3.0  # what draws a mean to that of all rows, in squares of the noise; a deviation of 0.6 is usual, 1 is most
 _CLEAR = 5.0  # standard deviations of noise: what is above is hardly ever noise alone
 
@@ -104,15 +105,19 @@ def leaf_sums(statistics: Integers, rows: Floats, features: Integers, cuts: Floa
     return found
 
 
-def grown(rows: Floats, statistics: Floats, *, norm: float, trees: int, depth: int, mu: float) -> Released:
-    """This many trees of this depth, for rows in units of the bounds and their statistics, of length `norm` at most.
+def grown(rows: Floats, statistics: Floats, *, norm: float, trees: int, depth: int | None, mu: float) -> Released:
+    """This many trees, for rows in units of the bounds and their statistics, of length `norm` at most.
 
-    Guarantee: mu-GDP for adding or removing a row. Proof: the means and deviations, which the cuts are drawn around,
-    are released first. Given the cuts, one row adds its statistics to one leaf of every tree, a vector of length
-    sqrt(trees) norm at most, in whole numbers. The squares of the two mu add up to mu^2 [dong2022, smith2022].
+    Without a depth it is one at which noise leaves something of the rows of a leaf.
+
+    Guarantee: mu-GDP for adding or removing a row. Proof: a count, which the depth follows from, and the means and
+    deviations, which the cuts are drawn around, are released first. Given the cuts, one row adds its statistics to one
+    leaf of every tree, a vector of length sqrt(trees) norm at most, in whole numbers. The squares of the two mu add up
+    to mu^2 [dong2022, smith2022].
     """
     first, second = row_sums.part(mu, _START), row_sums.part(mu, 1 - _START)
-    mean, deviation = spread(rows, _CLIP, first)
+    count, mean, deviation = spread(rows, _CLIP, first)
+    depth = depth or min(max(math.floor(math.log2(max(count * mu, 1.0))) - 3, 2), _USUAL)
     shape = (trees, 2**depth - 1)
     places = np.floor(ndtr(normals(shape)) * rows.shape[1])
     features: Integers = np.minimum(places, rows.shape[1] - 1).astype(np.int64)
@@ -129,14 +134,17 @@ def grown(rows: Floats, statistics: Floats, *, norm: float, trees: int, depth: i
 class ForestEstimator(RowSumEstimator):
     """What the forests have in common: settings, growing, and the sums over the leaves of a row."""
 
-    trees: int = 100
-    depth: int = 4
+    n_estimators: int = 100
+    max_depth: int | None = None
+    trees: int | None = None
+    depth: int | None = None
 
     def _grow(self, x: Floats, rows: Floats, norm: float, keep: npt.NDArray[np.bool_], *facts: object) -> None:
         """Grow the trees on the rows to keep, with these statistics."""
         lower, upper = row_sums.ranges(self.bounds, x.shape[1])
-        trees = row_sums.whole("trees", self.trees, _MOST)
-        depth = row_sums.whole("depth", self.depth, _DEEPEST)
+        trees = self._named("n_estimators", "trees", _MOST)
+        asked = self.max_depth is not None or self.depth is not None
+        depth = self._named("max_depth", "depth", _DEEPEST) if asked else None
         inside = row_sums.centred(x[keep], lower, upper)
         found, _ = self._released(
             "random forest: means of features, and leaves",
@@ -161,13 +169,15 @@ class ForestEstimator(RowSumEstimator):
 class RandomForestClassifier(ScoredClassifier, ForestEstimator):
     """A forest of random trees, with noisy counts of the classes in each leaf.
 
-    Each of the `trees` trees has 2^depth leaves. Nodes are cut at random, by a feature drawn evenly, around the noisy
-    mean of this feature. The probabilities of a row are the counts of its leaves, added up over all trees; where these
-    are no more than their noise may be, they are those of all rows.
+    Each of the `n_estimators` trees (or `trees`, its other name) has 2^depth leaves. The depth is `max_depth` (or
+    `depth`), else it grows with the number of rows over the noise, which is released first, from 2 to 8. Nodes are cut
+    at random, by a feature drawn evenly, around the noisy mean of this feature. The probabilities of a row are the
+    counts of its leaves, added up over all trees; where these are no more than their noise may be, they are those of
+    all rows.
 
     Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them: see
     `rangebound.learn.sklearn.random_forest`; the statistics of a row have length 1. Probabilities lie in [0, 1].
-    Assumes: the bounds, the set of classes (`classes`, else the labels that occur), `trees` and `depth` are public.
+    Assumes: the bounds, the set of classes (`classes`, else the labels that occur) and all other settings are public.
     Edge cases: values outside the bounds are clipped, also when predicting; a missing value counts as the middle of its
     range. A row whose label is not in `classes` is left out, silently. Without `classes` the labels are public, and an
     invalid label is an error.
@@ -216,7 +226,7 @@ class RandomForestRegressor(RegressorMixin, ForestEstimator):  # type: ignore[mi
     Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them: see
     `rangebound.learn.sklearn.random_forest`; the statistics (1, target), in units of `target_bounds`, have a length of
     sqrt(2) at most. Predictions lie within `target_bounds`.
-    Assumes: `bounds`, `target_bounds`, `trees` and `depth` are public.
+    Assumes: `bounds`, `target_bounds` and all other settings are public.
     Edge cases: as for the classifier. A row with a missing target is left out, and an infinite one is clipped.
     Where no row is, the leaves hold noise alone, and the prediction is the noisy mean of all rows. With fewer rows than
     9/mu 2^depth that cannot be told, and there it may lie anywhere within `target_bounds`.

@@ -252,10 +252,10 @@ def whole(name: str, value: object, most: int) -> int:
     return int(value)
 
 
-def spread(rows: Floats, clip: float, mu: float) -> tuple[Floats, Floats]:
-    """The noisy mean and standard deviation of each feature, for rows in units of the bounds, from -1 to 1.
+def spread(rows: Floats, clip: float, mu: float) -> tuple[float, Floats, Floats]:
+    """The noisy count of rows in [-1, 1], and the noisy mean and standard deviation of each feature.
 
-    A vector (1, features, their squares) longer than clip sqrt(2 features + 1) is scaled down to that.
+    A vector (1, features, their squares) longer than clip sqrt(2 features + 1) is scaled down, and counts for less.
 
     Guarantee: mu-GDP for adding or removing a row. Means lie in [-1, 1] and deviations in [0, 1].
     """
@@ -266,7 +266,7 @@ def spread(rows: Floats, clip: float, mu: float) -> tuple[Floats, Floats]:
     count = max(float(found[0]), norm / mu)
     mean: Floats = np.clip(found[1 : features + 1] / count, -1.0, 1.0)
     deviation: Floats = np.sqrt(np.clip(found[features + 1 :] / count - mean**2, 0.0, 1.0))
-    return mean, deviation
+    return count, mean, deviation
 
 
 def normals(shape: tuple[int, ...]) -> Floats:

@@ -42,18 +42,19 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator):  
     squares of z and sqrt(2) times the products of its pairs are a vector of length |z|^2 <= R^2, which is what one row
     moves the sum by, in whole numbers; noise of scale R^2/mu on each coordinate is mu-GDP [dong2022]. `mean_` lies
     within the bounds, and `explained_variance_` between zero and a quarter of the summed squared widths.
-    Assumes: `bounds`, `clip` and `components` are public.
+    Assumes: `bounds`, `clip` and `n_components` (or by its other name `components`) are public.
     Edge cases: values outside the bounds are clipped when fitting; a missing value counts as the middle of its range,
     then and in `transform`. There may be no rows at all.
 
     >>> import numpy as np
     >>> X = np.linspace(0.0, 10.0, 1000)[:, None] * [1.0, 0.5]
-    >>> fitted = PCA(epsilon=50.0, bounds=([0, 0], [10, 5]), components=1, clip=1.0).fit(X)
+    >>> fitted = PCA(epsilon=50.0, bounds=([0, 0], [10, 5]), n_components=1, clip=1.0).fit(X)
     >>> np.abs(fitted.components_).round(1).tolist()
     [[0.9, 0.4]]
     """
 
-    components: int = 2
+    n_components: int = 2
+    components: int | None = None
     clip: float = 0.5
 
     def fit(self, X: object, y: object = None) -> Self:
@@ -61,7 +62,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator):  
         x = self._rows(X)
         features = x.shape[1]
         lower, upper = row_sums.ranges(self.bounds, features)
-        clip, kept = row_sums.fraction("clip", self.clip), row_sums.whole("components", self.components, features)
+        clip, kept = row_sums.fraction("clip", self.clip), self._named("n_components", "components", features)
         norm = clip * math.sqrt(features + 1)
         rows = np.column_stack([np.ones(len(x)), row_sums.centred(x, lower, upper)])
         found, mu = self._released(
@@ -113,19 +114,20 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator)
     was released before, one row adds one vector of at most that length, in whole numbers, to one centre's numbers.
     Noise of scale length/m makes a release m-GDP, and the squares of all m add up to mu^2 at most
     [dong2022, smith2022].
-    Assumes: `bounds`, `clusters`, `steps` and `clip` are public.
+    Assumes: `bounds`, `n_clusters` (or by its other name `clusters`), `steps` and `clip` are public.
     Edge cases: values outside the bounds are clipped when fitting; a missing value counts as the middle of its range,
     then and when predicting. There may be no rows at all. There are no `labels_` and no `inertia_`, which would be
     about the rows of the fit; `predict` gives labels to anyone who has rows.
 
     >>> import numpy as np
     >>> X = np.repeat([[1.0, 1.0], [9.0, 9.0]], 2000, axis=0)
-    >>> fitted = KMeans(epsilon=50.0, bounds=(0, 10), clusters=2, clip=1.0).fit(X)
+    >>> fitted = KMeans(epsilon=50.0, bounds=(0, 10), n_clusters=2, clip=1.0).fit(X)
     >>> bool(((fitted.cluster_centers_ >= 0.0) & (fitted.cluster_centers_ <= 10.0)).all())
     True
     """
 
-    clusters: int = 8
+    n_clusters: int = 8
+    clusters: int | None = None
     steps: int = 5
     clip: float = 0.35
 
@@ -138,7 +140,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator)
         """Release where the centres begin, and the sums of each step."""
         x = self._rows(X)
         lower, upper = row_sums.ranges(self.bounds, x.shape[1])
-        clusters = row_sums.whole("clusters", self.clusters, _MOST)
+        clusters = self._named("n_clusters", "clusters", _MOST)
         steps = row_sums.whole("steps", self.steps, _STEPS)
         clip = row_sums.fraction("clip", self.clip)
         rows = row_sums.centred(x, lower, upper)
@@ -184,7 +186,7 @@ def cluster_vectors(rows: Floats, centres: Floats) -> Floats:
 
 def _moved(rows: Floats, clusters: int, steps: int, clip: float, mu: float) -> Floats:
     """The centres after all steps; the first are around the noisy mean, in normal directions, drawn like the noise."""
-    mean, deviation = spread(rows, clip, row_sums.part(mu, _START))
+    _, mean, deviation = spread(rows, clip, row_sums.part(mu, _START))
     centres: Floats = np.clip(mean + _SPREAD * deviation * normals((clusters, rows.shape[1])), -1.0, 1.0)
     norm = clip * math.sqrt(rows.shape[1] + 1)
     each = row_sums.part(mu, (1 - _START) / steps)

@@ -41,7 +41,7 @@ def smallest_multiplier(epsilon: Callable[[float], float], target: float, guess:
     """The smallest noise multiplier, to four digits, whose `epsilon` is at most the target; `guess` is one near it.
 
     Guarantee: the epsilon of the multiplier that is returned was computed and is at most the target. That a smaller one
-    is not enough is only as true as the account is monotone, and does not fall slower than one over the noise.
+    is not enough is only as true as the account is monotone and smooth.
     Edge cases: 2^-10 where even that is enough; refused where 2^40 is not.
 
     >>> round(smallest_multiplier(lambda noise: 3.0 / noise, 2.0), 3)
@@ -54,15 +54,15 @@ def smallest_multiplier(epsilon: Callable[[float], float], target: float, guess:
         noise = min(max(math.exp(place), _LEAST), _MOST)
         height = math.log(max(epsilon(noise), 1e-300) / target)
         low, high = (place, high) if height > 0.0 else (low, place)
-        if height <= 0.0 and (noise == _LEAST or height >= -_CLOSE or high - low <= _CLOSE):
+        steeper = (height - last[1]) / (place - last[0])
+        slope, last = steeper if -1e3 < steeper < -1e-3 else slope, (place, height)
+        if height <= 0.0 and (noise == _LEAST or height >= _CLOSE * slope or high - low <= _CLOSE):
             return noise
         if height > 0.0 and (noise == _MOST or high - low <= 1e-12):
             raise ArgumentError(
                 f"target_epsilon={arguments.shown(target)}: no noise is enough; raise it, or take fewer epochs"
             )
-        steeper = (height - last[1]) / (place - last[0])
-        slope, last = steeper if -1e3 < steeper < -1e-3 else slope, (place, height)
-        place -= min(max((height + 0.5 * _CLOSE) / slope, -_STRIDE), _STRIDE)
+        place -= min(max(height / slope - 0.5 * _CLOSE, -_STRIDE), _STRIDE)
         if not low < place < high:
             place = 0.5 * (low + high)
 
@@ -267,6 +267,23 @@ class TrainingProgress:
     Edge cases: a line is written at most once per second, and at the end of each pass. Each costs one evaluation of the
     account, some tens of milliseconds or, with random allocation, seconds; a line is written only after a pause ten
     times as long.
+
+    >>> from rangebound.learn.torch import PrivacyEngine
+    >>> data = torch.utils.data.TensorDataset(torch.zeros(8, 3), torch.zeros(8, dtype=torch.long))
+    >>> model, engine = torch.nn.Linear(3, 2), PrivacyEngine()
+    >>> model, optimizer, loader = engine.make_private(
+    ...     module=model,
+    ...     optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+    ...     data_loader=torch.utils.data.DataLoader(data, batch_size=8),
+    ...     criterion=torch.nn.functional.cross_entropy,
+    ...     clipping=Euclidean(clip=1.0),
+    ...     noise_multiplier=20.0,
+    ...     epochs=4,
+    ... )
+    >>> for x, y in engine.progress(loader, delta=1e-6, stream=sys.stdout):
+    ...     losses = optimizer.backward(x, y)
+    ...     optimizer.step()
+    step 1 of 4: epsilon 0.1893, 0.3969 at the end, delta 1e-06
     """
 
     def __init__(

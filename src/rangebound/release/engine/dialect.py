@@ -5,10 +5,11 @@ Statements are trees that mean the same everywhere; what databases write differe
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from sqlglot import exp, parse_one
 
@@ -19,13 +20,16 @@ else:  # before sqlglot 30, `Expression` was the base of all
 
 
 @cache
-def _parsed(template: str) -> Tree:
-    return parse_one(template)
+def _parsed(template: str, dialect: str | None) -> Tree:
+    return parse_one(template, dialect=dialect)
 
 
-def term(template: str, **parts: Tree) -> Tree:
-    """A tree from SQL of our own with holes such as `:x`, in which copies of other trees are put; never their text."""
-    root = exp.Paren(this=_parsed(template).copy())
+def term(template: str, dialect: str | None = None, /, **parts: Tree) -> Tree:
+    """A tree from SQL with holes such as `:x`, in which copies of other trees are put; never their text.
+
+    The SQL is our own, or that of a `dialect` of sqlglot.
+    """
+    root = exp.Paren(this=_parsed(template, dialect).copy())
     for hole in list(root.find_all(exp.Placeholder)):
         hole.replace(parts[hole.name].copy())
     found: Tree = root.this.pop()
@@ -63,6 +67,42 @@ def matches(this: Tree, pattern: str) -> Tree:
     return exp.RegexpLike(this=this, expression=text(pattern))
 
 
+# Arithmetic of doubles where an engine stops at a result that overflows, and at a product or quotient that is 0 though
+# no operand is. What could stop has a branch of its own, and of an AND or OR any part may be computed first. Far from
+# both limits a number is multiplied by a power of two exactly. IEEE 754 rounds an exact result of 2^1024 - 2^970 or
+# more to infinity: times 2^-1024, it is rounded to 1 or more. It rounds one of at most 2^-1075 to 0 (the tie goes to
+# the even one): times 2^1075, it is at most 1, and where a product is rounded to 1, the halves of its factors say on
+# which side it is (Dekker).
+_BOTH = "ABS(:x) BETWEEN 2^-500 AND 2^500 AND ABS(:y) BETWEEN 2^-500 AND 2^500"
+_SUM = """CASE WHEN ABS(:x) < 2^0 OR ABS(:y) < 2^0 THEN :x {sign} :y
+    WHEN ABS(:x * 2^-1 {sign} :y * 2^-1) < 2^1023 THEN :x {sign} :y END"""
+_A, _B = "(ABS(:x) * 2^537)", "(ABS(:y) * 2^538)"
+_HIGH_A, _HIGH_B = (f"({each} * (2^27 + 2^0) - ({each} * (2^27 + 2^0) - {each}))" for each in (_A, _B))
+_LOW_A, _LOW_B = f"({_A} - {_HIGH_A})", f"({_B} - {_HIGH_B})"
+_REST = f"{_HIGH_A} * {_HIGH_B} - 2^0 + {_HIGH_A} * {_LOW_B} + {_LOW_A} * {_HIGH_B} + {_LOW_A} * {_LOW_B}"
+_PRODUCT = f"""CASE WHEN :x = 0 OR :y = 0 OR {_BOTH} THEN :x * :y
+    WHEN ABS(:x) >= 2^0 AND ABS(:y) >= 2^0 THEN CASE WHEN ABS(:x) * 2^-512 * (ABS(:y) * 2^-512) < 2^0 THEN :x * :y END
+    WHEN ABS(:x) >= 2^0 OR ABS(:y) >= 2^0 THEN :x * :y
+    WHEN {_A} * {_B} > 2^0 THEN :x * :y WHEN {_A} * {_B} < 2^0 THEN CAST(0 AS DOUBLE)
+    WHEN {_REST} > 0 THEN :x * :y WHEN {_A} * {_B} = 2^0 THEN CAST(0 AS DOUBLE) END"""
+_QUOTIENT = f"""CASE WHEN :x = 0 OR {_BOTH} THEN :x / :y
+    WHEN ABS(:x) < 2^0 AND ABS(:y) >= 2^0 THEN
+        CASE WHEN ABS(:x) * 2^1000 <= ABS(:y) * 2^-75 THEN CAST(0 AS DOUBLE) ELSE :x / :y END
+    WHEN ABS(:x) < 2^-60 OR ABS(:y) >= 2^0 THEN :x / :y
+    WHEN ABS(:x) * 2^-20 < ABS(:y) * 2^1000 THEN :x / :y
+    WHEN ABS(:x) * 2^-30 < ABS(:y) * 2^1000 THEN
+        CASE WHEN ABS(:x) * 2^-24 / (ABS(:y) * 2^1000) < 2^0 THEN :x / :y END END"""
+CHECKED: dict[type[exp.Binary], str] = {
+    operation: re.sub(r"2\^(-?\d+)", lambda found: double(2.0 ** int(found[1])).sql(), template)
+    for operation, template in (
+        (exp.Add, _SUM.format(sign="+")),
+        (exp.Sub, _SUM.format(sign="-")),
+        (exp.Mul, _PRODUCT),
+        (exp.Div, _QUOTIENT),
+    )
+}
+
+
 class Dialect(ABC):
     """The SQL of one database.
 
@@ -74,6 +114,14 @@ class Dialect(ABC):
     """Its name for sqlglot."""
     wide: str
     """A type of whole numbers that holds sums of 2^63 numbers below 2^31."""
+    sums: str
+    """The sum over rows of whole numbers :x of 64 bits, in more than these."""
+    hexadecimal: str
+    """The whole number of up to seven hexadecimal :digits."""
+    items: str
+    """The one at a :place, counted from 1, of a list of :numbers, a text with blanks between, of the type `{}`."""
+    whole: str
+    """The type of whole numbers up to `most_whole`."""
     most_whole: int
     """The largest whole number that can be compared."""
     timestamp: str
@@ -82,67 +130,57 @@ class Dialect(ABC):
     """Whether whole numbers have 128 bits that can be set, and joined over rows."""
     tables_in_choices = False
     """Whether a choice may ask if a value is in a table."""
-    stops = False
-    """Whether a number that is too large or too small for a double stops a statement, and is not infinite or 0."""
+    decimal = "DECIMAL(38, {})"
+    """The type of the decimals of a public table with this many digits behind the point."""
+    checked: ClassVar[Mapping[type[exp.Binary], str]] = {}
+    """Operations on the doubles :x and :y, where one that is too large or too small for a double stops a statement.
 
-    def decimal(self, scale: int) -> str:
-        """The type of the decimals of a public table with this many digits behind the point."""
-        return f"DECIMAL(38, {scale})"
+    `CHECKED` has those that are the same in every such database. They give NULL where a result is infinite elsewhere.
+    """
+    rules: ClassVar[Mapping[type[Tree], Callable[[Tree, Tree], Tree]]] = {}
+    """What is written in another way than sqlglot would, given a node and the one it stands in."""
 
     def written(self, tree: Tree) -> str:
         """A statement as text."""
-        return tree.sql(self.name)
+        if not self.rules:
+            return tree.sql(self.name)
+        root = exp.Paren(this=tree.copy())
+        for node in reversed(list(root.walk())):  # what stands in a node before the node
+            rule, parent, key, index = self.rules.get(type(node)), node.parent, node.arg_key, node.index
+            if rule is not None and parent is not None and key is not None:
+                other = rule(node, parent)
+                if other is not node:
+                    parent.set(key, other, index)
+        written: str = root.this.sql(self.name, copy=False)
+        return written
 
     def misfit(self, name: str) -> str:
         """Why no new column can have this name; an empty text where it can."""
         return ""
 
     def added(self, tree: Tree) -> Tree:
-        """The sum of whole numbers of 64 bits over rows, in more than these."""
-        return exp.Sum(this=exp.cast(tree, self.wide))
-
-    def added_rows(self, tree: Tree) -> Tree:
-        """The sum over the rows of a table of whole numbers from 0 to 2^30."""
-        return self.added(tree)
-
-    def times(self, amount: Tree, factor: Tree) -> Tree:
-        """The product of such a sum and a whole number below 2^31, in as many bits as it needs."""
-        return exp.Paren(this=exp.Mul(this=amount, expression=factor))
+        """The sum of whole numbers over rows."""
+        return term(self.sums, self.name, x=tree)
 
     def computed(self, operation: type[exp.Binary], left: Tree, right: Tree) -> Tree:
         """One operation on doubles: Add, Sub, Mul, Div (not by 0) or Mod (not by 0, with the sign of `left`).
 
-        Where the dialect `stops`, both are finite or NULL, may stand in the tree more than once, and a result that is
-        infinite elsewhere is NULL.
+        Where they are `checked`, both are finite or NULL, and may stand in the tree more than once; the sign of a 0 is
+        not defined.
         """
+        if operation in self.checked:
+            return exp.Paren(this=term(self.checked[operation], self.name, x=left, y=right))
         return exp.Paren(this=operation(this=left, expression=right))
-
-    def scaled(self, value: Tree, factor: float) -> Tree:
-        """A double times a factor, which is rounded to a whole number afterwards; the product is far from overflow."""
-        return exp.Mul(this=value, expression=double(factor))
-
-    def whole_quotient(self, first: Tree, second: Tree) -> Tree:
-        """The quotient, rounded down, of whole numbers of 64 bits that are not negative."""
-        return exp.IntDiv(this=first, expression=second)
 
     def apart(self, rows: exp.Select) -> exp.Select:
         """A selection whose columns are computed once for each row, however often they are read."""
         return rows
 
     @abstractmethod
-    def hexadecimal(self, digits: Tree) -> Tree:
-        """The whole number of up to seven hexadecimal digits."""
+    def unfolded(self, names: Sequence[exp.Identifier], texts: Sequence[str], separator: str) -> exp.Select:
+        """A table with the place of each row, from 0 on, and a column for each text, which is split into rows."""
 
-    @abstractmethod
-    def start(self, day: Tree, period: str) -> Tree:
-        """The first day of the WEEK (from Monday on) or MONTH that a day is in."""
-
-    @abstractmethod
-    def unfolded(
-        self, names: Sequence[exp.Identifier], texts: Sequence[str], separator: str, count: int | None
-    ) -> exp.Select:
-        """A table with a column for each text, which is split into rows; with a `count`, the first counts from 0."""
-
-    @abstractmethod
     def item(self, numbers: Sequence[str], place: Tree, *, whole: bool) -> Tree:
         """The number at a place, counted from 1, of a list of doubles or of `whole` numbers."""
+        template = self.items.format(self.whole if whole else "DOUBLE")
+        return term(template, self.name, numbers=text(" ".join(numbers)), place=place)

@@ -25,31 +25,19 @@ _PATIENCE = 0.1  # seconds between looks at a statement
 class _DuckDB(Dialect):
     name = "duckdb"
     wide = "INT128"
-    most_whole = 2**127 - 1
+    sums = "SUM(:x)"  # in 128 bits
+    hexadecimal = "CAST('0x' || :digits AS BIGINT)"
+    items = "LIST_EXTRACT(CAST(STR_SPLIT(:numbers, ' ') AS {}[]), :place)"
+    whole, most_whole = "INT128", 2**127 - 1
     timestamp = "TIMESTAMP"
     masks = True
     tables_in_choices = True
 
-    def added(self, tree: Tree) -> Tree:
-        return exp.Sum(this=tree)  # DuckDB adds into 128 bits by itself
-
-    def hexadecimal(self, digits: Tree) -> Tree:
-        return exp.cast(exp.DPipe(this=text("0x"), expression=digits), "BIGINT")
-
-    def start(self, day: Tree, period: str) -> Tree:
-        return call("DATE_TRUNC", text(period), day)
-
-    def unfolded(
-        self, names: Sequence[exp.Identifier], texts: Sequence[str], separator: str, count: int | None
-    ) -> exp.Select:
-        lists = [] if count is None else [term(f"RANGE({count})")]
+    def unfolded(self, names: Sequence[exp.Identifier], texts: Sequence[str], separator: str) -> exp.Select:
+        lists = [term(f"RANGE({texts[0].count(separator) + 1})")]
         lists += [call("STR_SPLIT", text(each), text(separator)) for each in texts]
         columns = [exp.alias_(call("UNNEST", each), name) for each, name in zip(lists, names, strict=True)]
         return exp.select(*columns, copy=False)
-
-    def item(self, numbers: Sequence[str], place: Tree, *, whole: bool) -> Tree:
-        listed = call("STR_SPLIT", text(" ".join(numbers)), text(" "))
-        return call("LIST_EXTRACT", exp.cast(listed, "INT128[]" if whole else "DOUBLE[]"), place)
 
 
 DUCKDB = _DuckDB()
@@ -126,9 +114,9 @@ class DuckDB(Engine):
         self._joined[place] = table
         return found
 
-    def _stored(self, rows: exp.Select, number: int) -> exp.Table:
+    def _stored(self, rows: exp.Select) -> exp.Table:
         """The result as it is now, read once, so that nothing later can stop at it."""
-        table = exp.to_table(f"rangebound_copy_{number}")
+        table = exp.to_table(f"rangebound_copy_{len(self._copies) + 1}")
         self.run(exp.Create(this=table, kind="TABLE", replace=True, expression=rows.copy()))
         return table
 
@@ -153,19 +141,17 @@ class DuckDB(Engine):
     def _tables(self) -> list[SeenTable]:
         return [self._table, *self._joined.values()]
 
-    def rehearse(self, text: str) -> None:
-        """Run the text of a statement on private tables without their rows, which come back with the next `run`."""
+    def _bare(self, name: str) -> str:
         try:
-            for each in (self._table, *(table for place, table in self._joined.items() if not place.public)):
-                each.hide()
+            return next(each for each in self._tables if each.source.name == name).bare()
         except duckdb.Error:
             raise EngineError("source: DuckDB cannot read its columns; the file may have changed") from None
-        self._tried(text)
 
     def _rows(self, text: str) -> list[Record]:
+        tables = [each for each in self._tables if each.is_in(text)]
         try:
-            for each in self._tables:
-                each.load(text)
+            for each in tables:
+                each.load()
         except (OSError, duckdb.Error, ArgumentError):  # its header may be another one now
             words = "source: its file could not be copied; it may have changed, or the disk be full"
             raise EngineError(words) from None
@@ -173,7 +159,7 @@ class DuckDB(Engine):
             return self._tried(text)
         except Unrunnable as reason:  # or the first reader of Parquet stopped at a row
             try:
-                changed = [each.read_otherwise() for each in self._tables]
+                changed = [each.read_otherwise() for each in tables]
             except duckdb.Error:
                 raise reason from None
             if not any(changed):

@@ -29,7 +29,7 @@ from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 from rangebound.values.extras import need
 
 _RAW, _VIEW, _OTHERWISE, _FILE = "rangebound_raw", "rangebound_source", "rangebound_otherwise", "file"
-_NONE = "rangebound_none"
+_BARE = "rangebound_bare"
 # Columns as statements see them. A text may have an order of its own, to which different texts are one, and which its
 # type does not show: here texts are the same only byte by byte. A time that counts no microseconds is missing, and so
 # is a decimal with too many digits, at which DuckDB may stop, and a text that is not UTF-8: sorted with other columns,
@@ -76,9 +76,8 @@ class SeenTable:
         folder: str,
     ) -> None:
         self._connection, self._files, self._field, self._folder = connection, files, field, Path(folder)
-        self._raw, self._second, self._file, self._none = (name + suffix for name in (_RAW, _OTHERWISE, _FILE, _NONE))
+        self._raw, self._second, self._file, self._bare = (name + suffix for name in (_RAW, _OTHERWISE, _FILE, _BARE))
         self.source = exp.to_table(_VIEW + suffix)
-        self._rows = self._visible = ""  # the selection of the rows, and that which statements see
         self._otherwise: dict[str, str] = {}  # what the second reader of a Parquet file gives for each column
         self.alone: frozenset[str] = frozenset()  # columns that only that one reads
         self._hidden: dict[str, str] = {}  # columns that no statement can use, with their types
@@ -168,22 +167,13 @@ class SeenTable:
     def _show(self, raw: exp.Table, columns: Mapping[str, str]) -> None:
         """Let statements see columns of these names, each made of the table's by an expression."""
         chosen = [f"{text} AS {_named(name)}" for name, text in columns.items()] or ["NULL"]
-        self._rows = f"SELECT {', '.join(chosen)} FROM {raw.sql('duckdb')}"
-        self._see(self._rows)
+        rows = f"SELECT {', '.join(chosen)} FROM {raw.sql('duckdb')}"
+        self._connection.execute(f"CREATE OR REPLACE VIEW {self.source.name} AS {rows}")
 
-    def _see(self, rows: str) -> None:
-        """Let statements see these rows; what they see after an interrupt is not known."""
-        if self._visible != rows:
-            self._visible = ""
-            self._connection.execute(f"CREATE OR REPLACE VIEW {self.source.name} AS {rows}")
-            self._visible = rows
-
-    def hide(self) -> None:
-        """Let statements see an empty table until `load`: DuckDB would drop all that reads `WHERE false`."""
-        none = f"SELECT * FROM {self._none}"
-        if self._visible != none:
-            self._connection.execute(f"CREATE OR REPLACE TABLE {self._none} AS {self._rows} WHERE false")
-            self._see(none)
+    def bare(self) -> str:
+        """The name of an empty table of the same columns; DuckDB would drop all that reads `WHERE false`."""
+        self._connection.execute(f"CREATE TABLE IF NOT EXISTS {self._bare} AS FROM {self.source.name} WHERE false")
+        return self._bare
 
     def _types(self, table: exp.Table) -> dict[str, Any]:
         """The names and types of a table's columns; reads no data."""
@@ -228,13 +218,15 @@ class SeenTable:
         columns = ", ".join(f"CAST(NULL AS VARCHAR) AS {_named(name)}" for name in found)
         self._connection.execute(f"CREATE OR REPLACE VIEW {self._raw} AS SELECT {columns} WHERE false")
 
-    def load(self, written: str) -> None:
-        """Bring rows that are hidden, and those of a file without types, before a statement that names the table."""
-        if re.search(rf"\b{self.source.name}\b", written):  # that of another table may begin with this name
-            if self._load is not None:
-                self._load()
-                self._load = None
-            self._see(self._rows)
+    def is_in(self, written: str) -> bool:
+        """Whether a statement names the table; the name of another one may begin with this name."""
+        return re.search(rf"\b{self.source.name}\b", written) is not None
+
+    def load(self) -> None:
+        """Bring the rows of a file without types, before the first statement that names the table."""
+        if self._load is not None:
+            self._load()
+            self._load = None
 
     def schema(self) -> Schema:
         """The names and families of the columns; reads no data."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -63,31 +64,42 @@ class Engine(ABC):
     """Its SQL."""
     source: Relation
     """The table, as a statement names it."""
+    _schema: Schema
 
     def __init__(self) -> None:
         self._given: dict[str, Any] = {}
         self._others: dict[Place, Further] = {}
         self._copies: dict[str, Relation] = {}
 
-    @abstractmethod
     def schema(self) -> Schema:
         """The names and families of the columns; reads no data."""
+        return self._schema
 
     @abstractmethod
     def _opened(self, place: Place, given: Any) -> Further:
         """A further table that was not asked for before; `given` is what was given under its name, if anything."""
 
-    def _stored(self, rows: exp.Select, number: int) -> Relation:
-        """The result of a selection from public tables, the engine's first, second, ... one: here the selection."""
+    def _stored(self, rows: exp.Select) -> Relation:
+        """The result of a selection from public tables: here the selection."""
         return rows.copy()
 
     @abstractmethod
+    def _bare(self, name: str) -> str:
+        """What stands for a private table, given as a statement names it, in the text of a rehearsal.
+
+        A relation of its columns without rows, which the engine does not see to be empty before it runs a statement.
+        """
+
     def rehearse(self, text: str) -> None:
         """Run the text of a statement as if no private table had a row.
 
         Guarantee of every implementation: neither rows nor statistics of them are read, so whether it succeeds, and how
-        long it takes, does not depend on any. The rows are there again for whatever is run afterwards.
+        long it takes, does not depend on any.
         """
+        private = [self.source, *(each.source for place, each in self._others.items() if not place.public)]
+        names = {next(each.find_all(exp.Table)).sql(self.dialect.name) for each in private}
+        pattern = rf"(?<![\w.\"`])({'|'.join(map(re.escape, names))})(?![\w\"`])"  # and no column of the same name
+        self.run(re.sub(pattern, lambda found: self._bare(found[0]), text))
 
     @abstractmethod
     def _rows(self, text: str) -> list[Record]:
@@ -115,7 +127,7 @@ class Engine(ABC):
         """
         key = self.dialect.written(rows)
         if key not in self._copies:
-            found = self._stored(rows, len(self._copies) + 1)
+            found = self._stored(rows)
             refuse(found)
             self._copies[key] = found
         return self._copies[key]

@@ -1,26 +1,33 @@
-"""Tables in a database of a PostgreSQL server."""
+"""Tables in a database of a PostgreSQL server.
+
+A statement that no row can stop needs care here: a cast of a text raises, arithmetic raises, and of the parts of an AND
+any may be computed first. So whatever could fail is in a branch of a CASE of its own. Texts are compared and sorted as
+their bytes: every text that a statement makes has the collation "C".
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
-from rangebound.release.engine.dialect import Dialect, Tree, integer, term, text
-from rangebound.release.engine.interface import Engine, Further, Place, Record, Relation, Unrunnable
-from rangebound.release.engine.postgres_dialect import FEW, OVERFLOW, POSTGRES, POSTGRES_OF_FEW, UNDERFLOW
+from rangebound.release.engine.dialect import CHECKED, Dialect, Tree, call, choice, integer, term, text
+from rangebound.release.engine.interface import Engine, Further, Place, Record, Unrunnable
 from rangebound.release.engine.public_table import public_table
-from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
+from rangebound.release.plan.condition import HIDDEN
+from rangebound.release.plan.table_schema import Family, TypedSchema
 from rangebound.values import arguments
 from rangebound.values.extras import need
-from rangebound.values.postgres_address import NO_PASSWORD, checked_address
+from rangebound.values.postgres_address import checked_address
 
-if TYPE_CHECKING:
-    import psycopg
+need("psycopg", what="postgres")
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 _FAMILIES = {
     **dict.fromkeys(("int2", "int4", "int8"), Family.INTEGER),
@@ -32,9 +39,7 @@ _FAMILIES = {
     "bool": Family.BOOLEAN,
 }
 _INSTANT, _ENUM = "timestamptz", "e"
-_READABLE = "rpm"  # tables, partitioned ones and materialised views; a view computes as it is read
 _PATIENCE = 10  # seconds for a server to answer
-_TOO_MUCH = "54"  # the class of a statement that is too deep, too long, or has too many columns
 _SETTINGS = {
     "search_path": "pg_catalog",  # so that no other function has the name of one of PostgreSQL's
     "TimeZone": "UTC",
@@ -47,7 +52,7 @@ _SETTINGS = {
     "application_name": "rangebound",
 }
 _FOUND = """
-SELECT c.oid, n.nspname, c.relname, c.relkind
+SELECT c.oid, n.nspname, c.relkind, pg_catalog.row_security_active(c.oid)
 FROM unnest(%(schemas)s::pg_catalog.text[]) WITH ORDINALITY AS path(schema, place)
 JOIN pg_catalog.pg_namespace n ON n.nspname = path.schema
 JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = %(name)s
@@ -63,18 +68,79 @@ FROM base b JOIN pg_catalog.pg_type t ON t.oid = b.oid AND t.typtype <> 'd'
 JOIN pg_catalog.pg_attribute a ON a.attrelid = %(table)s AND a.attnum = b.attnum
 WHERE pg_catalog.has_column_privilege(%(table)s::pg_catalog.oid, a.attnum, 'SELECT')
 ORDER BY a.attnum"""
-_SIZE = """
-WITH RECURSIVE tree(oid) AS (
-    SELECT %s::pg_catalog.regclass::pg_catalog.oid
-    UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid
-)
-SELECT sum(pg_catalog.pg_relation_size(c.oid)) FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.oid
-LEFT JOIN pg_catalog.pg_am a ON a.oid = c.relam
-HAVING bool_and(c.relkind = 'p' OR c.relkind IN ('r', 'm') AND a.amname = 'heap')"""
-_LEAST_ROW = 28  # bytes of a row with no column, in the table and in the list of its page
-_NAME = re.compile(r'(?:"((?:[^"]|"")+)"|([^".]+))(?:\.(?:"((?:[^"]|"")+)"|([^".]+)))?')
-_NULL, _THERE = "-", "="  # before a value of a public table of this machine, which is written into the statement
-_SEPARATORS = (0x1F, *range(0xE000, 0xF900))  # one that no text holds
+_PART = r'"(?:[^"]|"")+"|[^".]+'  # of the name of a table
+# From 2^1024 - 2^970 on a number is not rounded to a finite double, and up to 2^-1075 it is rounded to 0.
+_ROUNDED = f"""CASE WHEN ABS(:x) <= CAST('{5**1075}e-1075' AS DECIMAL) THEN CAST(0 AS DECIMAL)
+    WHEN ABS(:x) < {(2**54 - 1) << 970} THEN :x END"""
+_SEEN = {Family.TEXT: "CAST(:x AS TEXT)", Family.DECIMAL: _ROUNDED, _INSTANT: "(:x AT TIME ZONE 'UTC')"}
+_READ = f"""CASE WHEN LENGTH(:text) <= 300 AND POSITION('e' IN LOWER(:text)) = 0 THEN CAST(:text AS DOUBLE)
+    ELSE CAST({_ROUNDED.replace(":x", "CAST(:text AS DECIMAL)")} AS DOUBLE) END"""
+# |x| is a mantissa of 53 bits times 2^(place - 1075), and so is the remainder by y, with the place of y.
+_BITS = "('x' || encode(float8send(:{0}), 'hex'))::bit(64)::bigint"
+_PLACE = f"greatest(({_BITS} >> 52) & 2047, 1)"
+_MANTISSA = f"(({_BITS} & 4503599627370495) + least(({_BITS} >> 52) & 2047, 1) * 4503599627370496)::numeric"
+_SHIFT = f"power(2::numeric, {_PLACE.format('x')} - {_PLACE.format('y')})"
+_REST = f"mod({_MANTISSA.format('x')} * {_SHIFT}, {_MANTISSA.format('y')})"
+_REMAINDER = f"""CASE WHEN abs(:x) < abs(:y) THEN :x
+    WHEN abs(:x) < 9e15::float8 AND :x = floor(:x) AND :y = floor(:y) THEN (:x::bigint % :y::bigint)::float8
+    WHEN NOT :x IS NULL AND NOT :y IS NULL
+        THEN sign(:x) * {_REST}::float8 * power(2::float8, {_PLACE.format("y")} - 1075) END"""
+
+
+def _collated(node: Tree, parent: Tree) -> Tree:
+    """A text, if it is one, with its collation; \\z is \\Z in a pattern."""
+    textual = node.args["to"].is_type("TEXT") if isinstance(node, exp.Cast) else node.args.get("is_string")
+    if not textual or isinstance(parent, (exp.Cast, exp.Collate, exp.Interval)):
+        return node
+    if isinstance(parent, exp.RegexpLike) and isinstance(node, exp.Literal):
+        node = text(node.this.replace(r"\z", r"\Z"))
+    return exp.Paren(this=exp.Collate(this=node, expression=exp.to_identifier("C", quoted=True)))
+
+
+class _Postgres(Dialect):
+    name = "postgres"
+    wide = "NUMERIC"
+    sums = "SUM((:x) + CAST(0 AS BIGINT))"  # numbers of 64 bits have a sum of 128, and longer ones a longer sum
+    hexadecimal = "CAST(CAST('x' || LPAD(:digits, 8, '0') AS BIT(32)) AS BIGINT)"
+    most_whole = 2**127
+    timestamp = "TIMESTAMP"
+    tables_in_choices = True
+    decimal = "NUMERIC"
+    checked: ClassVar = {**CHECKED, exp.Mod: _REMAINDER}
+    rules: ClassVar = {
+        exp.TryCast: lambda node, _: term(_READ, text=node.this),
+        exp.Cast: _collated,
+        exp.Literal: _collated,
+        exp.DateDiff: lambda node, _: exp.Paren(this=exp.Sub(this=node.this, expression=node.expression)),
+        exp.DateAdd: lambda node, _: exp.Paren(this=exp.Add(this=node.this, expression=node.expression)),
+    }
+
+    def misfit(self, name: str) -> str:
+        rule = "the name of a column must not be longer than 63 bytes, which is all that PostgreSQL keeps"
+        return rule if len(name.encode()) > 63 else ""
+
+    def apart(self, rows: exp.Select) -> exp.Select:
+        """PostgreSQL would copy the expressions of a selection to all places above where they are read.
+
+        It leaves alone a selection with a function whose value may change, and all processes of the server may share
+        the work where that function is one like this one. It is never called: the constant CASE is computed before.
+        """
+        never = choice((exp.false(), call("PG_IS_IN_RECOVERY")))
+        return rows.select(exp.alias_(never, f"{HIDDEN}apart", quoted=True), copy=False)
+
+    def unfolded(self, names: Sequence[exp.Identifier], texts: Sequence[str], separator: str) -> exp.Select:
+        lists = [call("STRING_TO_ARRAY", text(each), text(separator)) for each in texts]
+        alias = exp.TableAlias(this=exp.to_identifier("t"), columns=[each.copy() for each in names[1:]])
+        rows = exp.Unnest(expressions=lists, alias=alias, offset=exp.to_identifier("rangebound_place", quoted=True))
+        index = exp.alias_(term("(rangebound_place - 1)"), names[0], quoted=True)
+        return exp.select(index, *map(exp.column, names[1:]), copy=False).from_(rows, copy=False)
+
+    def item(self, numbers: Sequence[str], place: Tree, *, whole: bool) -> Tree:
+        listed = exp.cast(text("{" + ",".join(numbers) + "}"), "DECIMAL[]" if whole else "DOUBLE[]")
+        return exp.Bracket(this=exp.Paren(this=listed), expressions=[place], offset=1)  # counted from 1 already
+
+
+POSTGRES = _Postgres()
 
 
 class Postgres(Engine):
@@ -95,160 +161,102 @@ class Postgres(Engine):
     is refused, since a row could stop it; so is a table whose row-level security would leave out rows.
     """
 
-    dialect: Dialect = POSTGRES
+    dialect = POSTGRES
 
     def __init__(self, address: str, table: str, *, timeout: float | None = None, field: str = "source") -> None:
-        need("psycopg", what="postgres")
         if timeout is not None and not 0.001 <= timeout <= 2e6:
             raise ArgumentError(f"timeout={timeout!r}: must be a number of seconds from 0.001 to 2000000")
         super().__init__()
         self._connection = _connected(address)
         try:
-            self._begin(timeout)
+            self._begin({} if timeout is None else {"statement_timeout": f"{round(timeout * 1000)}ms"})
             found = self._table(table, f"{field}.table")
-            self.dialect = self._fitting(found.source)
         except BaseException:
             self.close()
             raise
         self.source, self._schema = found.source, found.schema
 
-    def _begin(self, timeout: float | None) -> None:
+    def _begin(self, more: Mapping[str, str]) -> None:
         """Set what statements depend on, and begin the one transaction."""
-        import psycopg
-
-        settings = _SETTINGS if timeout is None else {**_SETTINGS, "statement_timeout": f"{round(timeout * 1000)}ms"}
-        encoding = self._connection.info.parameter_status("server_encoding")
-        if encoding != "UTF8":
+        if (encoding := self._connection.info.parameter_status("server_encoding")) != "UTF8":
             raise EngineError(f"postgres: the encoding of the database is {encoding}; it must be UTF8")
         try:
-            self._schemas = self._one("SELECT pg_catalog.current_schemas(false)::pg_catalog.text[]", ())
-            for name, value in settings.items():
-                self._connection.execute("SELECT pg_catalog.set_config(%s, %s, false)", (name, value))
+            (schemas,) = self._connection.execute("SELECT pg_catalog.current_schemas(false)::pg_catalog.text[]")
+            (self._schemas,) = schemas
+            for setting in {**_SETTINGS, **more}.items():
+                self._connection.execute("SELECT pg_catalog.set_config(%s, %s, false)", setting)
             self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         except psycopg.Error:
-            raise EngineError(
-                "postgres: the server does not take our settings; it must be PostgreSQL 14 or later",
-                away=self._connection.closed,
-            ) from None
-
-    def schema(self) -> Schema:
-        """The names and families of the columns; reads no data."""
-        return self._schema
+            rule = "the server does not take our settings; it must be PostgreSQL 14 or later"
+            raise EngineError(f"postgres: {rule}", away=self._connection.closed) from None
 
     def _opened(self, place: Place, given: Any) -> Further:
         """A further table: one of the database, or a public one of this machine: a file, or given under its name."""
-        if place.path is not None or given is not None:
-            found = public_table(place, given, self.dialect, "the database")
-            if any("\0" in each.this for each in found.source.find_all(exp.Literal)):
-                rule = "a text of the public table holds a NUL, which PostgreSQL has not"
-                raise PlanError(f"{place.field}: {rule}", field=place.field)
-            return found
-        found = self._table(place.table or "", f"{place.field}.table")
-        if not place.public:
-            self.dialect = POSTGRES  # a row may become several
+        if place.path is None and given is None:
+            return self._table(place.table or "", f"{place.field}.table")
+        found = public_table(place, given, self.dialect, "the database")
+        if any("\0" in each.this for each in found.source.find_all(exp.Literal)):
+            rule = "a text of the public table holds a NUL, which PostgreSQL has not"
+            raise PlanError(f"{place.field}: {rule}", field=place.field)
         return found
 
     def _table(self, name: str, field: str) -> Further:
         """A table of the database as statements see it. Its types cannot change until the end of the transaction."""
-        import psycopg
 
-        refused = f"{field}={name!r}: "
-        parts = _NAME.fullmatch(name)
+        def refused(rule: str) -> PlanError:
+            return PlanError(f"{field}={name!r}: {rule}", field=field)
+
+        parts = re.fullmatch(rf"({_PART})(?:\.({_PART}))?", name)
         if parts is None:
-            raise PlanError(f'{refused}must be a table or schema.table, with quotes as in "a.b".c', field=field)
-        quoted = [each.replace('""', '"') if each else None for each in parts.group(1, 3)]
-        first, second = (one or other for one, other in zip(quoted, parts.group(2, 4), strict=True))
-        wanted = {"schemas": self._schemas, "name": first} if second is None else {"schemas": [first], "name": second}
+            raise refused('must be a table or schema.table, with quotes as in "a.b".c')
+        *spaces, own = (each[1:-1].replace('""', '"') if each[0] == '"' else each for each in parts.groups() if each)
         try:
-            row = self._connection.execute(_FOUND, wanted).fetchone()
+            row = self._connection.execute(_FOUND, {"schemas": spaces or self._schemas, "name": own}).fetchone()
             if row is None:
-                raise PlanError(f"{refused}the database has no such table, or this role may not see it", field=field)
-            oid, space, own, kind = row
-            if kind not in _READABLE:
+                raise refused("the database has no such table, or this role may not see it")
+            oid, space, kind, secured = row
+            if kind not in "rpm":  # tables, partitioned ones and materialised views
                 rule = "is not a table; a view or a foreign table computes as it is read, and a row could stop it"
-                raise PlanError(f"{refused}{rule}; make a table or a materialized view of it", field=field)
-            source = exp.to_table(own, quoted=True)
-            source.set("db", exp.to_identifier(space, quoted=True))
-            if self._one("SELECT pg_catalog.row_security_active(%s::pg_catalog.oid)", (oid,)):
-                rule = "row-level security would leave out rows; use a role that may read them all"
-                raise PlanError(f"{refused}{rule}", field=field)
+                raise refused(f"{rule}; make a table or a materialized view of it")
+            if secured:
+                raise refused("row-level security would leave out rows; use a role that may read them all")
+            source = exp.table_(own, db=space, quoted=True)
             self._connection.execute(exp.select("1").from_(source.copy()).limit(0).sql("postgres"))
-            columns = self._connection.execute(_COLUMNS, {"table": oid}).fetchall()
+            return _seen(source, self._connection.execute(_COLUMNS, {"table": oid}).fetchall())
         except psycopg.errors.InsufficientPrivilege:
-            raise PlanError(f"{refused}this role may not read it", field=field) from None
+            raise refused("this role may not read it") from None
         except psycopg.Error:
-            raise EngineError(f"{refused}PostgreSQL cannot read its columns", away=self._connection.closed) from None
-        return _seen(source, columns)
-
-    def _fitting(self, source: Relation) -> Dialect:
-        """The SQL for a table of this size. A row takes some bytes, and no row can be added to what we see of it."""
-        import psycopg
-
-        name = next(source.find_all(exp.Table)).sql("postgres")
-        try:
-            size = self._one(_SIZE, (name,))
-        except psycopg.Error:
-            words = "postgres: the server does not tell the size of the table"
+            words = f"{field}={name!r}: PostgreSQL cannot read its columns"
             raise EngineError(words, away=self._connection.closed) from None
-        return POSTGRES_OF_FEW if size is not None and size // _LEAST_ROW < FEW else POSTGRES
 
-    def _one(self, statement: str, values: tuple[object, ...]) -> Any:
-        row = self._connection.execute(statement, values).fetchone()
-        return None if row is None else row[0]
+    def _bare(self, name: str) -> str:
+        """No table can be made in this transaction."""
+        rows = f'SELECT NULL::{name} AS "row" FROM pg_catalog.generate_series(1, 0) OFFSET 0'
+        return f'(SELECT ("row").* FROM ({rows}) AS "rows") AS "none"'
 
     def rehearse(self, text: str) -> None:
-        """Have the server read a statement, and run it on private tables without rows.
-
-        No table can be made in this transaction: in the text, another relation of the same columns stands in its place,
-        of which the server does not see before it runs that it has no rows. The statement itself is not planned, since
-        a plan depends on the statistics of the table.
-        """
-        private = [self.source, *(each.source for place, each in self._others.items() if not place.public)]
-        names = {next(each.find_all(exp.Table)).sql("postgres") for each in private}
-        rows = r'SELECT NULL::\g<0> AS "row" FROM pg_catalog.generate_series(1, 0) OFFSET 0'
-        none = f'(SELECT ("row").* FROM ({rows}) AS "rows") AS "none"'
+        """The server reads the statement itself, too; it is not planned, since that depends on statistics."""
         self.run("DEALLOCATE ALL")
         self.run(f"PREPARE rehearsed AS {text}")
-        self.run(re.sub("|".join(map(re.escape, names)), none, text))
+        super().rehearse(text)
 
     def _rows(self, text: str) -> list[Record]:
         """The rows of a statement's result; the transaction goes on after one that fails."""
-        import psycopg
-
         rule = "its time-out, memory or disk may be too small, or the connection was lost; the server's log says why"
         failed = f"statement: PostgreSQL could not run it; {rule}"
         try:
-            self._connection.execute("SAVEPOINT run")
-            found = self._connection.execute(text.encode())
-            return found.fetchall() if found.description else []
+            with self._connection.transaction():
+                found = self._connection.execute(text.encode())
+                return found.fetchall() if found.description else []
         except psycopg.Error as reason:
-            away = self._connection.closed
-            self._undo()
             server = isinstance(reason, (psycopg.OperationalError, psycopg.InterfaceError))
-            if server and not (reason.sqlstate or "").startswith(_TOO_MUCH):
-                raise EngineError(failed, away=away) from None
+            if server and not (reason.sqlstate or "").startswith("54"):  # too deep, too long, or too many columns
+                raise EngineError(failed, away=self._connection.closed) from None
             raise Unrunnable(failed) from None
         except BaseException:  # an interrupt: psycopg has ended the statement where it could wait for it
-            self._stop()
-            self._undo()
-            raise
-
-    def _undo(self) -> None:
-        """Go on with the transaction as it was before the last statement."""
-        import psycopg
-
-        with suppress(psycopg.Error):
-            self._connection.execute("ROLLBACK TO SAVEPOINT run")
-
-    def _stop(self) -> None:
-        """End the running statement in the server."""
-        import psycopg
-
-        try:
-            if not self._connection.closed:
+            with suppress(psycopg.Error):
                 self._connection.cancel_safe(timeout=_PATIENCE)
-        except psycopg.Error:  # then it ends with the connection
-            self._connection.close()
+            raise
 
     def close(self) -> None:
         """End the transaction and the connection."""
@@ -257,19 +265,13 @@ class Postgres(Engine):
 
 def _connected(address: str) -> psycopg.Connection:
     """A connection, in which every statement is a transaction of its own until one begins."""
-    import psycopg
-    from psycopg.conninfo import conninfo_to_dict, make_conninfo
-
     plain = checked_address(address)
     try:
-        parts = conninfo_to_dict(plain)
+        parts: dict[str, Any] = {"connect_timeout": _PATIENCE, **conninfo_to_dict(plain), "client_encoding": "UTF8"}
     except psycopg.Error:
         raise ArgumentError('postgres: must be an address such as "postgresql://host/database"') from None
-    if any("password" in name for name in parts):
-        raise ArgumentError(f"postgres: {NO_PASSWORD}")
-    more = make_conninfo(plain, client_encoding="UTF8", **{"connect_timeout": _PATIENCE, **parts})
     try:
-        return psycopg.connect(more, autocommit=True, prepare_threshold=None)
+        return psycopg.connect(make_conninfo(**parts), autocommit=True, prepare_threshold=None)
     except (psycopg.Error, UnicodeError):
         rule = "no connection; see that the server answers, and that the password is in PGPASSFILE, PGPASSWORD or a "
         raise EngineError(f"postgres={arguments.shown(plain)}: {rule}service (pg_service.conf)", away=True) from None
@@ -280,30 +282,15 @@ def _seen(source: exp.Table, columns: Sequence[tuple[str, str, str, str, bool]])
     families: dict[str, Family] = {}
     instants, types, trees = [], {}, []
     for name, base, kind, written, computed in columns:
-        family = Family.TEXT if kind == _ENUM else _FAMILIES.get(base, Family.OTHER)
-        families[name] = family = Family.OTHER if computed else family
-        this: Tree = exp.column(exp.to_identifier(name, quoted=True))
+        family = Family.OTHER if computed else Family.TEXT if kind == _ENUM else _FAMILIES.get(base, Family.OTHER)
+        families[name], this = family, exp.column(name, quoted=True)
         if family is Family.OTHER:
             types[name] = f"{written}, generated as it is read" if computed else written
             if base != _INSTANT or computed:
                 continue
             instants.append(name)
-            this = exp.AtTimeZone(this=this, zone=text("UTC"))
-        tree = _SEEN[family](this) if family in _SEEN else this
-        trees.append(exp.alias_(tree, name, quoted=True))
-    rows = exp.select(*(trees or [exp.alias_(exp.Literal.number("1"), "1", quoted=True)]), copy=False)
+        seen = _SEEN.get(_INSTANT if family is Family.OTHER else family, ":x")
+        trees.append(exp.alias_(term(seen, x=this), name, quoted=True))
+    rows = exp.select(*(trees or [exp.alias_(integer(1), "1", quoted=True)]), copy=False)
     schema = TypedSchema(families, types=types, instants=instants)
     return Further(source=rows.from_(source.copy(), copy=False), schema=schema)
-
-
-def _with_a_double(this: Tree) -> Tree:
-    """A decimal that is finite and rounded to a double, or NULL; NaN is the largest of all."""
-    near = "CASE WHEN ABS(:x) <= CAST(:tiny AS NUMERIC) THEN 0 ELSE :x END"
-    within = f"CASE WHEN :x < :end AND :x > -:end THEN {near} END"
-    return term(within, x=this, tiny=text(UNDERFLOW), end=integer(OVERFLOW))
-
-
-_SEEN: dict[Family, Callable[[Tree], Tree]] = {
-    Family.TEXT: lambda this: exp.cast(this, "TEXT"),
-    Family.DECIMAL: _with_a_double,
-}

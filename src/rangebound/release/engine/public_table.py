@@ -41,6 +41,10 @@ def public_table(place: Place, given: Any, dialect: Dialect, database: str) -> F
         names = [exp.column(exp.to_identifier(name, quoted=True)) for name in families]
         rows = engine.run(exp.select(*names).from_(engine.source.copy()))
     columns = list(zip(*rows, strict=True)) or [()] * len(families)
+    for (name, family), column in zip(families.items(), columns, strict=True):
+        if family is Family.INTEGER and any(abs(each) > dialect.most_whole for each in column if each is not None):
+            rule = f"has a whole number beyond {dialect.most_whole:.2g}, for which {database} has no type"
+            raise PlanError(f"{place.field}: the public column {name!r} {rule}", field=place.field)
     return Further(source=_constants(families, columns, dialect), schema=schema)
 
 
@@ -53,7 +57,8 @@ def _constants(families: Schema, columns: Sequence[Sequence[Any]], dialect: Dial
     used = set().union(*(set(each) for column in texts for each in column))
     separator = next(chr(code) for code in _SEPARATORS if chr(code) not in used)
     places = [exp.to_identifier(f"c{at}", quoted=True) for at in range(len(texts))]
-    rows = dialect.unfolded(places, [separator.join(column) for column in texts], separator, None)
+    joined = [separator.join(column) for column in texts]
+    rows = dialect.unfolded([exp.to_identifier("i", quoted=True), *places], joined, separator)
     chosen = []
     for name, place, kind in zip(families, places, kinds, strict=True):
         this = exp.column(place.copy())
@@ -72,9 +77,9 @@ def _kind(family: Family, values: Sequence[Any], dialect: Dialect) -> str:
     """The type that holds all values of a column."""
     there = [each for each in values if each is not None]
     if family is Family.INTEGER:
-        return "BIGINT" if all(-(2**63) <= each < 2**63 for each in there) else dialect.decimal(0)
+        return "BIGINT" if all(-(2**63) <= each < 2**63 for each in there) else dialect.decimal.format(0)
     if family is Family.DECIMAL:
-        return dialect.decimal(max((-each.as_tuple().exponent for each in there), default=0))
+        return dialect.decimal.format(max((-each.as_tuple().exponent for each in there), default=0))
     return dialect.timestamp if family is Family.TIMESTAMP else _TYPES[family]
 
 

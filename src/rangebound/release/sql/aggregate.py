@@ -99,7 +99,7 @@ class _Compiler:
         order = list(finals.trees)
         read = {**counts.trees, **measures.trees}
         totals = {name: counted(name, tree) for name, tree in counts.trees.items()}
-        totals |= {name: self.dialect.added_rows(local(name)) for name in measures.trees}
+        totals |= {name: self.dialect.added(local(name)) for name in measures.trees}
         if scan.unit is None:
             totals = {name: totals[each.name] for name, each in finals.trees.items()}
             tree = scan.grouped(scan.rows(read), scan.texts, totals)
@@ -156,7 +156,7 @@ class _Compiler:
         scan = self.scan
         measures = {name: self._measure(each, asked.rows) for name, each in asked.of.items()}
         sums = {
-            name: counted(name, measures[name]) if _counts(each) else self.dialect.added_rows(local(name))
+            name: counted(name, measures[name]) if _counts(each) else self.dialect.added(local(name))
             for name, each in asked.of.items()
         }
         if scan.unit is None:
@@ -240,12 +240,12 @@ class _Compiler:
             case measure.Counted() | measure.Owned():
                 return integer(1)
             case measure.Value(of=values):
-                return fixed_point(values, self._value(values), self.dialect)
+                return fixed_point(values, self._value(values))
             case measure.Square(of=values):
-                fixed = fixed_point(values, self._value(values), self.dialect)
-                return scaled_product(fixed, fixed.copy(), self.dialect)
+                fixed = fixed_point(values, self._value(values))
+                return scaled_product(fixed, fixed.copy())
             case measure.Product(of=(first, second)):
-                return scaled_product(self._compiled(first), self._compiled(second), self.dialect)
+                return scaled_product(self._compiled(first), self._compiled(second))
             case measure.Met(conditions=conditions):
                 test = local(self.scan.read.name(meets(conditions, self.scan.schema)))
                 return choice((test, integer(measure.ONE)), otherwise=integer(0))

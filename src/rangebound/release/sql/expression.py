@@ -32,8 +32,15 @@ _LONGEST = 1000
 _TRUE, _FALSE = r"^ *[Tt][Rr][Uu][Ee] *\z", r"^ *[Ff][Aa][Ll][Ss][Ee] *\z"
 _YES, _NO = r"^ *([Tt]([Rr][Uu][Ee])?|[Yy]([Ee][Ss])?|1) *\z", r"^ *([Ff]([Aa][Ll][Ss][Ee])?|[Nn][Oo]?|0) *\z"
 _TIME = r"([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?"
+_LEAP = "(([02468][048]|[13579][26])00|[0-9]{2}(0[48]|[2468][048]|[13579][26]))-02-29"
+_DATE = (  # of a year that may be 0000
+    rf"([0-9]{{4}}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
+    rf"|02-(0[1-9]|1[0-9]|2[0-8]))|{_LEAP})"
+)
 _DAY = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{_TIME}\z"
+_DAY_OF_CALENDAR = rf"^{_DATE}{_TIME}\z"
 _TIMED = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T]([01][0-9]|2[0-3]):"
+EPOCH = datetime.date(1970, 1, 1)
 _FIRST_DAY, _LAST_DAY = datetime.date(1, 1, 1), datetime.date(9999, 12, 31)
 
 
@@ -91,8 +98,9 @@ def _text(this: Tree) -> Tree:
     return exp.cast(this.copy(), "TEXT")
 
 
-def _parsed(this: Tree, kind: str) -> Tree:
-    return exp.TryCast(this=_text(this), to=exp.DataType.build(kind), safe=True)
+def _parsed(this: Tree) -> Tree:
+    """The nearest double to a numeral; infinite, or NULL, where it is too large for one."""
+    return exp.TryCast(this=_text(this), to=exp.DataType.build("DOUBLE"), safe=True)
 
 
 def longer(this: Tree, most: int) -> Tree:
@@ -159,7 +167,7 @@ def read_number(this: Tree, form: TextFormat = PLAIN) -> Tree:
     plain = _plain_number(this, form)
     return _spelled(
         this,
-        (matches(_text(plain), _NUMERAL), _parsed(plain, "DOUBLE")),
+        (matches(_text(plain), _NUMERAL), _parsed(plain)),
         (matches(_text(this), _TRUE), double(1.0)),
         (matches(_text(this), _FALSE), double(0.0)),
     )
@@ -174,7 +182,8 @@ def _known_day(this: Tree) -> Tree:
 def _written_day(this: Tree) -> Tree:
     """The day of a date in a text; a time of day behind it is left out, as that of a timestamp is."""
     first = exp.Left(this=_text(this), expression=integer(10))
-    return _spelled(this, (matches(_text(this), _DAY), _known_day(_parsed(first, "DATE"))))
+    before = exp.EQ(this=exp.Left(this=_text(this), expression=integer(4)), expression=text("0000"))
+    return _spelled(this, (before, exp.Null()), (matches(_text(this), _DAY_OF_CALENDAR), exp.cast(first, "DATE")))
 
 
 _AS_DAY: dict[Family, Callable[[Tree], Tree]] = {
@@ -193,7 +202,7 @@ def as_day(name: str, schema: Schema) -> Tree:
 
 def _days(this: Tree) -> Tree:
     """Days since 1970-01-01 of a date."""
-    count = exp.DateDiff(this=this, expression=day(datetime.date(1970, 1, 1)), unit=exp.var("DAY"))
+    count = exp.DateDiff(this=this, expression=day(EPOCH), unit=exp.var("DAY"))
     return exp.cast(count, "DOUBLE")
 
 
@@ -211,17 +220,42 @@ def read_hour(name: str, schema: Schema) -> Tree:
     day = _plain_day(this, form_of(schema, name))
     written = exp.Substring(this=_text(day), start=integer(12), length=integer(2))
     timed = every([matches(_text(day), _TIMED), there])
-    return exp.TryCast(this=_spelled(this, (timed, written)), to=exp.DataType.build("INT"), safe=True)
+    return exp.cast(_spelled(this, (timed, written)), "INT")
+
+
+def first_day(date: Tree, *, week: bool) -> Tree:
+    """The first day of the week (a Monday, as 0001-01-01 was) or month that a date within the calendar is in."""
+    since = exp.DateDiff(this=date.copy(), expression=day(_FIRST_DAY), unit=exp.var("DAY"))
+    back = term("(-(:since % 7))", since=since) if week else term("(1 - EXTRACT(DAY FROM :date))", date=date)
+    return days_after(date, back)
+
+
+def days_after(date: Tree, days: Tree) -> Tree:
+    """The date some days, a whole number, after another."""
+    moved = exp.DateAdd(this=date.copy(), expression=exp.cast(days, "INT"), unit=exp.var("DAY"))
+    return exp.cast(moved, "DATE")
+
+
+def scaled(value: Tree, factor: float) -> Tree:
+    """A double times a factor, which is rounded to a whole number afterwards; the product is far from overflow.
+
+    An engine may stop at a product that is 0 though no factor is, and a factor of 1 or more makes no number 0. With one
+    below, a value that is tiny beside the unit of the result is moved away from 0 by 2^-200 units: of a value of 2^-147
+    units or more that is less than half of the last place, so nothing changes, and a smaller one is rounded to the same
+    whole number either way.
+    """
+    if factor < 1.0:
+        value = exp.Paren(this=exp.Add(this=value, expression=double(2.0**-200 / factor)))
+    return exp.Mul(this=value, expression=double(factor))
 
 
 def place_in_time(each: str, days: Tree) -> Tree:
     """The day, week (from Monday on) or month of some days since 1970-01-01, as a whole number; NULL stays NULL."""
-    whole = exp.cast(days, "INT")
     if each == "day":
-        return whole
+        return exp.cast(days, "INT")
     if each == "week":  # 1970-01-01 was a Thursday
         return term("CAST(FLOOR((:days + :three) / :seven) AS INT)", days=days, three=double(3.0), seven=double(7.0))
-    date = exp.DateAdd(this=day(datetime.date(1970, 1, 1)), expression=whole, unit=exp.var("DAY"))
+    date = days_after(day(EPOCH), days)
     return term("EXTRACT(YEAR FROM :date) * 12 + EXTRACT(MONTH FROM :date)", date=date)
 
 
@@ -253,11 +287,12 @@ def _truths(this: Tree, yes: Tree, no: Tree) -> list[tuple[Tree, Tree]]:
 
 def _spelled_whole(this: Tree, form: TextFormat) -> list[tuple[Tree, Tree]]:
     """A whole number below 2^53 by its digits; a longer one is the key that it is written as."""
-    this = _plain_number(this, form)
-    x = _parsed(this, "DOUBLE")
+    plain, otherwise = _plain_number(this, form), _text(this)
+    x = _parsed(plain)
     small = exp.Between(this=x, low=double(1.0 - WHOLE), high=double(WHOLE - 1.0))
-    tests = every([matches(_text(this), _NUMERAL), small, term("FLOOR(:x) = :x", x=x)])
-    return [(tests, exp.cast(exp.cast(x.copy(), "BIGINT"), "TEXT"))]
+    found = exp.cast(exp.cast(x.copy(), "BIGINT"), "TEXT")
+    whole = choice((term("FLOOR(:x) = :x", x=x), found), otherwise=otherwise)
+    return [(matches(_text(plain), _NUMERAL), choice((small, whole), otherwise=otherwise.copy()))]
 
 
 def _spelled_day(this: Tree, form: TextFormat) -> list[tuple[Tree, Tree]]:

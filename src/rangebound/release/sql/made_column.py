@@ -7,7 +7,6 @@ statements grow with the expression and not with the power of its depth.
 
 from __future__ import annotations
 
-import datetime
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,12 +23,14 @@ from rangebound.release.plan.expressions.typed import Typed, whole
 from rangebound.release.plan.fields import WHOLE, number
 from rangebound.release.plan.table_schema import Family, Schema, extended
 from rangebound.release.sql.expression import (
+    EPOCH,
     as_key,
     as_number,
     by_truth,
     clipped,
     column,
     day,
+    days_after,
     finite,
     meets,
     read_day,
@@ -128,7 +129,10 @@ class _ColumnSteps:
     def computed(self, operation: type[exp.Binary], left: _Value, right: _Value, *, bounded: bool = False) -> _Value:
         """One operation on numbers: it may overflow, unless public ranges say that it is `bounded`."""
         sure = left.finite and right.finite and bounded
-        if self.dialect.stops and not (sure and operation in (exp.Add, exp.Sub)):  # whose results are never too small
+        if sure and operation in (exp.Add, exp.Sub):  # whose results are never too small
+            tree: Tree = exp.Paren(this=operation(this=left.tree.copy(), expression=right.tree.copy()))
+            return _Value(tree, max(left.level, right.level))
+        if self.dialect.checked:
             left, right, sure = self.shared(self.guarded(left)), self.shared(self.guarded(right)), True
         tree = self.dialect.computed(operation, left.tree.copy(), right.tree.copy())
         return _Value(tree, max(left.level, right.level), sure)
@@ -202,12 +206,11 @@ _LITERALS: Mapping[ValueType, Callable[..., Tree]] = {
     ValueType.TRUTH: lambda value: exp.true() if value else exp.false(),
     ValueType.DATE: lambda value: double(number(value)),
 }
-_EPOCH = datetime.date(1970, 1, 1)
 
 
 def _calendar_day(days: Tree) -> Tree:
     """The date of a number of days since 1970-01-01, which lies in the calendar."""
-    return exp.Add(this=day(_EPOCH), expression=exp.cast(days, "INT"))
+    return days_after(day(EPOCH), days)
 
 
 Parts = Sequence[_Value]
@@ -219,18 +222,15 @@ def _level(parts: Parts) -> int:
 
 
 def _written(template: str, *, guarded: bool = False) -> _Compile:
-    """SQL of its parts :a and :b, each of which stands in it once; `guarded`, they are finite or NULL."""
+    """SQL of its parts :a and :b; `guarded`, they are finite or NULL."""
 
     def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
         parts = [steps.guarded(one) for one in parts] if guarded else parts
+        parts = [steps.shared(x) if template.count(f":{at}") > 1 else x for at, x in zip("ab", parts, strict=False)]
         tree = term(template, **{name: one.tree for name, one in zip("ab", parts, strict=False)})
         return _Value(tree, _level(parts), all(one.finite for one in parts))
 
     return compiled
-
-
-def _texts(function: type[exp.Func]) -> _Compile:
-    return lambda steps, each, parts: _Value(function(this=parts[0].tree, expression=parts[1].tree), _level(parts))
 
 
 def _arithmetic(operation: type[exp.Binary]) -> _Compile:
@@ -383,7 +383,7 @@ def _date(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
 
 def _extracted(part: str) -> _Compile:
     def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
-        found = exp.Extract(this=exp.var(part), expression=exp.Paren(this=_calendar_day(parts[0].tree)))
+        found = exp.Extract(this=exp.var(part), expression=_calendar_day(parts[0].tree))
         return _Value(exp.cast(found, "DOUBLE"), parts[0].level)
 
     return compiled
@@ -428,8 +428,8 @@ COMPILED: Mapping[str, _Compile] = {
     "max": _extreme(exp.GTE),
     "clip": lambda steps, each, parts: steps.smaller(steps.smaller(parts[0], parts[1], exp.GTE), parts[2], exp.LTE),
     "bin": _bin,
-    "starts": _texts(exp.StartsWith),
-    "ends": _texts(exp.EndsWith),
-    "contains": _texts(exp.Contains),
+    "starts": _written("(LEFT(:a, LENGTH(:b)) = :b)"),
+    "ends": _written("(RIGHT(:a, LENGTH(:b)) = :b)"),
+    "contains": _written("(STRPOS(:a, :b) > 0)"),
 }
 """How every function and operator of `FUNCTIONS` is computed."""

@@ -27,7 +27,9 @@ from rangebound.release.sql.expression import (
     column,
     day,
     finite,
+    first_day,
     is_there,
+    scaled,
 )
 from rangebound.release.sql.relation import MANY, is_listed
 
@@ -46,7 +48,7 @@ def _clipped(values: Values, x: Tree) -> Tree:
     return exp.Least(this=low, expressions=[double(values.upper)], ignore_nulls=True)
 
 
-def fixed_point(values: Values, x: Tree, dialect: Dialect) -> Tree:
+def fixed_point(values: Values, x: Tree) -> Tree:
     """A value as a whole number from 0 (lower end of its range) to `ONE` (upper end): what sums are made of.
 
     T = floor((clip(x) - lower) * (ONE / (upper - lower)) + 1/2), where a missing x is the plan's constant.
@@ -55,22 +57,22 @@ def fixed_point(values: Values, x: Tree, dialect: Dialect) -> Tree:
     nearest whole number takes that away at both ends. Sums of fewer than 2^63 such numbers stay below 2^93.
     Edge cases: it moves a value by up to 2^-31 of the range, so nothing is decided by it; see `place`.
     """
-    scaled = _scaled(values, x, ONE / (values.upper - values.lower), 0.5, dialect)
-    return exp.cast(exp.Floor(this=scaled), "BIGINT")
+    found = _scaled(values, x, ONE / (values.upper - values.lower), 0.5)
+    return exp.cast(exp.Floor(this=found), "BIGINT")
 
 
-def scaled_product(first: Tree, second: Tree, dialect: Dialect) -> Tree:
+def scaled_product(first: Tree, second: Tree) -> Tree:
     """The product of two whole numbers from 0 to `ONE` in fixed point: below 2^61 before it is divided."""
     product = exp.Paren(this=exp.Mul(this=first, expression=second))
-    return dialect.whole_quotient(product, integer(ONE))
+    return exp.Paren(this=exp.BitwiseRightShift(this=product, expression=integer(ONE.bit_length() - 1)))
 
 
-def _scaled(values: Values, x: Tree, factor: float, more: float, dialect: Dialect) -> Tree:
+def _scaled(values: Values, x: Tree, factor: float, more: float) -> Tree:
     """(clip(x) - lower) * factor + more."""
     above = _clipped(values, x)
     if values.lower != 0.0:
         above = exp.Paren(this=exp.Sub(this=above, expression=double(values.lower)))
-    return exp.Add(this=dialect.scaled(above, factor), expression=double(more))
+    return exp.Add(this=scaled(above, factor), expression=double(more))
 
 
 def place(places: Places, x: Tree, number: Tree | None, dialect: Dialect) -> Tree:
@@ -97,7 +99,7 @@ def place(places: Places, x: Tree, number: Tree | None, dialect: Dialect) -> Tre
     texts = [repr(each) for each in padded]
     if number is not None:
         texts = [str(_nearest(each, math.ceil, dialect.most_whole)) for each in padded]
-    guess = _guess(places, places.scale, x, last, dialect)
+    guess = _guess(places, places.scale, x, last)
 
     def border(after: int) -> Tree:
         item = exp.Add(this=guess.copy(), expression=integer(after))
@@ -109,10 +111,10 @@ def place(places: Places, x: Tree, number: Tree | None, dialect: Dialect) -> Tre
     return term(f"CASE WHEN :x IS NULL THEN :filler {off} ELSE :n END", x=x, filler=integer(filler), n=guess, **sides)
 
 
-def _guess(places: Places, scale: Fraction, x: Tree, last: int, dialect: Dialect) -> Tree:
+def _guess(places: Places, scale: Fraction, x: Tree, last: int) -> Tree:
     """The place of a value by arithmetic, or one next to it: the borders are off by an eighth of a place at most."""
-    scaled = _scaled(places.values, x, float(scale), places.shift, dialect)
-    return exp.Least(this=exp.cast(exp.Floor(this=scaled), "INT"), expressions=[integer(last)])
+    found = _scaled(places.values, x, float(scale), places.shift)
+    return exp.Least(this=exp.cast(exp.Floor(this=found), "INT"), expressions=[integer(last)])
 
 
 def _nearest(border: float, rounded: Callable[[Fraction], int], most: int) -> int:
@@ -217,7 +219,7 @@ def _label(name: str, rule: KeyRule, schema: Schema, this: Tree, dialect: Dialec
     """The key of a value that is listed, in a bin or on one of the days; NULL for another."""
     if rule.span is not None:
         first, last = map(day, rule.span)
-        start = exp.cast(dialect.start(this.copy(), "WEEK" if rule.weeks else "MONTH"), "DATE")
+        start = first_day(this, week=rule.weeks is not None)
         begin = "CASE WHEN :start < :first THEN :first ELSE :start END"
         inside = f"CASE WHEN :x BETWEEN :first AND :last THEN CAST({begin} AS TEXT) END"
         return term(inside, x=this, first=first, last=last, start=start)

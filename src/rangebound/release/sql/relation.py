@@ -49,7 +49,7 @@ def unit_number(unit: Tree, family: Family, salt: Salt, dialect: Dialect) -> Tre
     if family is Family.INTEGER:  # the remainder has the sign of the unit, and its width: the sum needs more bits
         return term(f"(CAST((:u) % {PRIME} AS BIGINT) + {PRIME})", u=unit)
     own = shortened(unit) if family in TEXTS else unit
-    return dialect.hexadecimal(exp.Left(this=digest(salt, own), expression=integer(7)))
+    return term(dialect.hexadecimal, dialect.name, digits=exp.Left(this=digest(salt, own), expression=integer(7)))
 
 
 def digest(salt: Salt, *parts: Tree) -> Tree:
@@ -110,12 +110,12 @@ def star() -> Tree:
     return exp.Column(this=exp.Star(), table=exp.to_identifier(SOURCE, quoted=True))
 
 
-def aliased(relation: Relation) -> Tree:
-    """A relation with the alias that expressions about columns expect of their table."""
-    name = exp.to_identifier(SOURCE, quoted=True)
+def aliased(relation: Relation, name: str = SOURCE) -> Tree:
+    """A relation with an alias: here the one that expressions about columns expect of their table."""
+    alias = exp.to_identifier(name, quoted=True)
     if isinstance(relation, exp.Select):
-        return relation.subquery(name, copy=False)
-    return exp.alias_(relation, name, table=True)
+        return relation.subquery(alias, copy=False)
+    return exp.alias_(relation, alias, table=True)
 
 
 def with_columns(seen: View, made: Mapping[str, tuple[Tree, Family]], dialect: Dialect) -> View:
@@ -181,16 +181,17 @@ def table_of(
     Long ones are written as one text for each column, which the engine splits: thousands of keys take milliseconds.
     Edge cases: texts that hold the character that separates them are written one by one.
     """
-    columns = [exp.to_identifier(name, quoted=True) for name in ([place] if place else []) + list(names)]
+    columns = [exp.to_identifier(name, quoted=True) for name in (place or "i", *names)]
     joined = [_SEPARATOR.join(column) for column in zip(*rows, strict=True)]
     if len(rows) <= MANY or any(each.count(_SEPARATOR) != len(rows) - 1 for each in joined):
         tuples = [
             exp.Tuple(expressions=[*([integer(at)] if place else []), *map(text, row)]) for at, row in enumerate(rows)
         ]
-        alias = exp.TableAlias(this=exp.to_identifier("t"), columns=columns)
+        alias = exp.TableAlias(this=exp.to_identifier("t"), columns=columns if place else columns[1:])
         values = exp.Values(expressions=tuples, alias=alias)
         return exp.select(exp.Star(), copy=False).from_(values, copy=False)
-    return dialect.unfolded(columns, joined, _SEPARATOR, len(rows) if place else None)
+    found = dialect.unfolded(columns, joined, _SEPARATOR)
+    return found if place else select_from(found, "unfolded", *map(local, names))
 
 
 def is_listed(values: Sequence[Tree], keys: Sequence[Sequence[str]], dialect: Dialect) -> Tree:
@@ -216,6 +217,6 @@ def at_most(amount: Tree, n: Tree, rows: int, dialect: Dialect) -> Tree:
     The average over all choices of this many rows: it is bounded as any one choice is, and adds no chance of its own.
     """
     most = integer(rows)
-    part = exp.cast(exp.IntDiv(this=dialect.times(amount.copy(), most), expression=n.copy()), "BIGINT")
+    part = exp.cast(exp.IntDiv(this=term("(:amount * :most)", amount=amount, most=most), expression=n.copy()), "BIGINT")
     bounded = "CAST(CASE WHEN :n <= :most THEN :amount ELSE :part END AS BIGINT)"
     return term(bounded, n=n, most=most, amount=amount, part=part)

@@ -22,7 +22,7 @@ from rangebound.release.engine.dialect import Dialect, Tree, choice, double, int
 from rangebound.release.plan.columns import UnitColumn
 from rangebound.release.plan.fields import HUGE, WHOLE, date
 from rangebound.release.plan.table_schema import KEYS, Family, Schema, TypedSchema, form_of
-from rangebound.release.sql.expression import as_key, as_number, clipped, column, day, finite, is_there
+from rangebound.release.sql.expression import as_key, as_number, clipped, column, day, finite, is_there, scaled
 from rangebound.release.sql.relation import Relation, Salt, View, aliased, named, star, unused_name, where
 
 _BITS = 40  # of a value in fixed point, at the end of its range that is farther from 0
@@ -136,8 +136,8 @@ class _UnitCompiler:
             fixed = _clipped(column(name), (math.ceil(low), math.floor(high)), Family.INTEGER)
         else:
             near = exp.Paren(this=_clipped(column(name), (low, high), Family.NUMBER))
-            scaled = self.dialect.scaled(near, 2.0 ** _power(made))
-            fixed = exp.cast(exp.Floor(this=exp.Add(this=scaled, expression=double(0.5))), "BIGINT")
+            rounded = exp.Add(this=scaled(near, 2.0 ** _power(made)), expression=double(0.5))
+            fixed = exp.cast(exp.Floor(this=rounded), "BIGINT")
         return exp.Coalesce(this=self.dialect.added(fixed), expressions=[integer(0)])
 
     def number(self, made: UnitColumn) -> Tree:
@@ -153,7 +153,7 @@ class _UnitCompiler:
         parts = {"upper": upper, "total": total, "half": half}
         units = {"high": double(2.0 ** (_HALF - _power(made))), "low": double(2.0 ** -_power(made))}
         found = term(":upper * :high + CAST((:total % :half) AS DOUBLE) * :low", **parts, **units)
-        return self._infinite(total, _power(made), found) if self.dialect.stops else found
+        return self._infinite(total, _power(made), found) if self.dialect.checked else found
 
     def _infinite(self, total: Tree, power: int, found: Tree) -> Tree:
         """A sum that is nearer to 2^1024 than to a double is infinite, where the engine would stop at it."""

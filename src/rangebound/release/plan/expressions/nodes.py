@@ -38,6 +38,7 @@ LONGEST = 20_000
 """Characters of an expression, and so the constants, names and calls in it, at most."""
 DEEPEST = 60
 """Levels of an expression: a sum of this many terms, or this many parentheses that matter."""
+TOO_DEEP = f"has more than {DEEPEST} levels; name a part in [columns] and use its name"
 TOO_LONG = f"must have at most {LONGEST} characters; name a part in [columns] and use its name"
 
 Literal = bool | float | str | datetime.date
@@ -194,7 +195,7 @@ def levels(node: Expression) -> int:
 def checked(tree: Expression) -> Expression:
     """A tree as it is, if it is not too deep, and short enough to be written."""
     if levels(tree) > DEEPEST:
-        raise ValueError(f"has more than {DEEPEST} levels; name a part in [columns] and use its name")
+        raise ValueError(TOO_DEEP)
     if len(str(tree)) > LONGEST:
         raise ValueError(TOO_LONG)
     return tree

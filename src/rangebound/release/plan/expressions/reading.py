@@ -19,6 +19,7 @@ from rangebound.release.plan.expressions.functions import FUNCTIONS
 from rangebound.release.plan.expressions.nodes import (
     DEEPEST,
     LONGEST,
+    TOO_DEEP,
     TOO_LONG,
     Call,
     Constant,
@@ -148,6 +149,8 @@ def readings(text: str, kind: str) -> Readings:
         new = readers[0](text, DEEPEST)
     except ValueError as refused:
         reason = str(refused)
+    except RecursionError:
+        reason = TOO_DEEP
     with suppress(ValueError):
         old = readers[1](text)
     return Readings(new, old, reason, kind)

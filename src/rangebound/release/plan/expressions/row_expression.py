@@ -30,10 +30,7 @@ from rangebound.values import arguments
 
 def read_sql(text: str, deepest: int) -> Expression:
     """The tree of the text of one expression about a row."""
-    try:
-        return _IN_A_PLAN.tree(_parsed(text, deepest))
-    except RecursionError:
-        raise ValueError(f"has more than {deepest} levels; name a part in [columns] and use its name") from None
+    return _IN_A_PLAN.tree(_parsed(text, deepest))
 
 
 def read_unit_call(text: str, deepest: int) -> UnitCall:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from rangebound.errors import EngineError
-from rangebound.release.engine import local_spark
+from rangebound.release.engine import spark as local_spark
 
 RELEASE = """
 import sys, warnings
