@@ -22,13 +22,13 @@ from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.finite.finite_mechanism import Table
 from rangebound.mechanisms.finite.weights import TOTAL
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.mechanisms.remapping import Remapped
+from rangebound.mechanisms.remapping import Base, Remapped
 from rangebound.mechanisms.staircase import Staircase
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.values.ball import ball, precision
 from rangebound.values.support import Interval, is_line
 
-Proved: TypeAlias = Mechanism | Table | DiscreteLaplace | Staircase | Remapped
+Proved: TypeAlias = Base | Remapped
 
 _WANTED = (
     "Coq Require Import Bool Reals ZArith List Lra Lia Psatz",
