@@ -15,8 +15,9 @@ from sqlglot import exp
 from rangebound.release.plan.asking.aggregates import Aggregates, Question
 from rangebound.release.plan.asking.statement import only, refused
 from rangebound.release.plan.expressions.nodes import Expression, iso_day
-from rangebound.release.plan.expressions.row_expression import BINARY, INSTEAD, RowExpressions, bare
+from rangebound.release.plan.expressions.row_expression import RowExpressions, bare
 from rangebound.release.plan.expressions.sql_text import fragment
+from rangebound.release.plan.expressions.sql_words import BINARY, INSTEAD
 
 Value = bool | float | str | None
 _TRUTHS = {"true": True, "false": False}

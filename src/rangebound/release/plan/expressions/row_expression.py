@@ -24,6 +24,23 @@ from rangebound.release.plan.expressions.nodes import (
     iso_day,
 )
 from rangebound.release.plan.expressions.sql_text import beyond, fragment, tokens, trees
+from rangebound.release.plan.expressions.sql_words import (
+    A_STEP,
+    AGGREGATE,
+    BINARY,
+    CALLS,
+    CLIP,
+    COMPARING,
+    INSTEAD,
+    NUMERIC,
+    OF_UNITS,
+    ORDERED,
+    PARTS,
+    STEPS,
+    SUBSET,
+    TIMES,
+    WHOLE,
+)
 from rangebound.release.plan.fields import no_time_of_day, printable
 from rangebound.values import arguments
 
@@ -62,98 +79,7 @@ Resolve = Callable[[exp.Column], str]
 Refuse = Callable[[exp.Expr, str], ValueError]
 """The error about a node of a text."""
 
-_CALLS: Mapping[type[exp.Expr], str] = {
-    exp.Neg: "-x",
-    exp.Abs: "abs",
-    exp.Floor: "floor",
-    exp.Ceil: "ceil",
-    exp.Round: "round",
-    exp.Year: "year",
-    exp.Quarter: "quarter",
-    exp.Month: "month",
-    exp.Week: "week",
-    exp.WeekOfYear: "week",
-    exp.Day: "day",
-    exp.DayOfMonth: "day",
-    exp.DayOfWeekIso: "weekday",
-    exp.Hour: "hour",
-    exp.StartsWith: "starts",
-    exp.EndsWith: "ends",
-    exp.Contains: "contains",
-}
-_PARTS = {
-    "YEAR": "year",
-    "QUARTER": "quarter",
-    "MONTH": "month",
-    "WEEK": "week",
-    "DAY": "day",
-    "ISODOW": "weekday",
-    "HOUR": "hour",
-}
-BINARY: Mapping[type[exp.Expr], str] = {
-    exp.Add: "+",
-    exp.Sub: "-",
-    exp.Mul: "*",
-    exp.Div: "/",
-    exp.EQ: "==",
-    exp.NEQ: "!=",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.And: "and",
-    exp.Or: "or",
-}
-"""Operators of two sides, as a plan writes them."""
-ORDERED = (exp.LT, exp.LTE, exp.GT, exp.GTE)
-_NUMERIC = (exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.DECIMAL)
-_WHOLE = (exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT)
-_CLIP = "LEAST and GREATEST of a missing value are missing, as in SQL:2023; DuckDB and PostgreSQL would leave it out"
-_ONE_QUERY = "a query inside another one is not in the subset; a CTE that is one row per unit is"
-INSTEAD: Mapping[type[exp.Expr], str] = {
-    exp.Mod: "the sign of a remainder differs between dialects; FLOOR_MOD(x, y) has that of y",
-    exp.IntDiv: "how // rounds differs between dialects; FLOOR(x / y) says it",
-    exp.Pow: "its last bits differ between engines; write x * x",
-    exp.DPipe: "texts are not put together; group by both columns",
-    exp.Concat: "texts are not put together; group by both columns",
-    exp.Lower: "engines have different tables of letters; compare with each spelling, as x IN ('a', 'A')",
-    exp.Upper: "engines have different tables of letters; compare with each spelling, as x IN ('a', 'A')",
-    exp.ILike: "engines have different tables of letters; LIKE compares letter by letter",
-    exp.RegexpLike: "engines read patterns differently; LIKE 'a%' compares the beginning of a text",
-    **dict.fromkeys((exp.Subquery, exp.Select, exp.Exists), _ONE_QUERY),
-    exp.Window: "a window would see single rows; GROUP BY gives one number per group",
-    exp.CurrentDate: "its value depends on the day on which it is asked; write DATE '2025-01-31'",
-    exp.CurrentTimestamp: "its value depends on the moment at which it is asked; write DATE '2025-01-31'",
-    exp.Rand: "a value must follow from its row",
-    exp.Null: "NULL is compared by IS NULL",
-    exp.Date: "a date is written DATE '2025-01-31', and CAST(x AS DATE) reads one",
-    exp.Star: "a column must be named; COUNT(*) alone takes a star",
-    exp.DayOfWeek: "dialects count from different days; EXTRACT(ISODOW FROM x) counts from Monday, 1",
-    exp.TimestampTrunc: "group by EXTRACT(YEAR FROM x) and EXTRACT(MONTH FROM x), or list months in [keys]",
-    exp.DateTrunc: "group by EXTRACT(YEAR FROM x) and EXTRACT(MONTH FROM x), or list months in [keys]",
-    **dict.fromkeys((exp.Rollup, exp.Cube), "a plan has the kind crosstab for cells with all their margins"),
-    exp.GroupingSets: "ask for each grouping in a statement of its own",
-    **dict.fromkeys(
-        (exp.IgnoreNulls, exp.RespectNulls), "an aggregate leaves missing values out, and must not take single rows"
-    ),
-    exp.Placeholder: "a parameter must be written out",
-    exp.Parameter: "a parameter must be written out",
-}
-_TIMES = "beside a date, a time counts as its day; in a database it is later than the beginning of that day"
-_SUBSET = "is not in the subset; an expression has columns, constants, arithmetic, comparisons, CASE, COALESCE, LIKE, "
-_SUBSET += "LEAST, GREATEST, ABS, FLOOR, CEIL, ROUND and parts of dates"
-_AGGREGATE = "an aggregate stands alone in SELECT, or in HAVING and ORDER BY; a plan asks a query for it, or [per_unit]"
 _BY_NAME = {NAMES.get(name, name).upper(): name for name in FUNCTIONS if NAMES.get(name, name).isidentifier()}
-_OF_UNITS = ("COUNT", "SUM", "MIN", "MAX", "BOOL_OR", "BOOL_AND", "ARG_MIN", "ARG_MAX")
-_A_STEP = f"{', '.join(_OF_UNITS[:-1])} or ARG_MAX of a column; compute with their results in [columns]"
-_COMPARING = (exp.EQ, exp.NEQ, *ORDERED, exp.In, exp.Between, exp.Is, exp.Like)
-_STEPS: Mapping[type[exp.Expr], str] = {
-    exp.Sum: "sum",
-    exp.Min: "min",
-    exp.Max: "max",
-    exp.LogicalOr: "any",
-    exp.LogicalAnd: "all",
-}
 
 
 class RowExpressions:
@@ -180,7 +106,7 @@ class RowExpressions:
         reader = _READERS.get(type(node))
         if reader is None:
             raise self.refused(node, self._instead(node))
-        if isinstance(node, _COMPARING) and any(isinstance(each, _COMPARING) for each in node.iter_expressions()):
+        if isinstance(node, COMPARING) and any(isinstance(each, COMPARING) for each in node.iter_expressions()):
             raise self.refused(node, "comparisons do not chain; write x BETWEEN y AND z, or parentheses")
         try:
             return reader(self, node)
@@ -192,7 +118,7 @@ class RowExpressions:
     def _instead(self, node: exp.Expr) -> str:
         """Why a node is not in the subset, and what is."""
         if isinstance(node, exp.AggFunc) and type(node) not in INSTEAD:
-            return _AGGREGATE
+            return AGGREGATE
         if isinstance(node, exp.Func):
             names = [node.name] if isinstance(node, exp.Anonymous) else node.sql_names()
             for name in names:
@@ -200,7 +126,7 @@ class RowExpressions:
                     return REFUSED[name.lower()]
             if isinstance(node, exp.Anonymous):
                 return f"is not in the language{_similar(node.name)}"
-        return INSTEAD.get(type(node), _SUBSET)
+        return INSTEAD.get(type(node), SUBSET)
 
     def trees(self, *nodes: exp.Expr) -> list[Expression]:
         """Expressions of a plan, in order."""
@@ -228,10 +154,10 @@ class RowExpressions:
             self.only(node, "this", "expression")
             name = "first" if isinstance(node, exp.ArgMin) else "last"
             return UnitCall(name, tuple(self.trees(node.this, node.expression)))
-        name = _STEPS.get(type(node), "")
+        name = STEPS.get(type(node), "")
         if not name or isinstance(node.this, exp.Distinct):
-            guess = arguments.similar(node.name.upper(), _OF_UNITS) if isinstance(node, exp.Anonymous) else ""
-            raise self.refused(node, f"a per-unit column is {_A_STEP}{f'; {guess}' if guess else ''}")
+            guess = arguments.similar(node.name.upper(), OF_UNITS) if isinstance(node, exp.Anonymous) else ""
+            raise self.refused(node, f"a per-unit column is {A_STEP}{f'; {guess}' if guess else ''}")
         self.only(node, "this")
         what = self.tree(node.this)
         if is_condition(node.this) and name in ("min", "max"):
@@ -262,7 +188,7 @@ class RowExpressions:
             if limit is not None and isinstance(nested, inner):
                 what, other = self._limited(nested)
                 if what is not None and other is not None:
-                    self.notes[_CLIP] = None
+                    self.notes[CLIP] = None
                     ends = [other, limit] if outer is exp.Least else [limit, other]
                     return what, ends
         return None
@@ -320,7 +246,7 @@ class RowExpressions:
         value = self.constant(node)
         assert value is not None
         if isinstance(value, datetime.date) or (isinstance(value, str) and iso_day(value)):
-            self.notes[_TIMES] = None
+            self.notes[TIMES] = None
         return constant(value)
 
     def _binary(self, node: exp.Expr) -> Expression:
@@ -407,15 +333,15 @@ class RowExpressions:
         self.only(node, "this", "expressions", "ignore_nulls")
         if not node.expressions:
             raise self.refused(node, "takes two or more values")
-        self.notes[_CLIP] = None
+        self.notes[CLIP] = None
         return call("min" if isinstance(node, exp.Least) else "max", *self.trees(node.this, *node.expressions))
 
     def _call(self, node: exp.Expr) -> Expression:
         self.only(node, "this", "expression")
         if node.this is None:
-            raise self.refused(node, f"takes {FUNCTIONS[_CALLS[type(node)]].written}")
+            raise self.refused(node, f"takes {FUNCTIONS[CALLS[type(node)]].written}")
         what = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
-        return call(_CALLS[type(node)], *self.trees(what, *([node.expression] if node.args.get("expression") else [])))
+        return call(CALLS[type(node)], *self.trees(what, *([node.expression] if node.args.get("expression") else [])))
 
     def _named(self, node: exp.Expr) -> Expression:
         self.only(node, "this", "expressions")
@@ -428,10 +354,10 @@ class RowExpressions:
 
     def _extract(self, node: exp.Expr) -> Expression:
         self.only(node, "this", "expression")
-        name = _PARTS.get(node.name.upper())
+        name = PARTS.get(node.name.upper())
         if name is None:
             said = "; DOW counts from different days in different dialects, and ISODOW from Monday, 1"
-            raise self.refused(node, f"EXTRACT takes {', '.join(_PARTS)}{said if 'DOW' in node.name.upper() else ''}")
+            raise self.refused(node, f"EXTRACT takes {', '.join(PARTS)}{said if 'DOW' in node.name.upper() else ''}")
         return call(name, self.tree(node.expression))
 
     def _cast(self, node: exp.Expr) -> Expression:
@@ -440,12 +366,12 @@ class RowExpressions:
             if isinstance(node.this, exp.Literal):
                 return self._constant(node)
             return call("date", self.tree(node.this))
-        if _is_type(node, *_NUMERIC) or (_is_type(node, *_WHOLE) and is_condition(node.this)):
+        if _is_type(node, *NUMERIC) or (_is_type(node, *WHOLE) and is_condition(node.this)):
             return call("number", self.tree(node.this))
         if _is_type(node, exp.DType.VARCHAR, exp.DType.TEXT):
             return call("text", self.tree(node.this))
         way = "; how a number becomes a whole one differs, and FLOOR(x) or ROUND(x) says it"
-        raise self.refused(node, f"CAST takes DOUBLE, VARCHAR and DATE{way if _is_type(node, *_WHOLE) else ''}")
+        raise self.refused(node, f"CAST takes DOUBLE, VARCHAR and DATE{way if _is_type(node, *WHOLE) else ''}")
 
 
 Reader = Callable[[RowExpressions, exp.Expr], Expression]
@@ -467,7 +393,7 @@ _READERS: Mapping[type[exp.Expr], Reader] = {
     exp.Extract: RowExpressions._extract,
     exp.Cast: RowExpressions._cast,
     exp.Anonymous: RowExpressions._named,
-    **dict.fromkeys(_CALLS, RowExpressions._call),
+    **dict.fromkeys(CALLS, RowExpressions._call),
     **dict.fromkeys(BINARY, RowExpressions._binary),
     **dict.fromkeys((exp.And, exp.Or), RowExpressions._connected),
     exp.Not: RowExpressions._not,
