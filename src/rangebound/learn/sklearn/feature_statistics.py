@@ -152,7 +152,7 @@ class StatisticsEstimator(Private):
             return {"sums": row_sums.drawn(sums.total(x, lower, upper, places), noise.noise)}
 
         facts = str(noise.noise), least, floor, None if classes is None else classes.tolist()
-        settings = lower.tolist(), upper.tolist(), *facts
+        settings = lower.tolist(), upper.tolist(), *facts, *(() if rows is None else (rows,))  # it divides the sums
         drawn = self._spend(noise.epsilon, noise.delta, what, settings, draw, noise.mu)["sums"]
         found = sums.estimates(drawn, noise, least, lowest)
         found["mean"] = np.clip(lower + found["mean"] * width, lower, upper)
