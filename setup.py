@@ -37,10 +37,10 @@ class BuildWithProofs(build_py):
     def run(self) -> None:
         super().run()
         if not self.editable_mode:
-            folder = Path(self.build_lib, "rangebound", "mechanisms", "proofs")
-            folder.mkdir(parents=True, exist_ok=True)
-            for path in Path("proofs").glob("*.v"):
-                shutil.copy(path, folder)
+            folder = Path(self.build_lib, "rangebound", "mechanisms")
+            for path in Path("proofs").rglob("*.v"):
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, folder / path)
 
 
 def kernel(room: str) -> Extension:

@@ -1,11 +1,16 @@
 (** What the theorems rest on: the real numbers of Coq's library, and nothing else. *)
-From RB Require Import Privacy TruncatedLaplace TruncatedGaussian UnboundedLaplace Lattice FiniteTable.
+From RB Require Import Privacy HockeyStick TruncatedLaplace UnboundedLaplace TruncatedLaplaceDelta TruncatedGaussian
+  UnboundedGaussian Lattice FiniteTable.
 
 Print Assumptions Privacy.events.
 Print Assumptions Privacy.composition_of_epsilons.
+Print Assumptions HockeyStick.on_the_line.
 Print Assumptions TruncatedLaplace.truncated_laplace.
+Print Assumptions TruncatedLaplaceDelta.adds_up.
+Print Assumptions TruncatedLaplaceDelta.truncated_laplace_tests.
 Print Assumptions TruncatedGaussian.truncated_gaussian.
-Print Assumptions UnboundedLaplace.unbounded_laplace.
-Print Assumptions UnboundedLaplace.rounded_cell.
-Print Assumptions Lattice.clamped.
-Print Assumptions FiniteTable.finite_table.
+Print Assumptions UnboundedLaplace.laplace_tests.
+Print Assumptions UnboundedGaussian.gaussian_tests.
+Print Assumptions Lattice.clamped_below.
+Print Assumptions Lattice.rounded_answers.
+Print Assumptions FiniteTable.table_of_answers.

@@ -115,3 +115,56 @@ Proof.
   replace ((exp eps * (IZR b / IZR total) + delta) * (IZR d * IZR total))
     with (exp eps * IZR d * IZR b + delta * IZR d * IZR total) by (field; lra). lra.
 Qed.
+
+(** Which true answers go to which row: those from the lower end to the upper one, which is among them if it is closed;
+    an end that is missing is infinite. Numbers are in parts of [unit]. *)
+Definition cell : Set := (option Z * option Z * bool)%type.
+
+Definition goes (unit : Z) (c : cell) (x : R) : Prop :=
+  let '(lower, upper, closed) := c in
+  match lower with Some l => IZR l <= x * IZR unit | None => True end /\
+  match upper with Some u => if closed then x * IZR unit <= IZR u else x * IZR unit < IZR u | None => True end.
+
+(** Answers of the first cell and of the second, to its right, are more than [s] apart. *)
+Definition far (s : Z) (c c' : cell) : bool :=
+  match c, c' with
+  | (_, Some u, closed), (Some l, _, _) => if closed then (s <? l - u)%Z else (s <=? l - u)%Z
+  | _, _ => false
+  end.
+
+Definition reach_holds (s : Z) (cells : list cell) (reach : list nat) : bool :=
+  forallb (fun i => forallb (fun j => far s (nth i cells (None, None, true)) (nth j cells (None, None, true)))
+    (seq (S (nth i reach 0%nat)) (length cells - S (nth i reach 0%nat)))) (seq 0 (length cells)).
+
+Lemma far_apart : forall unit s c c' x x', far s c c' = true -> goes unit c x -> goes unit c' x' -> IZR s < (x' - x) * IZR unit.
+Proof.
+  intros unit s [[lo [u|]] cl] [[[l|] up] cl'] x x' H [_ A] [B _]; simpl in *; try discriminate.
+  destruct cl; [apply Z.ltb_lt in H; apply IZR_lt in H | apply Z.leb_le in H; apply IZR_le in H]; rewrite minus_IZR in H; lra.
+Qed.
+
+Lemma within_reach : forall unit s cells reach i j x x', (0 < unit)%Z -> reach_holds s cells reach = true ->
+  (i <= j < length cells)%nat -> goes unit (nth i cells (None, None, true)) x -> goes unit (nth j cells (None, None, true)) x' ->
+  Rabs (x - x') * IZR unit <= IZR s -> (j <= nth i reach 0)%nat.
+Proof.
+  intros unit s cells reach i j x x' Hu H Hij Gi Gj Hd. destruct (Compare_dec.le_lt_dec j (nth i reach 0%nat)) as [L|L]; [assumption|].
+  exfalso. unfold reach_holds in H. rewrite forallb_forall in H. specialize (H i ltac:(apply in_seq; lia)).
+  rewrite forallb_forall in H. specialize (H j ltac:(apply in_seq; lia)). assert (F := far_apart unit _ _ _ x x' H Gi Gj).
+  assert (U : 0 < IZR unit) by now apply IZR_lt. assert (A := Rle_abs (x' - x)); rewrite Rabs_minus_sym in A. nra.
+Qed.
+
+(** The claim for answers: any two that are at most the sensitivity apart, whatever rows they go to. *)
+Theorem table_of_answers : forall n d most total width rows reach eps delta unit s cells,
+  rows_add_up total width rows = true -> table_holds n d most rows reach = true -> reach_holds s cells reach = true ->
+  length cells = length rows -> (0 < d)%Z -> (0 < total)%Z -> (0 <= n)%Z -> (0 < unit)%Z ->
+  IZR n / IZR d <= exp eps -> IZR most <= delta * IZR d * IZR total ->
+  forall i j x x' event, (i < length rows)%nat -> (j < length rows)%nat -> goes unit (nth i cells (None, None, true)) x ->
+  goes unit (nth j cells (None, None, true)) x' -> Rabs (x - x') * IZR unit <= IZR s ->
+  let P x := IZR (weight_of event (nth x rows [])) / IZR total in P i <= exp eps * P j + delta.
+Proof.
+  intros n d most total width rows reach eps delta unit s cells Hrows Htable Hreach Hlen Hd Ht Hn Hu He Hm i j x x' event Hi Hj Gi Gj Hx P.
+  destruct (Compare_dec.le_lt_dec i j) as [L|L].
+  - assert (R : (i <= j < length cells)%nat) by (rewrite Hlen; split; assumption). assert (K := within_reach unit s cells reach i j x x' Hu Hreach R Gi Gj Hx).
+    exact (proj1 (finite_table n d most total width rows reach eps delta Hrows Htable Hd Ht Hn He Hm i j event Hi (conj L K))).
+  - rewrite Rabs_minus_sym in Hx. assert (R : (j <= i < length cells)%nat) by (rewrite Hlen; split; [apply PeanoNat.Nat.lt_le_incl|]; assumption). assert (K := within_reach unit s cells reach j i x' x Hu Hreach R Gj Gi Hx).
+    apply (proj2 (finite_table n d most total width rows reach eps delta Hrows Htable Hd Ht Hn He Hm j i event Hj (conj (PeanoNat.Nat.lt_le_incl _ _ L) K))).
+Qed.

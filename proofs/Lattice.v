@@ -76,7 +76,33 @@ Proof.
     replace (z - x' + Z.of_nat n)%Z with (z + Z.of_nat n - x')%Z by ring. now apply lattice.
   - apply (ex_series_scal (K := R_AbsRing) (V := R_NormedModule)), summable.
 Qed.
+
+(** The same for the lower end, since the noise is symmetric: outcomes up to z are those from - z on, mirrored. *)
+Corollary clamped_below : forall x x' z, (Z.abs (x - x') <= m * k)%Z -> beyond (x - z) <= exp eps * beyond (x' - z).
+Proof.
+  intros x x' z Hd. replace (x - z)%Z with (- z - - x)%Z by ring. replace (x' - z)%Z with (- z - - x')%Z by ring.
+  apply clamped. lia.
+Qed.
 End Theorem_.
+
+(** True answers that are no whole numbers go to the nearest point of a lattice of step h that is counted from [origin];
+    where two are as near, to the upper one. *)
+Definition nearest (origin h x : R) (i : Z) : Prop := IZR i - / 2 <= (x - origin) / h < IZR i + / 2.
+
+Theorem rounded_answers : forall origin h s k x x' i j, 0 < h -> s <= IZR k * h -> Rabs (x - x') <= s ->
+  nearest origin h x i -> nearest origin h x' j -> (Z.abs (i - j) <= k)%Z.
+Proof.
+  assert (One : forall origin h s k x x' i j, 0 < h -> s <= IZR k * h -> x - x' <= s ->
+    nearest origin h x i -> nearest origin h x' j -> (i - j <= k)%Z).
+  { intros origin h s k x x' i j Hh Hs Hd [A _] [_ B]. assert (C : (x - origin) / h - (x' - origin) / h <= IZR k).
+    { replace ((x - origin) / h - (x' - origin) / h) with ((x - x') / h) by (field; lra).
+      apply Rmult_le_reg_r with h; [assumption|]. replace ((x - x') / h * h) with (x - x') by (field; lra). lra. }
+    apply Zlt_succ_le. unfold Z.succ. apply lt_IZR. rewrite minus_IZR, plus_IZR. lra. }
+  intros origin h s k x x' i j Hh Hs Hd A B. assert (D := Rle_abs (x - x')). assert (E := Rle_abs (x' - x)); rewrite Rabs_minus_sym in E.
+  assert (P := One origin h s k x x' i j Hh Hs ltac:(lra) A B). assert (Q := One origin h s k x' x j i Hh Hs ltac:(lra) B A). lia.
+Qed.
+
+Ltac rounding H Hi Hj := rewrite Z.mul_1_l; refine (rounded_answers _ _ _ _ _ _ _ _ _ _ H Hi Hj); lra.
 
 (** With a smaller epsilon, two answers m k steps apart are refuted by the outcome at one of them. *)
 Theorem refuted : forall rate eps k r m, (0 < k)%Z -> (1 <= r <= k)%Z -> (0 < m)%Z -> eps < rate * IZR m ->

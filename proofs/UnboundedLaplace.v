@@ -1,7 +1,7 @@
 (** Laplace noise on the whole line, and what is made of it: clamped to an interval, rounded to a grid. *)
 From Coq Require Import Reals Lra Psatz.
 From Coquelicot Require Import Coquelicot.
-From RB Require Import Privacy.
+From RB Require Import Privacy HockeyStick.
 Open Scope R_scope.
 
 Definition density (b x y : R) : R := exp (- Rabs (y - x) / b) / (2 * b).
@@ -125,25 +125,132 @@ Proof.
 Qed.
 End Theorem_.
 
-(** With less noise than that, two answers a sensitivity apart are refuted by the output at one of them. *)
-Theorem refuted : forall b s eps, 0 < b -> 0 < s -> b * eps < s -> exp eps * density b s 0 < density b 0 0.
+Lemma at_most_below : forall b z, z <= 0 -> at_most b z = exp (z / b) / 2.
+Proof. intros b z Hz. unfold at_most. destruct (Rle_dec z 0); [reflexivity | contradiction]. Qed.
+
+Lemma at_most_above : forall b z, 0 < b -> 0 <= z -> at_most b z = 1 - exp (- z / b) / 2.
 Proof.
-  intros b s eps Hb Hs H. unfold density. assert (Hi := div_pos b Hb).
-  rewrite Rabs_left1, (Rabs_right (0 - 0)) by lra.
-  replace (- (0 - 0) / b) with 0 by (unfold Rdiv; ring). rewrite exp_0.
-  unfold Rdiv at 1 2. rewrite <- Rmult_assoc, <- exp_plus.
-  apply Rmult_lt_compat_r; [apply Rinv_0_lt_compat; lra|]. rewrite <- exp_0. apply exp_increasing.
-  replace (eps + - - (0 - s) * / b) with ((b * eps - s) * / b) by (field; lra). nra.
+  intros b z Hb Hz. unfold at_most. destruct (Rle_dec z 0); [|reflexivity]. replace z with 0 by lra.
+  replace (0 / b) with 0 by (field; lra). replace (- 0 / b) with 0 by (field; lra). rewrite exp_0. lra.
 Qed.
 
-(** The atoms of clamped and rounded noise refute it as well: below both answers its law is that of the noise. *)
-Theorem atom_refuted : forall b s eps l, 0 < b -> 0 < s -> b * eps < s ->
-  exp eps * at_most b (l - (l + s)) < at_most b (l - l).
+(** [at_most] is the integral of the density, from minus infinity since it vanishes there. *)
+Lemma at_most_is_integral : forall b x c d, 0 < b -> c <= d ->
+  is_RInt (density b x) c d (at_most b (d - x) - at_most b (c - x)).
 Proof.
-  intros b s eps l Hb Hs H. assert (Hi := div_pos b Hb). unfold at_most.
-  destruct (Rle_dec (l - (l + s)) 0) as [L|L]; [|exfalso; lra]. destruct (Rle_dec (l - l) 0) as [M|M]; [|exfalso; lra].
-  replace ((l - l) / b) with 0 by (unfold Rdiv; ring). rewrite exp_0.
-  unfold Rdiv at 1. rewrite <- Rmult_assoc, <- exp_plus. unfold Rdiv at 2.
-  apply Rmult_lt_compat_r; [lra|]. rewrite <- exp_0. apply exp_increasing.
-  replace (eps + (l - (l + s)) / b) with ((b * eps - s) * / b) by (field; lra). nra.
+  intros b x c d Hb Hcd.
+  assert (L : forall c d, c <= d <= x -> is_RInt (density b x) c d (at_most b (d - x) - at_most b (c - x))).
+  { clear c d Hcd. intros c d H. rewrite !at_most_below by lra.
+    apply (is_RInt_ext (fun y => exp ((y - x) / b) / (2 * b))).
+    - intros y Hy. rewrite Rmin_left, Rmax_right in Hy by lra. unfold density. rewrite Rabs_left1 by lra.
+      now rewrite Ropp_involutive.
+    - apply (is_RInt_derive (V := R_CompleteNormedModule) (fun y => exp ((y - x) / b) / 2)).
+      + intros. auto_derive; [trivial | unfold Rdiv, Rminus; field; lra].
+      + intros. apply continuity_pt_filterlim, derivable_continuous_pt. unfold Rdiv. reg. }
+  assert (R : forall c d, x <= c <= d -> is_RInt (density b x) c d (at_most b (d - x) - at_most b (c - x))).
+  { clear c d Hcd L. intros c d H. rewrite !at_most_above by lra.
+    apply (is_RInt_ext (fun y => exp (- (y - x) / b) / (2 * b))).
+    - intros y Hy. rewrite Rmin_left, Rmax_right in Hy by lra. unfold density. now rewrite Rabs_right by lra.
+    - replace (1 - exp (- (d - x) / b) / 2 - (1 - exp (- (c - x) / b) / 2))
+        with (- exp (- (d - x) / b) / 2 - (- exp (- (c - x) / b) / 2)) by field.
+      apply (is_RInt_derive (V := R_CompleteNormedModule) (fun y => - exp (- (y - x) / b) / 2)).
+      + intros. auto_derive; [trivial | unfold Rdiv, Rminus; field; lra].
+      + intros. apply continuity_pt_filterlim, derivable_continuous_pt. unfold Rdiv. reg. }
+  destruct (Rle_dec d x); [apply L; lra|]. destruct (Rle_dec x c); [apply R; lra|].
+  replace (at_most b (d - x) - at_most b (c - x))
+    with (plus (at_most b (x - x) - at_most b (c - x)) (at_most b (d - x) - at_most b (x - x)))
+    by (unfold plus; simpl; ring).
+  apply (is_RInt_Chasles (V := R_NormedModule) _ c x d); [apply L; lra | apply R; lra].
 Qed.
+
+Section Delta.
+Variables (b s eps delta : R).
+Hypothesis Hb : 0 < b.
+Hypothesis Heps : 0 <= eps.
+Hypothesis Hdelta : 0 <= delta.
+Hypothesis Hs : s <= b * eps \/ 1 - exp ((eps - s / b) / 2) <= delta.
+
+Lemma upward : forall x x' c d f, x <= x' <= x + s -> c <= d -> test f ->
+  ex_RInt (fun y => density b x y * f y) c d -> ex_RInt (fun y => density b x' y * f y) c d ->
+  RInt (fun y => density b x y * f y) c d <= exp eps * RInt (fun y => density b x' y * f y) c d + delta.
+Proof.
+  intros x x' c d f Hx Hcd Hf P Q. assert (Hi := div_pos b Hb).
+  destruct (Rle_dec (x' - x) (b * eps)) as [N|N].
+  - enough (RInt (fun y => density b x y * f y) c d <= exp eps * RInt (fun y => density b x' y * f y) c d) by lra.
+    apply events; try assumption; [left; apply exp_pos | | intros; apply Hf].
+    intros y _. apply unbounded_laplace with (s := x' - x); try assumption. rewrite Rabs_left1; lra.
+  - apply Rnot_le_lt in N. destruct Hs as [F|F]; [exfalso; lra|]. assert (Z : 0 <= b * eps) by (apply Rmult_le_pos; lra).
+    set (m := (x + x' - b * eps) / 2).
+    assert (Ratio : forall y, exp eps * density b x' y = exp (eps - Rabs (y - x') / b) / (2 * b)).
+    { intro. unfold density. unfold Rdiv at 1 3. rewrite <- Rmult_assoc, <- exp_plus.
+      replace (eps + - Rabs (y - x') / b) with (eps - Rabs (y - x') / b) by (unfold Rdiv; ring). reflexivity. }
+    assert (Be : forall y, eps - Rabs (y - x') / b = (b * eps - Rabs (y - x')) * / b) by (intro; field; lra).
+    assert (Bp : forall y, - Rabs (y - x) / b = - Rabs (y - x) * / b) by reflexivity.
+    apply one_crossing with (m := m); try assumption.
+    + intro; apply continuous_density; assumption.
+    + intro; apply continuous_density; assumption.
+    + intros y Hy. rewrite Ratio. unfold density. apply Rmult_le_compat_r; [left; apply Rinv_0_lt_compat; lra|].
+      apply exp_le. rewrite Be, Bp. apply Rmult_le_compat_r; [lra|]. unfold m in Hy. unfold Rabs.
+      destruct (Rcase_abs (y - x')); destruct (Rcase_abs (y - x)); lra.
+    + intros y Hy. rewrite Ratio. unfold density. apply Rmult_le_compat_r; [left; apply Rinv_0_lt_compat; lra|].
+      apply exp_le. rewrite Be, Bp. apply Rmult_le_compat_r; [lra|]. unfold m in Hy. unfold Rabs.
+      destruct (Rcase_abs (y - x')); destruct (Rcase_abs (y - x)); lra.
+    + intros e He.
+      assert (I : is_RInt (fun y => density b x y - exp eps * density b x' y) c e
+        (at_most b (e - x) - at_most b (c - x) - exp eps * (at_most b (e - x') - at_most b (c - x')))).
+      { apply (is_RInt_minus (V := R_NormedModule)); [apply at_most_is_integral; lra|].
+        apply (is_RInt_scal (V := R_NormedModule)). apply at_most_is_integral; lra. }
+      rewrite (is_RInt_unique (V := R_CompleteNormedModule) _ _ _ _ I).
+      assert (M0 : m <= x') by (unfold m; nra).
+      rewrite (at_most_below b (e - x')), (at_most_below b (c - x')) by lra.
+      assert (K : forall y, exp eps * (exp ((y - x') / b) / 2) = exp ((b * eps + y - x') * / b) / 2).
+      { intro y. unfold Rdiv at 1 3. rewrite <- Rmult_assoc, <- exp_plus. f_equal. f_equal. field. lra. }
+      rewrite Rmult_minus_distr_l, !K.
+      assert (Low : 0 <= at_most b (c - x) - exp ((b * eps + c - x') * / b) / 2).
+      { destruct (Rle_dec c x).
+        - rewrite at_most_below by lra. assert (exp ((b * eps + c - x') * / b) <= exp ((c - x) / b))
+            by (apply exp_le; unfold Rdiv; apply Rmult_le_compat_r; lra). lra.
+        - rewrite at_most_above by lra.
+          assert (exp ((b * eps + c - x') * / b) <= 1) by (apply exp_le_1; unfold m in *; nra).
+          assert (exp (- (c - x) / b) <= 1) by (apply exp_le_1; unfold Rdiv; nra). lra. }
+      assert (High : at_most b (e - x) - exp ((b * eps + e - x') * / b) / 2 <= 1 - exp ((b * eps - (x' - x)) * / b / 2)).
+      { set (w := exp ((b * eps - (x' - x)) * / b / 2)).
+        assert (W : w <= 1) by (apply exp_le_1; nra). assert (W0 : 0 < w) by apply exp_pos.
+        destruct (Rle_dec e x).
+        - rewrite at_most_below by lra.
+          assert (E : exp ((b * eps + e - x') * / b) = exp ((e - x) / b) * (w * w)).
+          { unfold w. rewrite <- !exp_plus. f_equal. field. lra. } rewrite E.
+          assert (V : exp ((e - x) / b) <= 1) by (apply exp_le_1; unfold Rdiv; nra). assert (V0 := exp_pos ((e - x) / b)).
+          set (v := exp ((e - x) / b)) in *. assert (v * (1 - w * w) <= 1 * (1 - w * w)) by (apply Rmult_le_compat_r; nra). nra.
+        - rewrite at_most_above by lra. set (g := exp (- (e - x) / b)). set (h := exp ((b * eps + e - x') * / b)).
+          assert (E : g * h = w * w) by (unfold g, h, w; rewrite <- !exp_plus; f_equal; field; lra).
+          assert (0 < g) by apply exp_pos. assert (0 < h) by apply exp_pos.
+          assert (0 <= (g - h) * (g - h)) by apply Rle_0_sqr. assert (2 * w <= g + h) by nra. lra. }
+      assert (Last : exp ((eps - s / b) / 2) <= exp ((b * eps - (x' - x)) * / b / 2)).
+      { apply exp_le. replace ((eps - s / b) / 2) with ((b * eps - s) * / b / 2) by (field; lra).
+        assert ((b * eps - s) * / b <= (b * eps - (x' - x)) * / b) by (apply Rmult_le_compat_r; lra). lra. }
+      lra.
+Qed.
+
+Lemma both_ways : forall x x' c d f, Rabs (x - x') <= s -> c <= d -> test f ->
+  ex_RInt (fun y => density b x y * f y) c d -> ex_RInt (fun y => density b x' y * f y) c d ->
+  RInt (fun y => density b x y * f y) c d <= exp eps * RInt (fun y => density b x' y * f y) c d + delta.
+Proof.
+  intros x x' c d f Hx Hcd Hf P Q. destruct (Rle_dec x x') as [L|L].
+  - rewrite Rabs_left1 in Hx by lra. apply upward; try assumption; lra.
+  - rewrite Rabs_right in Hx by lra.
+    assert (E : forall z y, density b (- z) y * f (- y) = (fun y => density b z y * f y) (- y)).
+    { intros. cbv beta. f_equal. unfold density. replace (y - - z) with (- (- y - z)) by ring. now rewrite Rabs_Ropp. }
+    destruct (mirror _ _ c d (E x) P) as [P' EP]. destruct (mirror _ _ c d (E x') Q) as [Q' EQ].
+    rewrite <- EP, <- EQ. apply upward; try assumption; try lra. intro y. apply Hf.
+Qed.
+
+(** Whatever is made of the noisy value, and whatever is then tested: clamped and rounded outputs are covered. *)
+Theorem laplace_tests : forall x x' f P Q, Rabs (x - x') <= s -> test f ->
+  rejects (density b x) f P -> rejects (density b x') f Q -> P <= exp eps * Q + delta.
+Proof.
+  intros x x' f P Q Hx Hf HP HQ. apply (on_the_line (density b x) (density b x') f); try assumption.
+  - left. apply exp_pos.
+  - intros. now apply both_ways.
+Qed.
+End Delta.

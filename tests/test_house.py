@@ -30,7 +30,7 @@ ROOMS = {
     "web": 3_650,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
-NEW = {"mechanisms": 370, "cli": 100, "learn": 765, "release/output": 30, "release/plan": 510}
+NEW = {"mechanisms": 438, "cli": 100, "learn": 765, "release/output": 30, "release/plan": 510}
 """Lines beside these for what 0.2 could not do: proofs for Coq, graphs that are tried, any batch, plans of 0.2."""
 FILES = 342
 PLANS = 22
@@ -55,7 +55,10 @@ def test_no_room_grows():
     lines = Counter()
     for path in sources():
         lines[room_of(path)] += len(path.read_text(encoding="utf-8").splitlines())
-    assert {room: found for room, found in lines.items() if found > ROOMS[room] + NEW.get(room, 0)} == {}
+    over = {room: found for room, found in lines.items() if found > ROOMS[room] + NEW.get(room, 0)}
+    assert over == {}, (
+        "make it shorter; if it can do something new, raise the line of the room in NEW by what that takes"
+    )
     assert lines.keys() == ROOMS.keys(), "a room that is gone is taken from the list"
 
 

@@ -111,10 +111,14 @@ def test_the_account_of_a_training_goes_on(entry):
 
 
 def test_nothing_is_left_out(ledgers):
-    assert {each["theorem"] for each in CERTIFICATES} == set(Theorem.__members__)
+    """All that version 0.2 had; what came later is not asked here, since that version could not write it."""
+    theorems = {each["theorem"] for each in CERTIFICATES}
+    assert theorems <= set(Theorem.__members__)
+    assert len(theorems) == 9
     published = [json.loads(ledgers[each["rule"]].published(each["name"])) for each in RELEASES]
     kinds = {query["kind"] for each in published for query in each["plan"]["query"]}
-    assert kinds == KINDS.keys()
+    assert kinds <= KINDS.keys()
+    assert len(kinds) == 25
     assert {each["engine"] for each in RELEASES} == {"duckdb", "spark", "postgresql"}
     assert {each["rule"] for each in RELEASES} == set(RULES)
     assert len(CERTIFICATES) >= 60

@@ -28,6 +28,7 @@ from statsmodels.datasets import modechoice
 from rangebound.errors import PlanError
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.engine.spark import Spark
+from rangebound.release.plan.kinds.facts import FormName
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.source import Source
@@ -165,8 +166,8 @@ def make(unit, by, where, count, columns, missing, chance, part):
 def published(plan, engine):
     """What is published for every question and key, with so large an epsilon that the noise is gone."""
     check_schema(plan, engine.schema())
-    exact_kinds = ("count", "count of units", "sum")  # the e^epsilon of a count and a sum must be a double
-    ready = prepared_with(plan, lambda each, _: {"epsilon": 500.0 if each.kind in exact_kinds else 1e9})
+    # The e^epsilon of a number with one coordinate, such as a count or a sum, must be a double.
+    ready = prepared_with(plan, lambda each, _: {"epsilon": 500.0 if each.form is FormName.SCALAR else 1e9})
     result, exact = {}, {}
     for block in aggregate(plan, engine, SALT):
         for cell in answers(ready, block):

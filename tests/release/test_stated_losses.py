@@ -164,7 +164,7 @@ def check(plan, *, control=False):
 
 def test_every_kind_is_there():
     asked = {name for name, kind in KNOWN.items() if not kind.made}
-    assert {each["kind"] for each in QUESTIONS.values()} == asked
+    assert {each["kind"] for each in QUESTIONS.values()} == asked, "add a question of the kind to QUESTIONS"
 
 
 def rotated(settings, each, every=1):

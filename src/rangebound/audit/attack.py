@@ -24,6 +24,7 @@ from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanisms.certificates import A_MECHANISM, PRIVATE
 from rangebound.mechanisms.finite import Table
 from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.mechanisms.private_mechanism import PrivateMechanism
 from rangebound.privacy.claim import Claim
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats
@@ -74,7 +75,7 @@ def attack(
             f"classifier={arguments.shown(classifier)}: must have fit and predict_proba, as scikit-learn's do"
         )
     claimed = None if epsilon is None else arguments.nonnegative("epsilon", epsilon)
-    if isinstance(mechanism, PRIVATE):
+    if isinstance(mechanism, PrivateMechanism):
         claimed = mechanism.epsilon(share) if claimed is None else claimed
         pair = worst_pair(mechanism, claimed, share) if pair is None else pair
         claimed = claimed if math.isfinite(claimed) else None  # an infinite epsilon makes no claim

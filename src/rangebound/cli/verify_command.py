@@ -19,6 +19,7 @@ _OF_A_TABLE = "rangebound release certificate"
 _OF_A_LIMIT = "rangebound limit"
 _ERRORS = {"mae": "mean absolute error", "mse": "mean squared error"}
 _LONGEST, _STEP = 64_000_000, 100_000  # bytes of a file that is read, and more of them to a step of the work allowed
+_PATIENCE = 600  # seconds that Coq may take
 _NOT_SIGNED = "Nothing is signed: compare this with what you were promised."
 
 
@@ -149,7 +150,7 @@ def _in_coq(text: str, certificate: Path, path: Path) -> tuple[dict[str, object]
 
 
 def _coqc(path: Path) -> tuple[bool | None, str]:
-    """Whether Coq accepts a file, None where it is not installed; and the same in words."""
+    """Whether Coq accepts a file, None where it is not installed; and that in words, with the program that says so."""
     import shutil
     import subprocess
     import tempfile
@@ -159,10 +160,15 @@ def _coqc(path: Path) -> tuple[bool | None, str]:
         return None, f"coqc is not installed here; check it anywhere with: coqc {path.name}"
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(path, Path(folder) / "certificate.v")  # the name of a file is that of a module
-        done = subprocess.run([program, "-q", "certificate.v"], cwd=folder, capture_output=True, text=True)
-    if done.returncode == 0:
-        return True, "Coq accepts it; read what its last theorem says"
-    return False, f"Coq does not accept it: {done.stderr.strip()[-300:]}"
+        try:
+            command = [program, "-q", "certificate.v"]
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_PATIENCE)
+        except subprocess.TimeoutExpired:
+            return None, f"{program} was not ready after {_PATIENCE} seconds; check it with: coqc {path.name}"
+        compiled = (Path(folder) / "certificate.vo").exists()
+    if done.returncode == 0 and compiled:
+        return True, f"Coq ({program}) accepts it; read what its last theorem says"
+    return False, f"Coq ({program}) does not accept it: {done.stderr.strip()[-300:] or 'it compiled nothing'}"
 
 
 def _limit(text: str) -> tuple[dict[str, object], str]:

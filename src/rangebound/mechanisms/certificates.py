@@ -15,11 +15,9 @@ from rangebound.errors import (
     RangeboundError,
 )
 from rangebound.mechanisms.coq_file import coq_file
-from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.finite import Table
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.mechanisms.remapping import BASES, Remapped
-from rangebound.mechanisms.staircase import Staircase
+from rangebound.mechanisms.remapping import BASES, Base, Remapped
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.proof import WORK, Proof, Theorem, steps_of_spans
 from rangebound.values import arguments
@@ -36,12 +34,12 @@ LONGEST, LONGEST_TABLE = 1_000_000, 64_000_000
 _FORMATS = (FORMAT, METRIC_FORMAT, TABLE_FORMAT, REMAP_FORMAT)
 
 
-Certified: TypeAlias = Mechanism | Table | DiscreteLaplace | Staircase | Remapped
+Certified: TypeAlias = Base | Remapped
 """What a certificate is about."""
 KINDS: dict[str, type[Certified]] = {**BASES, "remapped": Remapped}
 """Mechanisms by a field that only the plain data of this kind have."""
-PRIVATE = (Mechanism, Table, DiscreteLaplace, Staircase, Remapped)
-A_MECHANISM = "a mechanism: a Mechanism, Table, DiscreteLaplace, Staircase or Remapped"
+PRIVATE = tuple(KINDS.values())
+A_MECHANISM = f"a mechanism: a {', '.join(each.__name__ for each in BASES.values())} or Remapped"
 """What is asked for, in the words of an error message."""
 _FORMAT_OF = {Table: (TABLE_FORMAT, METRIC_FORMAT), Remapped: (REMAP_FORMAT, REMAP_FORMAT)}
 """The formats of an ordinary and of a metric claim, where they are not those of a mechanism without weights."""

@@ -9,23 +9,26 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
+from string import Template
 from typing import TypeAlias
 
 from rangebound.errors import ArgumentError
-from rangebound.laws.boundings import TRUNCATE
+from rangebound.laws.boundings import QUANTIZE, TRUNCATE
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.finite.finite_mechanism import Table
 from rangebound.mechanisms.finite.weights import TOTAL
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.mechanisms.remapping import Remapped
+from rangebound.mechanisms.remapping import Base, Remapped
 from rangebound.mechanisms.staircase import Staircase
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.values.ball import ball, precision
-from rangebound.values.support import Interval
+from rangebound.values.support import Interval, is_line
 
-Proved: TypeAlias = Mechanism | Table | DiscreteLaplace | Staircase | Remapped
+Proved: TypeAlias = Base | Remapped
 
 _WANTED = (
     "Coq Require Import Bool Reals ZArith List Lra Lia Psatz",
@@ -33,11 +36,12 @@ _WANTED = (
     "Interval Require Import Tactic",
 )
 _OPENED = "Import ListNotations.\nOpen Scope R_scope.\n"
+_WIDE = 85.0  # from this many scales on, noise at one end of a support does not see the other
 _PLACES = 200  # of e^epsilon as a fraction, for a table
 _MOST_WEIGHTS = 40_000
-_NUMBERS = "apply Rminus_le; interval with (i_prec 160)"
-_MORE = "apply Rminus_lt; interval with (i_prec 160)"
 _INTEGRAL = "i_prec 80, i_degree 30, i_relwidth 34, i_fuel 2000"
+_BOXES = "[halving A | halving B | halving A]"
+_HALF_LINES = (("above_a_lower_end", "A"), ("below_an_upper_end", "B"))
 
 
 def coq_file(mechanism: Proved, claim: Claim, *, refuted: bool = False, library: bool = False) -> str:
@@ -53,59 +57,61 @@ def coq_file(mechanism: Proved, claim: Claim, *, refuted: bool = False, library:
         raise _uncovered("metric claims")
     if refuted and base is not mechanism:
         raise _uncovered("refutations of a remapped mechanism, which may leak less than its base")
-    if isinstance(base, Table):
-        module, body = "FiniteTable", _of_table(base, claim, refuted)
-    elif isinstance(base, DiscreteLaplace | Staircase):
-        module, body = "Lattice", _of_lattice(base, claim, refuted)
-    elif base.noise.laplace and base.bounding is not TRUNCATE:
-        module, body = "UnboundedLaplace", _of_laplace(base, claim, refuted)
-    elif isinstance(base.support, Interval) and isinstance(base.query.range, Interval) and not claim.delta:
-        if base.noise.laplace:
-            module, body = "TruncatedLaplace", _of_truncated_laplace(base, claim, refuted)
-        elif base.noise.gaussian and base.bounding is TRUNCATE:
-            module, body = "TruncatedGaussian", _of_truncated_gaussian(base, claim, refuted)
-        else:
-            raise _uncovered(f"{base.noise}, {base.bounding.name.lower()}")
-    else:
-        raise _uncovered("claims with a delta, unions and grids of truncated noise")
+    modules, body = _route(base)(base, claim, refuted)
     remapped = (
         "" if base is mechanism else "\n   What is published is made of the output alone, and costs nothing more."
     )
     how = "coqc -R proofs RB FILE.v" if library else "coqc FILE.v"
     verb = "A refutation of" if refuted else "A proof of"
-    stated = re.sub(r"\(\*|\*\)", " ", f"{claim} of\n   {base}")
+    stated = re.sub(r'[*"]', " ", f"{claim} of\n   {base}")  # nothing that ends a comment, or begins a text in it
     head = (
         f"(* {verb} {stated}.{remapped}\n   Check it with: {how} (Coq 8.16 or later, with Coquelicot and Interval) *)\n"
     )
-    return head + _theory(module, library=library) + body
+    return head + _theory(modules.split(), library=library) + body
 
 
-def covered(mechanism: Proved, claim: Claim) -> bool:
-    """Whether the kernel covers a claim of this kind."""
-    try:
-        coq_file(mechanism, claim, library=True)
-    except ArgumentError:
-        return False
-    return True
+def _route(base: Proved) -> Callable[..., tuple[str, str]]:
+    """What writes the theory that a kind of mechanism needs, by name, and its claim."""
+    if isinstance(base, Table):
+        return _of_table
+    if isinstance(base, DiscreteLaplace | Staircase):
+        return _of_lattice
+    assert isinstance(base, Mechanism)
+    assert base.support is not None
+    if not (base.noise.laplace or base.noise.gaussian):
+        raise _uncovered(f"{base.noise}")
+    if base.bounding is not TRUNCATE or is_line(base.support):
+        return _of_line
+    if not isinstance(base.support, Interval) or len(base.query.spread.spans) > 1 or not base.query.range.bounded:
+        raise _uncovered("unions and grids of truncated noise, and its unbounded ranges")
+    if base.noise.gaussian:
+        return _of_truncated_gaussian
+    if not (base.support.lower <= base.query.range.hull.lower and base.query.range.hull.upper <= base.support.upper):
+        raise _uncovered("truncated Laplace noise for true answers outside of its support")
+    return _of_truncated_laplace
 
 
 def _uncovered(what: str) -> ArgumentError:
     return ArgumentError(
-        f"certificate: the proofs in Coq do not cover {what}. They cover pure claims of Laplace noise that is "
-        "truncated to an interval, clamped, rounded or unbounded, of Gaussian noise truncated to an interval, "
-        "of discrete Laplace and staircase noise, and any claim of a Table; rangebound.verify checks the others"
+        f"certificate: the proofs in Coq do not cover {what}. They cover Laplace noise that is truncated to an "
+        "interval, clamped, rounded or unbounded, and clamped, rounded or unbounded Gaussian noise, with a delta or "
+        "without; pure claims of Gaussian noise truncated to an interval, of discrete Laplace and of staircase noise; "
+        "and any claim of a Table; rangebound.verify checks the others"
     )
 
 
-def _theory(module: str, *, library: bool) -> str:
+def _not_refuted(claim: Claim) -> ArgumentError:
+    return ArgumentError(f"{claim.terms}: not refuted; the claim is true, or too close to the truth")
+
+
+def _theory(modules: list[str], *, library: bool) -> str:
     """What the proof needs of the mathematics: by name, or as text."""
     wanted = [f"From {name}." for name in _WANTED]
     if library:
-        return "\n".join([*wanted, f"From RB Require Import Privacy {module}.", _OPENED])
+        return "\n".join([*wanted, f"From RB Require Import {' '.join(modules)}.", _OPENED])
     parts = []
-    for name in ("Privacy", module):
-        text = _source(name)
-        text = re.sub(r"^From RB Require Import [^.]*\.$", "Import Privacy.", text, flags=re.MULTILINE)
+    for name in modules:
+        text = re.sub(r"^From RB Require Import ([^.]*)\.$", r"Import \1.", _source(name), flags=re.MULTILINE)
         text = re.sub(r"^From \w+ Require Import [^.]*\.\n", "", text, flags=re.MULTILINE)
         parts += [f"Module {name}.", text.rstrip(), f"End {name}.", f"Import {name}."]
     return "\n".join([*wanted, *parts, _OPENED])
@@ -116,6 +122,11 @@ def _source(name: str) -> str:
     here = Path(__file__).parent
     folders = (here / "proofs", here.parents[2] / "proofs")
     return next(folder for folder in folders if folder.is_dir()).joinpath(f"{name}.v").read_text(encoding="utf-8")
+
+
+def _claim(kind: str, numbers: str, modules: str, **parts: object) -> tuple[str, str]:
+    """The theory that a claim needs, and the claim: numbers, and a text of `proofs/claims` with its parts."""
+    return f"Privacy {modules} Computed", numbers + Template(_source(f"claims/{kind}")).substitute(parts)
 
 
 def _real(x: float | Fraction) -> str:
@@ -129,215 +140,270 @@ def _numbers(**named: float | Fraction) -> str:
     return "".join(f"Notation {name} := {_real(value)} (only parsing).\n" for name, value in named.items())
 
 
-def _end(x: float) -> str:
-    return f"(Some {_real(x)})" if math.isfinite(x) else "None"
+def _ends(m: Mechanism) -> tuple[Fraction | None, Fraction | None, Fraction]:
+    """The first and the last answer, as far as there are, and how far neighbours can be apart."""
+    hull = m.query.range.hull
+    first, last = (Fraction(end) if math.isfinite(end) else None for end in (hull.lower, hull.upper))
+    apart = Fraction(m.query.sensitivity)
+    return first, last, apart if first is None or last is None else min(apart, last - first)
 
 
-def _support(m: Mechanism) -> tuple[float, float]:
-    assert m.support is not None
-    return m.support.hull.lower, m.support.hull.upper
+def _answers(m: Mechanism, claim: Claim) -> tuple[str, str]:
+    """The numbers of a claim as notations, and what neighbouring answers are."""
+    first, last, apart = _ends(m)
+    ends = {name: end for name, end in (("first", first), ("last", last)) if end is not None}
+    left, right = "first <= " * ("first" in ends), " <= last" * ("last" in ends)
+    near = "".join(f"{left}{x}{right} -> " for x in ("x", "x'") if ends) + "Rabs (x - x') <= sensitivity ->"
+    named = _numbers(scale=m.noise.scale, sensitivity=m.query.sensitivity, farthest=apart, **ends)
+    return named + _numbers(epsilon=claim.epsilon, delta=claim.delta), near
 
 
-def _answers(m: Mechanism) -> tuple[Fraction, Fraction, Fraction, str]:
-    """The first and the last answer, how far neighbours can be apart, and these as notations."""
-    first, last = (Fraction(end) for end in (m.query.range.hull.lower, m.query.range.hull.upper))
-    sensitivity = Fraction(m.query.sensitivity)
-    farthest = min(sensitivity, last - first)
-    named = _numbers(scale=m.noise.scale, first=first, last=last, sensitivity=sensitivity, farthest=farthest)
-    return first, last, farthest, named
-
-
-_NEIGHBOURS = "first <= x <= last -> first <= x' <= last -> Rabs (x - x') <= sensitivity ->"
-_NEAR = "first [assumption | apply Rabs_le; lra]"
-
-
-def _events(density: str, inside: str = "") -> str:
-    """The theorem about densities for tests: the probability f y that an output is taken to be in the event."""
-    return f"""
-Theorem certified_events : forall x x' f c d, {_NEIGHBOURS} {inside}c <= d -> (forall y, c <= y <= d -> 0 <= f y) ->
-  ex_RInt (fun y => {density} x y * f y) c d -> ex_RInt (fun y => {density} x' y * f y) c d ->
-  RInt (fun y => {density} x y * f y) c d <= exp epsilon * RInt (fun y => {density} x' y * f y) c d.
-Proof.
-  intros; apply events; try assumption; [left; apply exp_pos |]. intros y Hy. apply certified; try assumption; lra.
-Qed.
-"""
-
-
-def _of_truncated_laplace(m: Mechanism, claim: Claim, refuted: bool) -> str:
-    first, last, farthest, named = _answers(m)
-    lower, upper = _support(m)
-    text = named + _numbers(epsilon=claim.epsilon)
-    text += f"Notation lower := {_end(lower)} (only parsing).\nNotation upper := {_end(upper)} (only parsing).\n"
-    unfold = "unfold above, below, apart, mass, past, from_lower, to_upper; cbv beta iota"
+def _of_truncated_laplace(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
+    (first, last, apart), (text, near) = _bounded(m), _answers(m, claim)
+    hull = m.shape.spans[0]
+    for name, x in zip(("lower", "upper"), hull, strict=True):
+        text += f"Notation {name} := {f'(Some {_real(x)})' if math.isfinite(x) else 'None'} (only parsing).\n"
+    losses = [_loss(m, float(first), float(first + apart)), _loss(m, float(last), float(last - apart))]
+    if claim.delta and max(losses) > claim.epsilon:
+        return _of_laplace_at_delta(m, claim, refuted, text, near)
     if refuted:
-        near = _loss(m, float(first), float(first + farthest)) >= _loss(m, float(last), float(last - farthest))
-        other, at, lemma = ("first + farthest", "first", "upward") if near else ("last - farthest", "last", "downward")
-        return (
-            f"{text}Theorem certified : exp epsilon * density scale lower upper ({other}) {at} < "
-            f"density scale lower upper {at} {at}.\nProof.\n  apply refuted_{lemma}; {unfold}; try exact I; "
-            f"first [lra | {_MORE}].\nQed.\n"
-        )
-    whole = m.support == m.query.range and math.isfinite(upper - lower)
-    if whole and last - first == farthest <= Fraction(m.noise.scale) * Fraction(claim.epsilon):
-        proof = f"intros. apply all_neighbours with (s := farthest); try lra; try assumption; {_NEAR}."
+        if claim.delta:
+            raise _not_refuted(claim)
+        ends = ("first", "first + farthest", "upward"), ("last", "last - farthest", "downward")
+        at, other, side = ends[losses[0] < losses[1]]
+        return _claim("truncated_laplace_refuted", text, "TruncatedLaplace", answer=at, other=other, side=side)
+    if m.support == m.query.range and last - first == apart <= Fraction(m.noise.scale) * Fraction(claim.epsilon):
+        proof = "apply all_neighbours with (s := farthest); near"
     else:
         proof = (
-            "intros. apply truncated_laplace with (first := first) (last := last) (s := farthest); try assumption;\n"
-            f"    try ({_NEAR}); {unfold}; try exact I; first [lra | {_NUMBERS}]."
+            "apply truncated_laplace with (first := first) (last := last) (s := farthest); try assumption; try near;\n"
+            "    unfold above, below, apart, mass, past, from_lower, to_upper; cbv beta iota;\n"
+            "    first [exact I | lra | no_more]"
         )
-    return f"""{text}Theorem certified : forall x x' y, {_NEIGHBOURS}
-  density scale lower upper x y <= exp epsilon * density scale lower upper x' y.
-Proof.
-  {proof}
-Qed.
-{_events("density scale lower upper")}"""
+    modules, body = _claim("truncated_laplace", text, "TruncatedLaplace", near=near, proof=proof)
+    return modules, body + _claim("events", "", "", near=near, inside="")[1]
+
+
+def _bounded(m: Mechanism) -> tuple[Fraction, Fraction, Fraction]:
+    hull, apart = m.query.range.hull, _ends(m)[2]
+    return Fraction(hull.lower), Fraction(hull.upper), apart
+
+
+def _past(m: Mechanism, x: float) -> list[float]:
+    """Twice the probabilities that truncated Laplace noise about x passes the ends of its support."""
+    return [math.exp(-abs(end - x) / m.noise.scale) for end in m.shape.spans[0]]
 
 
 def _loss(m: Mechanism, one: float, other: float) -> float:
     """The privacy loss between two answers, about: it says which pair is the worse one."""
-    scale, (lower, upper) = m.noise.scale, _support(m)
-    tails = [math.exp((lower - x) / scale) + math.exp((x - upper) / scale) for x in (one, other)]
-    return abs(one - other) / scale + math.log((2.0 - tails[1]) / (2.0 - tails[0]))
+    return abs(one - other) / m.noise.scale + math.log((2.0 - sum(_past(m, other))) / (2.0 - sum(_past(m, one))))
 
 
-def _of_truncated_gaussian(m: Mechanism, claim: Claim, refuted: bool) -> str:
-    first, last, _, named = _answers(m)
-    lower, upper = map(Fraction, _support(m))
-    text = named + _numbers(epsilon=claim.epsilon, lower=lower, upper=upper)
+def _of_laplace_at_delta(m: Mechanism, claim: Claim, refuted: bool, text: str, near: str) -> tuple[str, str]:
+    """What the best threshold finds between a and a + s is a closed form in a, which Interval bounds by halving."""
+    modules = "HockeyStick UnboundedLaplace TruncatedLaplace TruncatedLaplaceDelta"
+    most, answer, other, cut = _worst_threshold(m, claim)
+    if refuted:
+        law, sign = ("lower upper", "") if answer < other else ("(option_map Ropp upper) (option_map Ropp lower)", "- ")
+        names = {name: f"({sign}{name})" for name in ("answer", "other", "cut")}
+        text += _numbers(answer=answer, other=other, cut=cut)
+        return _claim("laplace_at_delta_refuted", text, modules, law=law, **names)
+    if most > claim.delta * (1.0 + 1e-9):
+        raise _uncovered("this claim at a delta, where the range is not much wider than the noise, or which is false")
+    (first, last, _), (lower, upper) = _bounded(m), m.shape.spans[0]
+    curve = "apply by_curve; [lra |]. unfold bound; halving A"
+    if (upper - lower) / m.noise.scale > _WIDE:
+        curve = f"apply by_boxes with (t := 1 / {1 << 44}); [lra | lra | | |]; unfold bound; {_BOXES}"
+    above, below = (f"apply {name}; [lra |]. unfold bound; halving {x}" for name, x in _HALF_LINES)
+    upward, downward = (above, below) if math.isfinite(lower) else (below, above)
+    if math.isfinite(lower) and math.isfinite(upper):
+        same = first - Fraction(lower) == Fraction(upper) - last
+        upward, downward = curve, "apply in_the_middle; [lra | exact upward]" if same else curve
+    return _claim("laplace_at_delta", text, modules, near=near, upward=upward, downward=f"simpl option_map. {downward}")
 
-    def moments(low: str, high: str, more: str, less: str) -> str:
+
+def _worst_threshold(m: Mechanism, claim: Claim) -> tuple[float, Fraction, Fraction, Fraction]:
+    """What the best threshold finds between two answers as far apart as can be, about; the answers, and it."""
+    first, last, apart = _bounded(m)
+    scale, room, e = m.noise.scale, float(last - first - apart), math.exp(-float(apart) / m.noise.scale)
+
+    def found(sign: int, near: bool, share: float) -> tuple[float, Fraction, Fraction, Fraction]:
+        a = first + Fraction(share) if near else last - apart - Fraction(share)
+        one, two = (a, a + apart)[::sign]
+        ends, ends2 = (_past(m, float(x))[::sign] for x in (one, two))
+        z, z2 = 1.0 - sum(ends) / 2.0, 1.0 - sum(ends2) / 2.0
+        v = math.sqrt(math.exp(claim.epsilon) * e * z / z2)
+        most = (2.0 - ends[0]) / (2.0 * z) + math.exp(claim.epsilon) * ends2[0] / (2.0 * z2) - v / z
+        return most, one, two, one + sign * Fraction(-scale * math.log(min(max(v, e), 1.0)))
+
+    shares = [0.0, *(2.0 ** (step / 8.0 - 60.0) * room / 2.0 for step in range(481))]
+    _, sign, near, at = max((found(*each)[0], *each) for each in product((1, -1), (True, False), shares))
+    low, high = at / 2.0**0.25, min(at * 2.0**0.25, room)
+    for _ in range(60):  # thirds of a place around the best
+        left, right = low + (high - low) / 3.0, high - (high - low) / 3.0
+        low, high = (left, high) if found(sign, near, left)[0] < found(sign, near, right)[0] else (low, right)
+    return max(found(sign, near, at), found(sign, near, low))
+
+
+def _of_truncated_gaussian(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
+    lower, upper = m.shape.spans[0]
+    (first, last, _), (text, near) = _bounded(m), _answers(m, claim)
+    if claim.delta or math.isinf(upper - lower):
+        raise _uncovered("truncated Gaussian noise at a delta, or on a half-line")
+    text += _numbers(lower=lower, upper=upper)
+
+    def moments(low: str, high: str, *places: str) -> str:
         """Encloses the two integrals, and then the difference."""
-        found = [
-            f"  integral_intro (RInt (fun y => exp (- (y - {at}) ^ 2 / (2 * scale ^ 2))) {low} {high}) "
-            f"with ({_INTEGRAL}) as H{i}.\n"
-            for i, at in enumerate((more, less))
-        ]
-        names = [f"(RInt (fun y => exp (- (y - {at}) ^ 2 / (2 * scale ^ 2))) {low} {high})" for at in (more, less)]
+        names = [f"(RInt (fun y => exp (- (y - {at}) ^ 2 / (2 * scale ^ 2))) {low} {high})" for at in places]
+        found = [f"  integral_intro {name} with ({_INTEGRAL}) as H{i}.\n" for i, name in enumerate(names)]
         return "".join(found) + f"  revert H0 H1. generalize {' '.join(names)}. intros a b H0 H1.\n"
 
-    to_last = ("lower", "upper", "last", "(last - farthest)")
-    to_first = ("(- upper)", "(- lower)", "(- first)", "(- (first + farthest))")
+    to_last = moments("lower", "upper", "last", "(last - farthest)")
+    to_first = moments("(- upper)", "(- lower)", "(- first)", "(- (first + farthest))")
     if refuted:
-        up = last - lower >= upper - first
-        x, y, lemma = ("last", "lower", "upward") if up else ("first", "upper", "downward")
-        near = "last - farthest" if up else "first + farthest"
-        return (
-            f"{text}Theorem certified :\n  exp epsilon * density scale lower upper {x} {y} < "
-            f"density scale lower upper ({near}) {y}.\nProof.\n"
-            f"  apply refuted_{lemma}; [lra | lra |]. unfold moment, mass, weight.\n"
-            f"{moments(*(to_last if up else to_first))}  {_MORE}.\nQed.\n"
-        )
-    return f"""{text}Lemma upward :
-  moment scale lower upper last <= exp epsilon * moment scale lower upper (last - farthest).
-Proof.
-  unfold moment, mass, weight.
-{moments(*to_last)}  {_NUMBERS}.
-Qed.
-Lemma downward :
-  moment scale (- upper) (- lower) (- first) <= exp epsilon * moment scale (- upper) (- lower) (- (first + farthest)).
-Proof.
-  unfold moment, mass, weight.
-{moments(*to_first)}  {_NUMBERS}.
-Qed.
-Theorem certified : forall x x' y, {_NEIGHBOURS} lower <= y <= upper ->
-  density scale lower upper x y <= exp epsilon * density scale lower upper x' y.
-Proof.
-  intros. apply truncated_gaussian with (first := first) (last := last) (s := farthest); try assumption;
-    try ({_NEAR}); try exact upward; try exact downward; lra.
-Qed.
-{_events("density scale lower upper", "lower <= c -> d <= upper -> ")}"""
+        at, y, sign, lemma, moment = "last", "lower", "-", "refuted_upward", to_last
+        if last - Fraction(lower) < Fraction(upper) - first:
+            at, y, sign, lemma, moment = "first", "upper", "+", "refuted_downward", to_first
+        parts = {"answer": at, "y": y, "other": f"{at} {sign} farthest", "lemma": lemma, "moments": moment}
+        return _claim("truncated_gaussian_refuted", text, "TruncatedGaussian", **parts)
+    parts = {"near": near, "to_last": to_last, "to_first": to_first}
+    modules, body = _claim("truncated_gaussian", text, "TruncatedGaussian", **parts)
+    return modules, body + _claim("events", "", "", near=near, inside="lower <= c -> d <= upper ->")[1]
 
 
-def _of_laplace(m: Mechanism, claim: Claim, refuted: bool) -> str:
-    text = _numbers(scale=m.noise.scale, sensitivity=m.query.sensitivity, epsilon=claim.epsilon)
+def _of_line(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
+    """Noise on the line and what is made of it: a test of the output is a test of the noisy value."""
+    text, near = _answers(m, claim)
+    scale, apart, laplace = Fraction(m.noise.scale), _ends(m)[2], m.noise.laplace
+    modules = f"HockeyStick {'UnboundedLaplace' if laplace else 'UnboundedGaussian'}"
     if refuted:
-        if claim.delta:
-            raise _uncovered("refutations at a delta")
-        return (
-            f"{text}Theorem certified : exp epsilon * density scale sensitivity 0 < density scale 0 0.\n"
-            "Proof. apply refuted; lra. Qed.\n"
-        )
-    if claim.delta and Fraction(m.query.sensitivity) > Fraction(m.noise.scale) * Fraction(claim.epsilon):
-        raise _uncovered("claims that need their delta")
-    return f"""{text}Theorem certified : forall x x', Rabs (x - x') <= sensitivity ->
-  (forall y, density scale x y <= exp epsilon * density scale x' y) /\\
-  (forall l, at_most scale (l - x) <= exp epsilon * at_most scale (l - x')) /\\
-  (forall u, at_most scale (x - u) <= exp epsilon * at_most scale (x' - u)) /\\
-  (forall c d, c <= d -> RInt (density scale x) c d <= exp epsilon * RInt (density scale x') c d).
-Proof.
-  intros. repeat split; intros.
-  - apply unbounded_laplace with (s := sensitivity); try assumption; lra.
-  - apply atom_below with (s := sensitivity); try assumption; lra.
-  - apply atom_above with (s := sensitivity); try assumption; lra.
-  - apply rounded_cell with (s := sensitivity); try assumption; lra.
-Qed.
-"""
+        answer, other, cut = _best_cut(m, claim)
+        text += _numbers(answer=answer, other=other, cut=cut)
+        z, y = (f"(cut - {x})" if answer < other else f"({x} - cut)" for x in ("answer", "other"))
+        sides = ["below" if (cut - x) * (other - answer) <= 0 else "above" for x in (answer, other)]
+        proof = f"rewrite (at_most_{sides[0]} scale {z}), (at_most_{sides[1]} scale {y}) by lra."
+        if not laplace:
+            proof = f"apply refuted. {_bells(claim, f'({z} / scale)', f'({y} / scale)')}"
+        return _claim("line_refuted", text, modules, answer=z, other=y, proof=proof)
+    pure = laplace and apart <= scale * Fraction(claim.epsilon)
+    if not pure and _found(m, claim, _place(m, claim), float(apart)) > claim.delta * (1.0 + 1e-9):
+        raise _uncovered("a claim that is true of clamped or rounded output alone, and not of the noise, or of neither")
+    if laplace:
+        enough = "farthest <= scale * epsilon \\/ 1 - exp ((epsilon - farthest / scale) / 2) <= delta"
+        proof = "left; lra" if pure else "right; no_more"
+    else:
+        r, at = "(farthest / scale)", "(farthest / scale / 2 - epsilon / (farthest / scale))"
+        enough = f"found epsilon {r} {at} <= 2 * half * delta"
+        proof = f"unfold found. {_bells(claim, at, f'({at} - {r})')} no_more"
+    return _claim("line", text, modules, near=near, enough=enough, proof=proof, lemma=f"{m.noise.name}_tests")
 
 
-def _of_lattice(m: DiscreteLaplace | Staircase, claim: Claim, refuted: bool) -> str:
+def _place(m: Mechanism, claim: Claim) -> float:
+    """How far from the answer the best threshold is between two answers as far apart as can be."""
+    scale, apart = m.noise.scale, float(_ends(m)[2])
+    return (
+        max(apart - claim.epsilon * scale, 0.0) / 2 if m.noise.laplace else apart / 2 - claim.epsilon * scale**2 / apart
+    )
+
+
+def _found(m: Mechanism, claim: Claim, z: float, apart: float) -> float:
+    """What the event finds that the noisy value is at most z above the answer, about."""
+
+    def at_most(z: float) -> float:
+        if not m.noise.laplace:
+            return math.erfc(-z / m.noise.scale / math.sqrt(2.0)) / 2.0
+        return (math.exp(z / m.noise.scale) if z <= 0.0 else 2.0 - math.exp(-z / m.noise.scale)) / 2.0
+
+    return at_most(z) - math.exp(claim.epsilon) * at_most(z - apart)
+
+
+def _best_cut(m: Mechanism, claim: Claim) -> tuple[Fraction, Fraction, Fraction]:
+    """Two answers, and where the outputs are parted between them by the event that refutes a claim."""
+    first, last, apart = _ends(m)
+    assert m.support is not None
+    place, cells, ends = Fraction(_place(m, claim)), m.shape.cells, m.support.hull
+    best = None
+    for sign in (1, -1):
+        least, most = (None if x is None else sign * x for x in ((first, last) if sign == 1 else (last, first)))
+        most = None if most is None else most - apart
+        places = [x for x in (least, most) if x is not None] or [Fraction(0)]
+        wanted = [x + place for x in (*places, sum(places) / len(places))]
+        if m.bounding is QUANTIZE:
+            cuts = [sign * Fraction(cell[0]) for cell in cells[1 :: max(len(cells) // 1000, 1)]] + [
+                sign * Fraction(cells[-1][0])
+            ]
+        else:
+            cuts = [sign * Fraction(min(max(float(sign * x), ends.lower), ends.upper)) for x in wanted]
+        for cut in cuts:
+            answer = cut - place if least is None else max(cut - place, least)
+            answer = answer if most is None else min(answer, most)
+            found = _found(m, claim, float(cut - answer), float(apart))
+            if best is None or found > best[0]:
+                best = found, sign * answer, sign * (answer + apart), sign * cut
+    if best is None or best[0] <= claim.delta:
+        raise _not_refuted(claim)
+    return best[1:]
+
+
+def _bells(claim: Claim, *places: str) -> str:
+    """Encloses the probabilities below two places, and half of the whole integral, for Interval."""
+    far = math.ceil(math.sqrt(2.0 * math.log(1e20 / max(claim.delta, 1e-300))))
+    steps = [f"rewrite half_is_below. assert (far : 0 < {far}) by lra."]
+    for name, place in zip("ijk", ("0", *places), strict=True):
+        bell = f"(RInt (fun y => exp (- y ^ 2 / 2)) (- ({far})) {place})"
+        steps += [
+            f"destruct (enclosed {far} {place} far) as [{name}t [-> {name}T]]. unfold bell in *.",
+            f"integral_intro {bell} with (i_prec 100, i_degree 25, i_relwidth 66, i_fuel 20000) as {name}I.",
+            f"revert {name}I. generalize {bell}; intros {name} {name}I.",
+        ]
+    return "\n  ".join(steps)
+
+
+def _of_lattice(m: DiscreteLaplace | Staircase, claim: Claim, refuted: bool) -> tuple[str, str]:
     noise = m._stairs
-    k, r, levels = noise.steps, noise.plateau, noise.levels
-    text = _numbers(rate=noise.rate, epsilon=claim.epsilon)
+    text = _numbers(rate=noise.rate, epsilon=claim.epsilon, sensitivity=m.query.sensitivity)
+    parts = {"k": noise.steps, "r": noise.plateau, "levels": noise.levels}
+    if claim.delta and (refuted or noise.pure > Fraction(claim.epsilon)):
+        raise _uncovered("claims of noise on a lattice that need their delta, and their refutations")
     if refuted:
-        if claim.delta:
-            raise _uncovered("refutations at a delta")
-        return (
-            f"{text}Theorem certified :\n"
-            f"  exp epsilon * weight rate {k} {r} (0 - {levels} * {k}) < weight rate {k} {r} (0 - 0).\n"
-            "Proof. apply refuted; try lia; lra. Qed.\n"
-        )
-    if claim.delta and noise.pure > Fraction(claim.epsilon):
-        raise _uncovered("claims that need their delta")
-    return f"""{text}Theorem certified : forall x x', (Z.abs (x - x') <= {levels} * {k})%Z ->
-  (forall y, weight rate {k} {r} (y - x) <= exp epsilon * weight rate {k} {r} (y - x')) /\\
-  (forall z, beyond rate {k} {r} (z - x) <= exp epsilon * beyond rate {k} {r} (z - x')).
-Proof.
-  intros. split; intros; [apply lattice with (m := {levels}%Z) | apply clamped with (m := {levels}%Z)];
-    try assumption; try lia; lra.
-Qed.
-"""
+        return _claim("lattice_refuted", text, "Lattice", **parts)
+    near, names, close = f"(Z.abs (i - j) <= {noise.levels} * {noise.steps})%Z ->", " Hd", "exact Hd"
+    if isinstance(m, Staircase) and isinstance(m.query.range, Interval):
+        text += _numbers(origin=m._anchor, width=m.width)
+        near = "forall x x', Rabs (x - x') <= sensitivity -> nearest origin width x i -> nearest origin width x' j ->"
+        names, close = " x x' H Hi Hj", "rounding H Hi Hj"
+    return _claim("lattice", text, "Lattice", near=near, names=names, close=close, **parts)
 
 
-def _of_table(m: Table, claim: Claim, refuted: bool) -> str:
+def _of_table(m: Table, claim: Claim, refuted: bool) -> tuple[str, str]:
     weights, reach = m.weights.tolist(), m.reach.tolist()
     if m.weights.size > _MOST_WEIGHTS:
         raise _uncovered(f"tables of more than {_MOST_WEIGHTS} weights")
-    d = 1 << _PLACES
-    with precision(2 * _PLACES + 64 + int(2 * claim.epsilon)):
-        scaled = (ball(claim.epsilon)).exp() * d
-        whole = scaled.lower().floor().unique_fmpz()
-        assert whole is not None  # the floor of an exact number
-        low = int(whole)
-    text = _numbers(epsilon=claim.epsilon, delta=claim.delta)
-    numbers = f"interval with (i_prec {2 * _PLACES + 64 + int(2 * claim.epsilon)})"
+    d, bits = 1 << _PLACES, 2 * _PLACES + 64 + int(2 * claim.epsilon)
+    with precision(bits):
+        low = int((ball(claim.epsilon).exp() * d).lower().floor().unique_fmpz() or 0)
+    text = _numbers(epsilon=claim.epsilon, delta=claim.delta, sensitivity=m.query.sensitivity)
+    parts = {"d": d, "bits": bits, "total": TOTAL}
     if refuted:
-        n = low + 1
-        bound = Fraction(claim.delta) * d * TOTAL
         pairs = ((p, q) for i, end in enumerate(reach) for j in range(i, end + 1) for p, q in ((i, j), (j, i)))
-        p, q = max(pairs, key=lambda pair: _excess(weights[pair[0]], weights[pair[1]], n, d))
-        if _excess(weights[p], weights[q], n, d) <= bound:
-            raise ArgumentError(f"{claim.terms}: not refuted; the claim is true, or too close to the truth")
-        return f"""{text}Definition p : list Z := {_row(weights[p])}.
-Definition q : list Z := {_row(weights[q])}.
-Theorem certified :
-  let P w := IZR (weight_of (best_event {n} {d} p q) w) / IZR {TOTAL} in exp epsilon * P q + delta < P p.
-Proof.
-  apply refuted; [lia | lia | {numbers} | vm_compute; discriminate |].
-  replace (excess {n} {d} p q) with {_excess(weights[p], weights[q], n, d)}%Z by (vm_compute; reflexivity). lra.
-Qed.
-"""
+        p, q = max(pairs, key=lambda pair: _excess(weights[pair[0]], weights[pair[1]], low + 1, d))
+        most = _excess(weights[p], weights[q], low + 1, d)
+        if most <= Fraction(claim.delta) * d * TOTAL:
+            raise _not_refuted(claim)
+        rows = {"p": _row(weights[p]), "q": _row(weights[q])}
+        return _claim("table_refuted", text, "FiniteTable", n=low + 1, excess=most, **rows, **parts)
+    apart = Fraction(m.query.sensitivity)
+    ends = [Fraction(end) for cell in m._cells for end in (cell.lower, cell.upper) if math.isfinite(end)]
+    unit = math.lcm(apart.denominator, *(end.denominator for end in ends))
+
+    def end(x: Fraction | float) -> str:
+        return f"Some ({int(x * unit)})" if isinstance(x, Fraction) else "None"
+
+    cells = "; ".join(f"({end(cell.lower)}, {end(cell.upper)}, {str(cell.closed).lower()})" for cell in m._cells)
+    rows = {"rows": ";\n  ".join(map(_row, weights)), "reach": "; ".join(map(str, reach)), "cells": cells}
     most = math.floor(Fraction(claim.delta) * d * TOTAL)
-    rows = ";\n  ".join(map(_row, weights))
-    return f"""{text}Definition rows : list (list Z) := [{rows}].
-Definition reach : list nat := [{"; ".join(map(str, reach))}]%nat.
-Theorem certified : forall i j event, (i < {len(weights)})%nat -> (i <= j <= nth i reach 0%nat)%nat ->
-  let P x := IZR (weight_of event (nth x rows [])) / IZR {TOTAL} in
-  P i <= exp epsilon * P j + delta /\\ P j <= exp epsilon * P i + delta.
-Proof.
-  intros i j event Hi Hj. apply (finite_table {low} {d} {most} {TOTAL} {len(weights[0])} rows reach);
-    [vm_compute; reflexivity | vm_compute; reflexivity | lia | lia | lia | {numbers} | lra | exact Hi | exact Hj].
-Qed.
-"""
+    parts |= {"count": len(weights), "width": len(weights[0]), "low": low, "most": most, "unit": unit}
+    return _claim("table", text, "FiniteTable", apart=int(apart * unit), **rows, **parts)
 
 
 def _row(weights: list[int]) -> str:

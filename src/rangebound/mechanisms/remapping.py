@@ -36,11 +36,11 @@ Base: TypeAlias = Mechanism | DiscreteLaplace | Staircase | Table
 
 BASES: dict[str, type[Base]] = {
     "noise": Mechanism,
+    "table": Table,
     "geometric": DiscreteLaplace,
     "staircase": Staircase,
-    "table": Table,
 }
-"""The mechanisms that can be remapped, by a field that only the plain data of this kind have."""
+"""Every mechanism that is no remap, by a field that only the plain data of this kind have."""
 _SCAN = 2001  # true answers that are looked at where a law changes with every one
 
 

@@ -200,7 +200,7 @@ def every_kind():
     keys = {"ward": [1, 2, 3], "open": [True, False], "day": {"days": SPRING[:2]}}
     cut = plan_data([], [{"kind": "count of units"}, EVERY[1]], unit=UNIT, report_clipping=True)
     plans = [make_plan(plan_data([], EVERY, keys=keys)), make_plan(cut)]
-    assert {each.kind for plan in plans for each in plan.query} == kind.KINDS.keys()
+    assert {each.kind for plan in plans for each in plan.query} == kind.KINDS.keys(), "add the kind to EVERY"
     return plans
 
 

@@ -5,17 +5,26 @@ from pathlib import Path
 from rangebound.cli.app import run
 from rangebound.release import field_table
 from rangebound.release.plan.field_table import missing_effects
+from rangebound.release.plan.kinds import written_kinds
 
 PAGE = Path(__file__).parents[3] / "docs" / "plan-fields.md"
 
 
 def test_the_page_is_what_the_code_writes(capsys):
     assert run(["plan", "fields"]) == 0
-    assert PAGE.read_text(encoding="utf-8") == capsys.readouterr().out, "write it by: rangebound plan fields"
+    assert PAGE.read_text(encoding="utf-8") == capsys.readouterr().out, (
+        "write it by: rangebound plan fields > docs/plan-fields.md"
+    )
+
+
+def test_every_kind_has_a_row_on_the_page_of_plans():
+    page = (PAGE.parent / "plan.md").read_text(encoding="utf-8")
+    assert [name for name in written_kinds() if f"\n| `{name}` | " not in page] == [], "add it to the table of kinds"
 
 
 def test_every_field_has_an_effect_and_every_effect_a_field():
-    assert missing_effects() == []
+    wanted = "write it as Field(description=...) of the field, or in _EFFECTS of plan/field_table.py"
+    assert missing_effects() == [], wanted
     rows = [line.strip("| ").split(" | ") for line in field_table().splitlines() if line.startswith("| `")]
     assert all(len(row) == 4 and all(row) for row in rows), [row for row in rows if len(row) != 4 or not all(row)]
     assert len(rows) > 100

@@ -124,3 +124,13 @@ def test_columns_whose_unreadable_values_nobody_counts_are_named():
     counted = [{"name": "p", "kind": "count", "by": ["e"]}, {"name": "q", "kind": "count", "where": "missing(e)"}]
     for asked, keys in ((counted, ["x"]), (counted[:1], {"values": ["x"], "missing": "none"})):
         assert unread_columns(make_plan({**data, "keys": {"e": keys}, "query": asked}), texts) == ()
+
+
+@pytest.mark.parametrize("field", ["where", "of"])
+def test_a_condition_that_no_column_serves_is_named_by_its_field(field):
+    asked = {"where": [{"column": "whole", "is": "==", "value": 1}], "of": [{"column": "truth", "is": "present"}]}
+    asked[field] = [*asked[field], {"column": "hole", "is": ">", "value": 1}]
+    plan = make_plan({"budget": {"epsilon": 1.0}, "query": [{"name": "n", "kind": "share", **asked}]})
+    with pytest.raises(PlanError, match=rf"query\[0\]\.{field}='hole': the table has no such column") as caught:
+        check_schema(plan, SCHEMA)
+    assert caught.value.field == f"query[0].{field}"

@@ -230,6 +230,14 @@ class PrivateLoader:
             else:
                 yield self._own[_words(len(self._own)) < np.uint64(math.floor(self.rate * 2.0**64))]
 
+    def part(self, members: npt.NDArray[np.int64] | None, count: int) -> npt.NDArray[np.int64]:
+        """The members of a part of the last batch, of so many examples; all of them may be left out."""
+        if members is None and count != len(self.members):
+            raise ArgumentError("members: must be given with a part of a batch, for the per-instance accounts")
+        if members is not None and (len(members) != count or len(np.intersect1d(members, self.members)) != count):
+            raise ArgumentError("members: must be distinct indices out of the loader's members, one for each example")
+        return self.members if members is None else np.asarray(members)
+
     def empty(self) -> Any:
         """A batch without an example."""
         return self._rows[self._own[:0]][1]

@@ -25,6 +25,7 @@ from rangebound.learn.torch.called_criterion import (
     check_weights,
 )  # fmt: skip
 from rangebound.learn.torch.clipping_norm import Adaptive, ClipController, Clipping, Elementwise, Euclidean, tally
+from rangebound.learn.torch.gradients.bad_examples import all_finite
 from rangebound.learn.torch.gradients.captured_pass import CapturedPasses
 from rangebound.learn.torch.gradients.one_pass import Problem, learned
 from rangebound.learn.torch.gradients.per_example import check_frozen, clipped_sum, has_statistics
@@ -271,8 +272,11 @@ class PrivateOptimizer(torch.optim.Optimizer):
         if self._given + count > len(self._loader.members):
             raise ArgumentError("x: has more examples than the loader drew for this step; an example counts once")
         self._check_parameters()
-        if self._keep:
-            self._check_members(members, structure, count)
+        own = self._loader.members
+        if self._keep:  # per-instance accounts differentiate by the examples, and must know which they are
+            if structure != _PAIRS:
+                raise ArgumentError("batch: per-instance accounts need examples of one tensor, and targets of another")
+            own = self._loader.part(members, count)
         self._like = objective, structure, tuple(each[:0] for each in leaves)
         wide = replace(self.clipping, clip=self.clipping.clip * self._scale)
         sums, losses, squares = clipped_sum(
@@ -286,7 +290,6 @@ class PrivateOptimizer(torch.optim.Optimizer):
         good = ~torch.isnan(losses)
         self._lost = self._lost + (count - good.sum())  # not read here: the processor need not wait for the GPU
         if self._keep:
-            own = np.asarray(self._loader.members if members is None else members)
             x, y = leaves
             self._batches.append((x[good], y[good], own[good.cpu().numpy()]))
         return losses / self._scale
@@ -323,8 +326,8 @@ class PrivateOptimizer(torch.optim.Optimizer):
         # powers of two: exact
         location *= self._clipping.quantum if isinstance(self._clipping, Elementwise) else 1.0 / self._scale
         values = [*self._parameters.values()]
-        if not _all_finite([*values, location]):
-            if not _all_finite(values):
+        if not all_finite([*values, location]):
+            if not all_finite(values):
                 raise ArgumentError(
                     "module: has parameters that are not finite, which no step can repair; use a smaller learning "
                     "rate, or a smaller clipping norm with the same noise_multiplier"
@@ -389,16 +392,6 @@ class PrivateOptimizer(torch.optim.Optimizer):
             "PrivateOptimizer: cannot be copied, since no account would cover a copy's steps; save state_dict()"
         )
 
-    def _check_members(self, members: npt.NDArray[np.int64] | None, structure: Structure, count: int) -> None:
-        """Which examples these are must be known to per-instance accounts, which differentiate by the examples."""
-        if structure != _PAIRS:
-            raise ArgumentError("batch: per-instance accounts need examples of one tensor, and targets of another")
-        drawn = self._loader.members
-        if members is None and count != len(drawn):
-            raise ArgumentError("members: must be given with a part of a batch, for the per-instance accounts")
-        if members is not None and (len(members) != count or len(np.intersect1d(members, drawn)) != count):
-            raise ArgumentError("members: must be distinct indices out of the loader's members, one for each example")
-
     def _check_batch(self) -> None:
         drawn = self._loader.drawn - (self._loader.taken or 0)
         if drawn != 1:
@@ -453,12 +446,3 @@ class PrivateOptimizer(torch.optim.Optimizer):
         }
         self._given, self._lost = 0, 0
         self._tally = 0.0
-
-
-def _all_finite(tensors: list[torch.Tensor]) -> bool:
-    """Whether all numbers are finite: mostly their norms say so, in few operations."""
-    alike = [[each for each in tensors if each.dtype == dtype] for dtype in {each.dtype for each in tensors}]
-    norms = [torch.stack(torch._foreach_norm(some)).double() for some in alike]  # those of one precision in one go
-    if bool(torch.isfinite(torch.cat(norms)).all()):
-        return True
-    return all(bool(torch.isfinite(each).all()) for each in tensors)

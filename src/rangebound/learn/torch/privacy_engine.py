@@ -340,26 +340,8 @@ class PrivacyEngine:
     def progress(self, batches: Iterable[object], *, delta: float, stream: TextIO | None = None) -> TrainingProgress:
         """The same batches, with a line on the error stream (or `stream`) for steps and epsilon so far and at the end.
 
-        The end is that of the `epochs` given to `make_private`. See `TrainingProgress` for how to show a loss.
-
-        >>> import torch
-        >>> from rangebound.learn.torch import Euclidean
-        >>> data = torch.utils.data.TensorDataset(torch.zeros(8, 3), torch.zeros(8, dtype=torch.long))
-        >>> model, engine = torch.nn.Linear(3, 2), PrivacyEngine()
-        >>> model, optimizer, loader = engine.make_private(
-        ...     module=model,
-        ...     optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
-        ...     data_loader=torch.utils.data.DataLoader(data, batch_size=8),
-        ...     criterion=torch.nn.functional.cross_entropy,
-        ...     clipping=Euclidean(clip=1.0),
-        ...     noise_multiplier=20.0,
-        ...     epochs=4,
-        ... )
-        >>> import sys
-        >>> for x, y in engine.progress(loader, delta=1e-6, stream=sys.stdout):
-        ...     losses = optimizer.backward(x, y)
-        ...     optimizer.step()
-        step 1 of 4: epsilon 0.1893, 0.3969 at the end, delta 1e-06
+        The end is that of the `epochs` given to `make_private`. See `TrainingProgress` for an example, and how to show
+        a loss.
         """
         step = self._secure_step()
         end = None
@@ -393,9 +375,7 @@ class PrivacyEngine:
     def state_dict(self) -> dict[str, Any]:
         """The account (and those of the watchers, which are private), to be saved with the model and the optimizer."""
         return {
-            "history": [
-                {**step.to_dict(), "times": times, "steps": self._taken[step]} for step, times in self._history.items()
-            ],
+            "history": worst_case.saved(self._history, self._taken),
             "insecure": self._insecure,
             "watchers": [each.state_dict() for each in self._watchers],
         }
@@ -410,15 +390,8 @@ class PrivacyEngine:
         if self._history:
             raise ArgumentError("state: an account that already has steps cannot be replaced")
         try:
-            entries, insecure, watchers = state["history"], state["insecure"], state["watchers"]
-            taken = [
-                (
-                    worst_case.Step.from_dict(each),
-                    repetitions("times", each["times"]),
-                    repetitions("steps", each.get("steps", each["times"])),
-                )
-                for each in entries
-            ]
+            insecure, watchers = state["insecure"], state["watchers"]
+            history, taken = worst_case.loaded(state["history"])
         except (KeyError, TypeError):
             raise ArgumentError("state: must be the result of an engine's state_dict()") from None
         if len(watchers) != len(self._watchers):
@@ -428,9 +401,7 @@ class PrivacyEngine:
         for watcher, saved in zip(self._watchers, watchers, strict=True):
             watcher.load_state_dict(saved)
         self._insecure = int(arguments.nonnegative("insecure", insecure))
-        for step, times, steps in taken:
-            self._taken[step] = self._taken.get(step, 0) + steps
-            self._history[step] = self._history.get(step, 0) + times
+        self._history, self._taken = history, taken
         if self._target is not None and self._left is not None:
             made = _made(self._step)
             self._left = steps_within(*self._target, self._left, made, self._history)

@@ -21,7 +21,7 @@ from rangebound.release.output.plan_risk import Conversions
 from rangebound.release.plan.kinds.fractions import Mean, Share
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.kinds.scalars import Count, CountOfUnits, DistinctCount, Sum
+from rangebound.release.plan.kinds.scalars import ScalarKind, Sum
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.prepare import PreparedQuestion, rehearse_tables
 from rangebound.values import arguments
@@ -252,7 +252,7 @@ def _most(question: Kind, rows: float) -> tuple[str, float]:
     """What a half-width is compared with in a group of this many rows, in words and as a number; else infinite."""
     weight = float(question.largest_weight)
     match question:
-        case Count() | CountOfUnits() | DistinctCount():
+        case ScalarKind(whole=True):
             return f"a group has about {_rows(rows)}", rows * weight
         case Histogram():
             own = rows / len(question.parts)

@@ -205,7 +205,7 @@ def field_table() -> str:
 def missing_effects() -> list[str]:
     """Fields whose effect nobody has written, and effects of fields that do not exist."""
     classes: list[type[Part]] = [Plan, Kind, *written_kinds().values(), *(part for _, part in _parts())]
-    named = {_effect(each, name) for each in classes for name in each.model_fields}
+    named = {_effect(each, name) for each in classes for name, at in each.model_fields.items() if not at.description}
     return sorted(named ^ set(EFFECTS))
 
 
@@ -244,7 +244,7 @@ def _rows(part: type[Part], names: list[str] | None = None) -> Iterator[str]:
         key = field.alias or name
         facts = own.get("properties", {}).get(key, {})
         kind = _type({"$defs": own.get("$defs", {})}, facts)
-        effect = EFFECTS.get(_effect(part, name), "")
+        effect = EFFECTS.get(_effect(part, name), field.description or "")
         yield f"| `{key}` | {kind} | {_default(field)} | {effect} |"
 
 

@@ -156,9 +156,10 @@ def _check_schema(plan: Plan, schema: Schema) -> None:
             numeric = schema.get(each.column) in (Family.INTEGER, Family.NUMBER, Family.DECIMAL)
             truth = numeric and bool(each.values) and type_of(each.values[0]) is ValueType.TRUTH
             way = f" (compare it with 1 or 0, as in {Named(each.column)} = 1)" if truth else ""
-            _need(schema, each.column, _families(each), f"{place}.where", _CONDITION, way=way)
-            _comparable(schema, each.column, each.values, f"{place}.where")
-            _check_values(schema, each.column, _texts(each.values), f"{place}.where")
+            field = place + next((f".{at}" for at in ("where", "of") if each in getattr(question, at, ())), ".column")
+            _need(schema, each.column, _families(each), field, _CONDITION, way=way)
+            _comparable(schema, each.column, each.values, field)
+            _check_values(schema, each.column, _texts(each.values), field)
         for field, column in question.compares.items():
             _need(schema, column, KEYS, f"{place}.{field}", "distinct values, which are compared as keys")
         for field, values in reads_of(question, place):

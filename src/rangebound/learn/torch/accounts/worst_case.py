@@ -27,7 +27,7 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
-from rangebound.accounting import Composition, compose, renyi
+from rangebound.accounting import Composition, compose, event, renyi
 from rangebound.accounting.contraction import contraction
 from rangebound.accounting.event import AllocatedEvent, FixedBatchEvent, MechanismEvent, SampledEvent, SingleEvent
 from rangebound.errors import ArgumentError
@@ -211,6 +211,22 @@ def attained(history: History) -> Composition:
         elif times and step.sampling is BatchSampling.POISSON:
             found.append(SampledEvent(mechanism=step.mechanism, rate=step.rate, times=times))
     return compose(*found)
+
+
+def saved(history: History, taken: History) -> list[dict[str, Any]]:
+    """An account and its steps (of which an epoch of random allocation has many) as plain data."""
+    return [{**step.to_dict(), "times": times, "steps": taken[step]} for step, times in history.items()]
+
+
+def loaded(entries: list[dict[str, Any]]) -> tuple[dict[Step, int], dict[Step, int]]:
+    """The account and its steps that were saved; steps that are equal by now, as those without a relation, add up."""
+    history: dict[Step, int] = {}
+    taken: dict[Step, int] = {}
+    for each in entries:
+        step = Step.from_dict(each)
+        history[step] = history.get(step, 0) + event.repetitions("times", each["times"])
+        taken[step] = taken.get(step, 0) + event.repetitions("steps", each.get("steps", each["times"]))
+    return history, taken
 
 
 def relation(history: History) -> Relation:

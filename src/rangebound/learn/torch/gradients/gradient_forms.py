@@ -145,7 +145,7 @@ class ExampleRows:
 
 def held(rows: torch.Tensor) -> ExampleRows:
     """Rows that exist already."""
-    flat = rows.flatten(1)
+    flat = rows.unsqueeze(-1).flatten(1)  # a parameter may have no axis
     return ExampleRows(count=len(flat), width=flat.shape[1], make=lambda a, b: flat[a:b], device=flat.device, held=flat)
 
 

@@ -31,7 +31,7 @@ from rangebound.learn.torch.batch_tree import Leaves
 from rangebound.learn.torch.clipping_norm import Clipping, Euclidean
 from rangebound.learn.torch.gradients import sums
 from rangebound.learn.torch.gradients.bad_examples import ERRORS, numbers, stand_ins
-from rangebound.learn.torch.gradients.gradient_forms import ExampleRows, Gradients
+from rangebound.learn.torch.gradients.gradient_forms import ExampleRows, Gradients, held
 from rangebound.learn.torch.gradients.one_pass import (
     Loose,
     Pass,
@@ -179,7 +179,7 @@ def _as_alone(route: Route, problem: Problem, leaves: Leaves) -> bool:
             gradients, losses = example_gradients(problem, given)
             found = _passed(route, problem, given)
             pairs = [(losses, found.losses)]
-            pairs += [(rows.flatten(1), found.gradients[name].rows(0, 2)) for name, rows in gradients.items()
+            pairs += [(held(rows).rows(0, 2), found.gradients[name].rows(0, 2)) for name, rows in gradients.items()
                       if name in found.gradients]  # fmt: skip
             if not all(torch.allclose(a.float(), b.float(), 1e-3, 1e-5, equal_nan=True) for a, b in pairs):
                 return False

@@ -1,0 +1,4 @@
+Theorem certified : exp epsilon * at_most scale $other + delta < at_most scale $answer.
+Proof.
+  $proof less.
+Qed.
