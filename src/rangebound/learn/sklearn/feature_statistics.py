@@ -130,10 +130,7 @@ class StatisticsEstimator(Private):
         codes: Integers | None = None,
         classes: Labels | None = None,
     ) -> Released:
-        """The private mean of each feature, with a floor the variance too, and with classes those and a count of each.
-
-        Paid for before anything is drawn.
-        """
+        """Private means, with a floor variances too, by class with counts if any: paid for before anything is drawn."""
         lower, upper = row_sums.ranges(self.bounds, x.shape[1])
         least, width = row_sums.whole("smallest_count", self.smallest_count, 10**9), upper - lower
         lowest = 0.0 if floor is None else arguments.positive("smallest_variance", floor, why=_NO_ZERO)

@@ -235,8 +235,7 @@ def centred(x: Floats, lower: Floats, upper: Floats) -> Floats:
 
 def present(x: Floats) -> Floats:
     """The rows with any value: one of nothing but missing values adds nothing to a sum, as a row that is zeroed out."""
-    found: Floats = x[~np.isnan(x).all(axis=1)]
-    return found
+    return x[~np.isnan(x).all(axis=1)]
 
 
 def fraction(name: str, value: object) -> float:
