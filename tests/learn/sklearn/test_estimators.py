@@ -335,7 +335,7 @@ def test_a_public_number_of_rows_belongs_to_a_request_and_the_history_names_the_
     with Ledger.create(tmp_path / "models.ledger") as ledger:
         ledger.open_account("iris", epsilon=3, delta=0)
         for neighbours in ("add-remove", "zero-out", "replace-one"):
-            options = {"bounds": (0, 8), "neighbours": neighbours}
+            options: dict[str, Any] = {"bounds": (0, 8), "neighbours": neighbours}
             again: dict[str, Any] = {"ledger": ledger, "account": "iris", "request": neighbours}
             first = MeanEstimator(budget=LedgerBudget(**again), **options).fit(x)
             assert same(first, MeanEstimator(budget=LedgerBudget(**again), **options).fit(x + 1.0))
