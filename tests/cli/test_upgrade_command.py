@@ -38,6 +38,14 @@ def test_the_plan_is_written_in_place_once(plan, capfd):
     assert "in SQL already; nothing to change" in capfd.readouterr().out
 
 
+def test_a_link_to_a_plan_stays_one(plan, tmp_path):
+    link = tmp_path / "link.toml"
+    link.symlink_to(plan)
+    assert run(["plan", "upgrade", str(link), "--write"]) == 0
+    assert link.is_symlink()
+    assert plan.read_text(encoding="utf-8") == NEW
+
+
 def test_a_new_file_never_replaces_one(plan, tmp_path, capfd):
     new = tmp_path / "new.toml"
     assert run(["plan", "upgrade", str(plan), "-o", str(new)]) == 0

@@ -187,10 +187,11 @@ def upgrade(
         write_new(output, after)
         sys.stdout.write(f"{output}: written\n")
     elif write:
-        draft = plan.with_name(f".{plan.name}.upgraded")
+        file = Path(os.path.realpath(plan))  # a link stays one
+        draft = file.with_name(f".{file.name}.upgraded")
         write_new(draft, after)
-        draft.chmod(plan.stat().st_mode & 0o777)
-        os.replace(draft, plan)
+        draft.chmod(file.stat().st_mode & 0o777)
+        os.replace(draft, file)
         sys.stdout.write(f"{plan}: its expressions are in SQL now\n")
     else:
         sys.stdout.write(changes(before, after, str(plan)))

@@ -62,6 +62,15 @@ def test_a_text_that_is_an_expression_and_something_else_is_refused_and_not_chan
         upgraded("budget = ")
 
 
+def test_a_quoted_name_is_a_text_only_where_others_are_of_version_02():
+    text = 'budget = {epsilon = 1.0}\nquery = [{name = "n", kind = "count"}]\n[columns]\nx = \'"all"\'\n'
+    assert upgraded(text) == text
+    for former in ("y = 'a % 2'\n", "y = 'coalesce(a, \"b\")'\n"):
+        assert "x = \"'all'\"\n" in upgraded(text + former)
+    mixed = text + "y = 'a % 2'\nz = 'IF(c, 1, 2)'\n"
+    assert text + "y = \"FLOOR_MOD(a, 2)\"\nz = 'IF(c, 1, 2)'\n" == upgraded(mixed)
+
+
 def test_the_lines_that_change_are_shown():
     shown = changes(OLD, upgraded(OLD), "plan.toml")
     assert '-hours = "minutes // 60"    # whole ones\n' in shown

@@ -117,7 +117,31 @@ def test_what_is_unclear_is_of_version_02_where_another_expression_shows_it():
     base = {"budget": {"epsilon": 1.0}}
     found = quiet(make_plan, {**base, "query": [unclear, old]})
     assert found.query[0].where[0].value == "north"
-    for others in ([], [new], [old, new]):
-        with pytest.raises(PlanError, match="write one of these"):
+    for others, rule in (
+        ([], "one of these"),
+        ([new], "one of these"),
+        ([old, new], r"query\[1\].where: y == 1 is an"),
+    ):
+        with pytest.raises(PlanError, match=rule):
             quiet(make_plan, {**base, "query": [unclear, *others]})
     assert unclear["where"] == 'x != "north"'  # the data of the caller stay as they are
+
+
+@pytest.mark.parametrize("former", ["a % 2", "a // 2", "a - b -- c", "weekday(a)", "min(a, b)"])
+@pytest.mark.parametrize("in_sql", ["IF(c, 1, 2)", '"odd name" < 3'])
+def test_what_sql_refuses_is_not_read_as_version_02_in_a_plan_that_is_in_sql(former, in_sql):
+    base = {"budget": {"epsilon": 1.0}, "query": [COUNT]}
+    with pytest.raises(PlanError, match=r"columns\.x\.value: .* and others of the plan are in SQL"):
+        make_plan({**base, "columns": {"x": {"value": former}, "y": in_sql}})
+    with pytest.warns(DeprecationWarning, match="of version 0.2"):  # alone it may be a plan of version 0.2
+        make_plan({**base, "columns": {"x": former}})
+
+
+@pytest.mark.parametrize("constant", ['"all"', '"a" != "b"', 'missing("a b")'])
+def test_a_constant_of_version_02_stays_one_where_another_expression_shows_it(constant):
+    plain = {"budget": {"epsilon": 1.0}, "query": [COUNT]}
+    with pytest.warns(DeprecationWarning, match="of version 0.2") as caught:
+        plan = make_plan({**plain, "columns": {"x": constant, "y": "a % 2"}})
+    assert plan.made_columns["x"].value == str(read_former(constant))
+    assert {str(each.message).partition(" is an")[0] for each in caught} == {constant, "a % 2"}
+    assert readings(constant, "value").grammar is Grammar.SQL  # of columns, where nothing shows another grammar

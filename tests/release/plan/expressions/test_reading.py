@@ -217,3 +217,25 @@ def test_the_deepest_expression_can_be_read_typed_and_written(wrap):
         read(text)
     sums = read(" + ".join(["a"] * (DEEPEST - 1)))
     assert typed(sums, {}).range == (float("-inf"), float("inf"))
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("a BETWEEN 18 65", "has its AND"),
+        ("a between 0x10 and b", "has its AND"),
+        ("a AND b NOT BETWEEN 1 c AND d", "has its AND"),
+        ("FLOOR()", "takes"),
+        ("1 + ceil()", "takes"),
+        ("a ^ - e'x'", "x \\* x"),
+    ],
+)
+def test_what_the_parser_takes_and_sql_does_not_is_refused(text, rule):
+    with pytest.raises(ValueError, match=rule):
+        read(text)
+
+
+def test_each_between_has_its_own_and():
+    assert str(read("a BETWEEN 1 AND 2 AND b BETWEEN 2 AND c OR (d AND e)")) == (
+        "a >= 1 AND a <= 2 AND b >= 2 AND b <= c OR d AND e"
+    )

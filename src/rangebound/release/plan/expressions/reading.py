@@ -25,6 +25,7 @@ from rangebound.release.plan.expressions.nodes import (
     Constant,
     Expression,
     UnitCall,
+    ValueType,
     checked,
     columns_of,
 )
@@ -76,16 +77,17 @@ def _either(text: str, kind: str) -> Any:
                 "of these"
             )
         case Grammar.FORMER:
-            _warn(
-                f"{_short(text)} is an expression of version 0.2; in SQL, in which plans are written now, it is "
-                f"{_short(found.old)} (`rangebound plan upgrade` converts a plan)"
-            )
+            _warn_of(text, found.old)
             return found.old
     return found.new
 
 
-def _warn(words: str) -> None:
-    """Warn at the line that called this package, over what checks its fields."""
+def _warn_of(text: str, meant: object) -> None:
+    """Warn of an expression of version 0.2 at the line that called this package, over what checks its fields."""
+    words = (
+        f"{_short(text)} is an expression of version 0.2; in SQL, in which plans are written now, it is "
+        f"{_short(meant)} (`rangebound plan upgrade` converts a plan)"
+    )
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (
         "rangebound",
@@ -115,6 +117,7 @@ class Readings:
     new: Expression | UnitCall | None
     old: Expression | UnitCall | None
     reason: str
+    kind: str
 
     @property
     def grammar(self) -> Grammar:
@@ -124,6 +127,14 @@ class Readings:
         if self.new == self.old:
             return Grammar.BOTH
         return Grammar.UNCLEAR if self.old is not None and _sensible(self.old) else Grammar.SQL
+
+    @property
+    def may_be_former(self) -> bool:
+        """Whether it is in SQL, and version 0.2 had it as a constant, such as a column that is "one text" alone."""
+        if self.new is None or self.new == self.old or not isinstance(self.old, (Constant, Call)):
+            return False
+        serves = self.kind == "value" or isinstance(self.old, Call) or self.old.type is ValueType.TRUTH
+        return serves and not columns_of(self.old) and _fits(self.old)
 
 
 @lru_cache(maxsize=4096)
@@ -142,14 +153,15 @@ def readings(text: str, kind: str) -> Readings:
         reason = TOO_DEEP
     with suppress(ValueError):
         old = readers[1](text)
-    return Readings(new, old, reason)
+    return Readings(new, old, reason, kind)
 
 
 def in_one_grammar(data: Mapping[str, Any], *, by_hand: bool = False) -> Mapping[str, Any]:
-    """The data of a plan, in which unclear expressions are read as version 0.2 did if others show that it is of then.
+    """The data of a plan, whose expressions that two grammars have are those of version 0.2 if others show that it is.
 
-    Guarantee: nothing is unclear to a reader of what is given back, if some expressions are of version 0.2 alone and
-    none is of SQL alone; otherwise the data are as they were. `by_hand` says that no others need to show it.
+    Guarantee: if some expressions are of version 0.2 alone, all are read as there, with a warning for each; or, where
+    one is in SQL alone, a `ValueError`: no plan of version 0.2 has one. Otherwise the data are as they were. `by_hand`
+    says that what is unclear is of version 0.2, warns of nothing, and leaves a plan of both kinds as it is.
     """
     found = {
         place: readings(table[field], kind)
@@ -157,14 +169,41 @@ def in_one_grammar(data: Mapping[str, Any], *, by_hand: bool = False) -> Mapping
         if isinstance(table[field], str) and len(table[field]) <= LONGEST
     }
     grammars = {each.grammar for each in found.values()}
-    former = by_hand or Grammar.FORMER in grammars
-    if Grammar.UNCLEAR not in grammars or Grammar.SQL in grammars or not former:
+    if not grammars & ({Grammar.FORMER, Grammar.UNCLEAR} if by_hand else {Grammar.FORMER}):
+        return data
+    former = {place for place, each in found.items() if each.grammar is Grammar.UNCLEAR or each.may_be_former}
+    in_sql = any(each.grammar is Grammar.SQL and place not in former for place, each in found.items())
+    if in_sql and not by_hand:
+        _refuse_both(data, found)
+    if in_sql or not former:
         return data
     changed = copy.deepcopy(data)
     for place, (table, field, _) in enumerate(expression_places(changed)):
-        if place in found and found[place].grammar is Grammar.UNCLEAR:
-            table[field] = str(found[place].old)
+        if place in former:
+            before, table[field] = table[field], str(found[place].old)
+            if not by_hand:
+                _warn_of(before, table[field])
     return changed
+
+
+def _refuse_both(data: Mapping[str, Any], found: Mapping[int, Readings]) -> None:
+    """Refuse what is of version 0.2 in a plan that has another expression in SQL: who wrote it may have meant SQL."""
+    for place, (table, field, kind) in enumerate(expression_places(data)):
+        if place in found and found[place].grammar is Grammar.FORMER:
+            raise ValueError(
+                f"{_path(data, table, field, kind)}: {_short(table[field])} is an expression of version 0.2, and "
+                f"others of the plan are in SQL, where it is {_short(found[place].old)} (`rangebound plan upgrade` "
+                f"writes it so): {found[place].reason}"
+            )
+
+
+def _path(data: Mapping[str, Any], table: Any, field: str, kind: str) -> str:
+    """Where a plan has the field of one of its tables, as an error names it."""
+    section = {"value": "columns", "step": "per_unit"}.get(kind, "query")
+    if data[section] is table:
+        return f"{section}.{field}"
+    named = enumerate(data[section]) if kind == "condition" else data[section].items()
+    return f"{section}.{next(name for name, each in named if each is table)}.{field}"
 
 
 Place = tuple[Any, str, str]

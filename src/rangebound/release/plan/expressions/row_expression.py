@@ -412,6 +412,8 @@ class RowExpressions:
 
     def _call(self, node: exp.Expr) -> Expression:
         self.only(node, "this", "expression")
+        if node.this is None:
+            raise self.refused(node, f"takes {FUNCTIONS[_CALLS[type(node)]].written}")
         what = node.this.this if isinstance(node.this, exp.TsOrDsToDate) else node.this
         return call(_CALLS[type(node)], *self.trees(what, *([node.expression] if node.args.get("expression") else [])))
 

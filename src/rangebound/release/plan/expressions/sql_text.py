@@ -49,7 +49,6 @@ def trees(text: str, found: list[Token], into: type[exp.Expr] | None = None) -> 
             read: list[exp.Expr | None] = (
                 parser.parse(found, text) if into is None else parser.parse_into(into, found, text)
             )
-            return read
     except ParseError as reason:
         first = reason.errors[0] if reason.errors else {}
         line, column = first.get("line") or 1, first.get("col") or 1
@@ -58,6 +57,18 @@ def trees(text: str, found: list[Token], into: type[exp.Expr] | None = None) -> 
         raise Unreadable(" ".join(f"not valid SQL: {words[0].lower()}{words[1:]}".split()), place) from None
     except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError, RecursionError):
         raise Unreadable("not valid SQL, or too many parts within each other") from None
+    _no_and_left_out(read, found)
+    return read
+
+
+def _no_and_left_out(read: list[exp.Expr | None], found: list[Token]) -> None:
+    """Refuse BETWEEN without its AND, which the parser would add: `x BETWEEN 0x10 AND b` is then from 0 to `x10`."""
+    between = [each.start for each in found if each.token_type is TokenType.BETWEEN]
+    if between:
+        stated = sum(each.token_type is TokenType.AND for each in found)
+        meant = sum(isinstance(node, (exp.And, exp.Between)) for each in read if each for node in each.walk())
+        if stated < meant:
+            raise Unreadable("not valid SQL: x BETWEEN y AND z has its AND between two values", between[0])
 
 
 _ONE_AT_A_TIME = threading.RLock()
@@ -113,6 +124,6 @@ def fragment(node: exp.Expr) -> str:
         each.comments = None
     try:
         found = " ".join(bare.sql(unsupported_level=ErrorLevel.IGNORE).split())
-    except (SqlglotError, ValueError, TypeError, AttributeError, KeyError):  # a tree that it cannot write
+    except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError):  # a tree that it cannot write
         found = node.key.upper()
     return found if len(found) <= _SHOWN else found[: _SHOWN - 3] + "..."
