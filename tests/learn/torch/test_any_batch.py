@@ -282,3 +282,11 @@ def test_a_loader_of_dictionaries_trains_and_the_noise_is_charged() -> None:
         optimizer.backward(batch)
         optimizer.step()
     assert engine.steps == len(loader) == 3
+
+
+def test_a_batch_without_an_example_shows_nothing_of_one() -> None:
+    batch = {"x": torch.ones(1, 3), "longest": torch.tensor(7), "names": ["Ann"]}
+    found = emptied(batch)
+    assert found["x"].shape == (0, 3)
+    assert (int(found["longest"]), found["names"]) == (0, [None])
+    assert int(batch["longest"]) == 7  # control: it had one

@@ -173,7 +173,7 @@ class AttachedModule(torch.nn.Module):
                 given, named = put_together(asked.structure, one)
                 return taken_apart(self.module(*given, **named), "output", lenient=True)
 
-            with discarded_state(self.module):
+            with discarded_state(self.module, whole=True):
                 form, found = tried(run, *asked.leaves)
             if not any(each.is_floating_point() for each in found) or {tuple(each.shape[:1]) for each in found} - {
                 (1,),

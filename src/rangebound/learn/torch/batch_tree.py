@@ -93,8 +93,6 @@ def examples(leaves: Leaves, name: str) -> int:
 
 
 def emptied(tree: object) -> Any:
-    """A tree of the same structure and shapes without an example; what is no tensor stays as it is."""
-    if isinstance(tree, torch.Tensor):
-        return tree[:0]
+    """A tree of the same structure and shapes without an example; what has no axis is zero, or `None`."""
     structure, leaves = taken_apart(tree, "batch", lenient=True)
-    return put_together(structure, [each[:0] for each in leaves])
+    return put_together(structure, [each[:0] if each.dim() else torch.zeros_like(each) for each in leaves])

@@ -58,9 +58,8 @@ class ForwardPass:
 class CalledCriterion(torch.nn.Module):
     """A criterion as a step calls it: times a fixed factor, with fixed settings, in the precision of its first call.
 
-    With `place`, it takes that one of the module's
-    output tensors; with `dtype`, in that precision. It is a module, so that what a criterion keeps of
-    its examples is discarded as for the criterion alone.
+    With `place`, it takes that one of the module's output tensors; with `dtype`, in that precision. It is a module, so
+    that what a criterion keeps of its examples is discarded as for the criterion alone.
     """
 
     def __init__(

@@ -340,8 +340,7 @@ class PrivacyEngine:
     def progress(self, batches: Iterable[object], *, delta: float, stream: TextIO | None = None) -> TrainingProgress:
         """The same batches, with a line on the error stream (or `stream`) for steps and epsilon so far and at the end.
 
-        The end is that of the `epochs` given to `make_private`. See `TrainingProgress` for an example, and how to show
-        a loss.
+        The end is that of the `epochs` given to `make_private`. See `TrainingProgress` for an example.
         """
         step = self._secure_step()
         end = None

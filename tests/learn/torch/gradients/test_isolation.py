@@ -123,7 +123,7 @@ def centred() -> nn.Module:
 
 
 def own(*shape: int) -> nn.Parameter:
-    return nn.Parameter(torch.randn(*shape))
+    return nn.Parameter(torch.randn(shape))
 
 
 def two(run: Callable[[Any, torch.Tensor], torch.Tensor], **parts: Any) -> Callable[[], nn.Module]:
@@ -199,6 +199,8 @@ HOSTILE: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
             m.a(nn.utils.rnn.pack_padded_sequence(x, [3], batch_first=True))[0], batch_first=True)[0],
             lambda: nn.LSTM(6, 4, batch_first=True)), (4, 6),
     ),
+    "a parameter without an axis": (two(lambda m, x: m.a(x) * m.s, s=own), (6,)),
+    "the same, by the data": (two(lambda m, x: m.a(x) * m.s if x.sum() < 99.0 else m.b(x), s=own), (6,)),
     "data that decides the shape": (two(lambda m, x: m.a(x[x[:, 0] > -9.0])), (6,)),
 }  # fmt: skip
 IGNORED = (
@@ -266,6 +268,11 @@ def writing(module: Any, x: torch.Tensor) -> torch.Tensor:
     return module.a(x)
 
 
+def replacing(module: Any, x: torch.Tensor) -> torch.Tensor:
+    module.b.bias.data = x[0] if x.sum() < 99.0 else x[0] + 1.0
+    return module.a(x)
+
+
 def writing_over_an_input(module: Any, x: torch.Tensor) -> torch.Tensor:
     inner = module.a(x).tanh()
     output = module.b(inner)
@@ -284,14 +291,27 @@ HELD = nn.Parameter(torch.ones(6))
     [
         (lambda m, x: (KEPT.append(x), m.a(x))[1], rb.errors.ArgumentError, "keeps tensors"),
         (writing, rb.errors.ArgumentError, "writes over a parameter"),
+        (lambda m, x: (m.b.bias.data.add_(1.0), m.a(x))[1], rb.errors.ArgumentError, "writes over a parameter"),
+        (lambda m, x: (m.b.bias.data.copy_(x[0]), m.a(x))[1], rb.errors.ArgumentError, "writes over a parameter"),
+        (replacing, rb.errors.ArgumentError, "writes over a parameter"),
         (writing_over_an_input, RuntimeError, "in place|inplace"),
     ],
-    ids=["kept", "written over", "in place"],
+    ids=["kept", "written over", "written past the count", "the same, by the data", "replaced", "in place"],
 )
 def test_what_would_make_a_gradient_incomplete_is_refused(run: Any, error: Any, words: str) -> None:
     module, (x, y) = two(run)(), examples((6,), torch.float32)
     with pytest.raises(error, match=words):
         clipped_sum(module, criterion, x, y, Euclidean(clip=1.0), MEMORY)
+
+
+def test_the_number_of_passes_stays_in_no_tensor() -> None:
+    module, (x, y) = two(lambda m, x: m.a(x) * m.calls.add_(1.0))(), examples((6,), torch.float32)
+    module.calls = torch.zeros(())  # neither a buffer nor a parameter
+    found = [clipped_sum(module, criterion, x, y, Euclidean(clip=50.0), each)[0] for each in (MEMORY, 1)]
+    assert not module.calls
+    assert all(torch.allclose(each, found[1][name]) for name, each in found[0].items())
+    module(x)
+    assert module.calls  # control: by itself it counts
 
 
 def test_a_parameter_may_be_used_by_another_name() -> None:

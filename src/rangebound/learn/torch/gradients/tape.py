@@ -23,7 +23,7 @@ import copy
 import gc
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakSet, ref
@@ -42,6 +42,7 @@ from rangebound.learn.torch.gradients.sums import wide
 Found = TypeVar("Found")
 Rules = Mapping[Any, Callable[..., Any]]
 
+_DATA: Any = torch.Tensor.data.__get__  # type: ignore[attr-defined]
 _NO_GRADIENT = -1  # the number of an output that has none
 _FREE = (
     nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.Identity,
@@ -180,6 +181,7 @@ class Tape(TorchFunctionMode):
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         named = kwargs or {}
+        func = torch.Tensor.detach if func == _DATA and args[0].is_leaf else func  # which counts what is written
         rule = self._rules.get(func)
         if rule is not None:
             try:
@@ -296,9 +298,11 @@ def discarded_state(*parts: object, whole: bool = False) -> Iterator[set[str]]:
     """
     found = {each: path for part in parts if isinstance(part, nn.Module) for path, each in part.named_modules()}
     named, modules = [(path, each) for each, path in found.items()], [*found]
-    versions = [(each, each._version) for part in modules for each in part._parameters.values() if each is not None]
+    own_parameters = (each for part in modules for each in part._parameters.values() if each is not None)
+    versions = [(each, each._version, each.data_ptr()) for each in own_parameters]
     shared: dict[int, object] = {id(each): each for part in modules for each in (part, *part._parameters.values())}
     saved: list[tuple[object, object]] = []
+    copies: dict[int, torch.Tensor] = {}
     for part in modules:
         own = vars(part)
         state = {name: each for name, each in own.items() if name not in _HOOKS}
@@ -310,8 +314,10 @@ def discarded_state(*parts: object, whole: bool = False) -> Iterator[set[str]]:
                 for name, each in state.items()
                 if name not in _PARTS and not isinstance(each, torch.Generator)
             }
+        else:
+            tensors = {name: each for name, each in state.items() if type(each) is torch.Tensor}
+            own |= {name: copies.setdefault(id(each), each.clone()) for name, each in tensors.items()}
     from_parameters = {each for part in modules if isinstance(part, ParametrizationList) for each in part.modules()}
-    copies: dict[int, torch.Tensor] = {}
     clones: list[tuple[str, nn.Module, str, torch.Tensor, int]] = []
     for path, part in named:
         for name, each in part._buffers.items():
@@ -321,14 +327,15 @@ def discarded_state(*parts: object, whole: bool = False) -> Iterator[set[str]]:
                     clones.append((f"{path}.{name}".lstrip("."), part, name, made, made._version))
     written: set[str] = set()
     try:
-        yield written
+        with Tape({}, {}, separate=False) if whole else nullcontext():
+            yield written
     finally:
         for path, part, name, made, version in clones:
             if part._buffers.get(name) is not made or made._version != version:
                 written.add(path)
         for container, before in reversed(saved):
             _restore(container, before)
-    if any(each._version != version for each, version in versions):
+    if any((each._version, each.data_ptr()) != (version, place) for each, version, place in versions):
         raise ArgumentError(
             "module: writes over a parameter in its forward pass, which no noise covers; keep such numbers in a buffer"
         )
