@@ -78,13 +78,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator):  
         half = (upper - lower) / 2.0
         values, vectors = np.linalg.eigh(covariance * np.outer(half, half))
         largest = np.argsort(values)[::-1][:kept]
-        limit = float((half**2).sum())
         self.mean_: Floats = np.clip(self._middle + half * mean, lower, upper)
         rows = vectors.T[largest]  # each with its largest number positive, as in scikit-learn
         tops = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
         self.components_: Floats = rows * np.where(tops < 0.0, -1.0, 1.0)
         self._n_features_out = kept
-        self.explained_variance_: Floats = np.clip(values[largest], 0.0, limit)
+        self.explained_variance_: Floats = np.clip(values[largest], 0.0, float((half**2).sum()))
         return self
 
     def transform(self, X: object) -> Floats:
@@ -263,8 +262,7 @@ def bin_counts(x: Floats, lower: Floats, upper: Floats, bins: int) -> Integers:
     one = int(row_sums.clipped(np.ones((1, 1)), math.sqrt(features), features)[0, 0])
     places = np.minimum(np.floor((row_sums.centred(x, lower, upper) + 1.0) / 2.0 * bins), bins - 1).astype(np.int64)
     for feature in range(features):
-        there = places[~np.isnan(x[:, feature]), feature]
-        found[feature] = one * np.bincount(there, minlength=bins)
+        found[feature] = one * np.bincount(places[~np.isnan(x[:, feature]), feature], minlength=bins)
     return found
 
 
