@@ -277,8 +277,7 @@ def test_a_large_budget_finds_the_plain_estimates() -> None:
 
 # Settings without which a request would have a variance below its floor, or a mean in another unit.
 OTHERS: tuple[dict[str, Any], ...] = (
-    {"smallest_variance": 0.2}, {"smallest_count": 31}, {"neighbours": "zero-out"},
-    {"classes": [0, 1, 3]},
+    {"smallest_variance": 0.2}, {"smallest_count": 31}, {"classes": [0, 1, 3]},
 )  # fmt: skip
 
 
@@ -326,6 +325,31 @@ def test_each_fold_of_a_cross_validation_is_charged_and_has_its_own_fit(tmp_path
         for _ in range(2):  # a fit that is refused does not count
             with pytest.raises(rb.errors.BudgetExceeded):
                 clone(made).fit(x, y)
+
+
+def test_a_public_number_of_rows_belongs_to_a_request_and_the_history_names_the_relation(tmp_path: Any) -> None:
+    """The sums of other rows over the number of these would be no mean of anything; without one that is public they may
+    be any rows, and the relation is what a charge is about.
+    """
+    x, _ = load_iris(return_X_y=True)
+    with Ledger.create(tmp_path / "models.ledger") as ledger:
+        ledger.open_account("iris", epsilon=3, delta=0)
+        for neighbours in ("add-remove", "zero-out", "replace-one"):
+            options: dict[str, Any] = {"bounds": (0, 8), "neighbours": neighbours}
+            again: dict[str, Any] = {"ledger": ledger, "account": "iris", "request": neighbours}
+            first = MeanEstimator(budget=LedgerBudget(**again), **options).fit(x)
+            assert same(first, MeanEstimator(budget=LedgerBudget(**again), **options).fit(x + 1.0))
+            other = MeanEstimator(budget=LedgerBudget(**again), **options)
+            if neighbours == "add-remove":
+                assert same(first, other.fit(x[:30]))
+                continue
+            with pytest.raises(rb.errors.ArgumentError, match="other settings"):
+                other.fit(x[:30])
+            with pytest.raises(rb.errors.RequestConflict):
+                other.set_params(neighbours="add-remove").fit(x)
+        said = [each.what for each in ledger.history("iris") if each.kind == "spend"]
+        start = "mean of each feature"
+        assert said == [start, f"{start}, zero-out", f"{start}, replace-one"]
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,50 @@ def test_one_row_moves_every_sum_by_its_norm_at_most_and_all_releases_cost_mu(
     assert len(moves) == (1 + settings["steps"] if "steps" in settings else 2 if "trees" in settings else 1)
 
 
+def dearest(kind: Any, settings: dict[str, Any], neighbours: str, monkeypatch: pytest.MonkeyPatch) -> float:
+    """The largest mu of all releases of a fit together, over what is paid for, where a row is another or nothing."""
+    draw, largest = np.random.default_rng(11), Fraction(0)
+    for x, y in tables(7):
+        other = x.copy(), y.copy()
+        blank = neighbours == "zero-out"
+        other[0][0] = math.nan if blank else draw.choice([0.0, 10.0, 5.0], x.shape[1])
+        other[1][0] = math.nan if blank else draw.choice([0.0, 1.0, -1.0, 2.0])
+        recorded = Recorded()
+        monkeypatch.setattr(row_sums, "noisy", recorded)
+        estimator = kind(epsilon=1.0, bounds=(0.0, 10.0), neighbours=neighbours, **settings)
+        estimator.fit(x, y)
+        recorded.again = True
+        estimator.fit(*other)
+        monkeypatch.undo()
+        pairs = zip(recorded.sums[: len(recorded.mus)], recorded.sums[len(recorded.mus) :], recorded.mus, strict=True)
+        spent = sum(
+            Fraction(mu) ** 2 * Fraction(sum((a - b) ** 2 for a, b in zip(one, two, strict=True)), QUANTA**2)
+            for one, two, mu in pairs
+        )
+        largest = max(largest, Fraction(spent))
+    return float(largest / Fraction(largest_mu(Fraction(1), Fraction(1, 10**6))) ** 2)
+
+
+@pytest.mark.parametrize("neighbours", ["zero-out", "replace-one"])
+@pytest.mark.parametrize(("kind", "settings"), SETTINGS, ids=str)
+def test_a_row_that_is_another_or_nothing_costs_no_more_than_is_paid(
+    kind: Any, settings: dict[str, Any], neighbours: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert 0.01 < dearest(kind, settings, neighbours, monkeypatch) <= 1.0
+
+
+@pytest.mark.parametrize("fault", ["a row of nothing is in the middle", "one row's part for two"])
+def test_control_such_rows_cost_more(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    neighbours, settings = "replace-one", {"clusters": 3, "steps": 3, "clip": 0.4}
+    with pytest.MonkeyPatch.context() as patch:
+        if fault == "a row of nothing is in the middle":
+            neighbours = "zero-out"
+            patch.setattr(row_sums, "present", lambda x: x)
+        else:
+            patch.setattr("rangebound.learn.sklearn.private_estimator._RELATIONS", {neighbours: (True, 1)})
+        assert dearest(KMeans, settings, neighbours, monkeypatch) > 1.0
+
+
 CLIPPED = row_sums.clipped
 BROKEN: dict[str, tuple[Any, Any, Any]] = {
     "rounded to the nearest quantum": (

@@ -130,10 +130,7 @@ class StatisticsEstimator(Private):
         codes: Integers | None = None,
         classes: Labels | None = None,
     ) -> Released:
-        """The private mean of each feature, with a floor the variance too, and with classes those and a count of each.
-
-        Paid for before anything is drawn.
-        """
+        """Private means, with a floor variances too, by class with counts if any: paid for before anything is drawn."""
         lower, upper = row_sums.ranges(self.bounds, x.shape[1])
         least, width = row_sums.whole("smallest_count", self.smallest_count, 10**9), upper - lower
         lowest = 0.0 if floor is None else arguments.positive("smallest_variance", floor, why=_NO_ZERO)
@@ -152,7 +149,7 @@ class StatisticsEstimator(Private):
             return {"sums": row_sums.drawn(sums.total(x, lower, upper, places), noise.noise)}
 
         facts = str(noise.noise), least, floor, None if classes is None else classes.tolist()
-        settings = lower.tolist(), upper.tolist(), *facts
+        settings = lower.tolist(), upper.tolist(), *facts, *(() if rows is None else (rows,))  # it divides the sums
         drawn = self._spend(noise.epsilon, noise.delta, what, settings, draw, noise.mu)["sums"]
         found = sums.estimates(drawn, noise, least, lowest)
         found["mean"] = np.clip(lower + found["mean"] * width, lower, upper)

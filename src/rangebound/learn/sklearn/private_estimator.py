@@ -120,7 +120,7 @@ class Private(BaseEstimator):  # type: ignore[misc]
             "budget", self.budget, LedgerBudget, "a LedgerBudget, or None if the caller keeps the account"
         )
         related = () if self.neighbours == "add-remove" else (self.neighbours,)
-        meaning = repr((type(self).__name__, *facts, *related))
+        meaning, what = repr((type(self).__name__, *facts, *related)), ", ".join((what, *related))
 
         def compute(cost: object) -> bytes:
             numbers = {name: each.tolist() for name, each in draw().items()}

@@ -160,8 +160,7 @@ class ForestEstimator(RowSumEstimator):
 
     def apply(self, X: object) -> Integers:
         """The index of the leaf of each row in each tree."""
-        rows = self._inside(X)
-        return self._forest.apply(rows)
+        return self._forest.apply(self._inside(X))
 
 
 @arguments.guided

@@ -233,6 +233,11 @@ def centred(x: Floats, lower: Floats, upper: Floats) -> Floats:
     return np.where(np.isnan(inside), 0.0, 2.0 * inside - 1.0)
 
 
+def present(x: Floats) -> Floats:
+    """The rows with any value: one of nothing but missing values adds nothing to a sum, as a row that is zeroed out."""
+    return x[~np.isnan(x).all(axis=1)]
+
+
 def fraction(name: str, value: object) -> float:
     """A number in [1e-9, 1], such as the part of the largest length that rows are clipped to."""
     number = arguments.positive(name, value)

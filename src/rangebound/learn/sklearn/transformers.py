@@ -44,7 +44,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator):  
     within the bounds, and `explained_variance_` between zero and a quarter of the summed squared widths.
     Assumes: `bounds`, `clip` and `n_components` (or by its other name `components`) are public.
     Edge cases: values outside the bounds are clipped when fitting; a missing value counts as the middle of its range,
-    then and in `transform`. There may be no rows at all.
+    then and in `transform`, but a row of nothing else is left out of a fit. There may be no rows at all.
 
     >>> import numpy as np
     >>> X = np.linspace(0.0, 10.0, 1000)[:, None] * [1.0, 0.5]
@@ -64,7 +64,8 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator):  
         lower, upper = row_sums.ranges(self.bounds, features)
         clip, kept = row_sums.fraction("clip", self.clip), self._named("n_components", "components", features)
         norm = clip * math.sqrt(features + 1)
-        rows = np.column_stack([np.ones(len(x)), row_sums.centred(x, lower, upper)])
+        inside = row_sums.centred(row_sums.present(x), lower, upper)
+        rows = np.column_stack([np.ones(len(inside)), inside])
         found, mu = self._released(
             "principal components: second moments",
             lambda mu: {"moments": row_sums.noisy(row_sums.moments(rows, norm), norm**2, mu)},
@@ -77,13 +78,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator):  
         half = (upper - lower) / 2.0
         values, vectors = np.linalg.eigh(covariance * np.outer(half, half))
         largest = np.argsort(values)[::-1][:kept]
-        limit = float((half**2).sum())
         self.mean_: Floats = np.clip(self._middle + half * mean, lower, upper)
         rows = vectors.T[largest]  # each with its largest number positive, as in scikit-learn
         tops = np.take_along_axis(rows, np.abs(rows).argmax(axis=1)[:, None], axis=1)
         self.components_: Floats = rows * np.where(tops < 0.0, -1.0, 1.0)
         self._n_features_out = kept
-        self.explained_variance_: Floats = np.clip(values[largest], 0.0, limit)
+        self.explained_variance_: Floats = np.clip(values[largest], 0.0, float((half**2).sum()))
         return self
 
     def transform(self, X: object) -> Floats:
@@ -116,8 +116,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator)
     [dong2022, smith2022].
     Assumes: `bounds`, `n_clusters` (or by its other name `clusters`), `steps` and `clip` are public.
     Edge cases: values outside the bounds are clipped when fitting; a missing value counts as the middle of its range,
-    then and when predicting. There may be no rows at all. There are no `labels_` and no `inertia_`, which would be
-    about the rows of the fit; `predict` gives labels to anyone who has rows.
+    then and when predicting, but a row of nothing else is left out of a fit. There may be no rows at all. There are no
+    `labels_` and no `inertia_`, which would be about the rows of the fit; `predict` gives labels to all who have rows.
 
     >>> import numpy as np
     >>> X = np.repeat([[1.0, 1.0], [9.0, 9.0]], 2000, axis=0)
@@ -143,7 +143,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator)
         clusters = self._named("n_clusters", "clusters", _MOST)
         steps = row_sums.whole("steps", self.steps, _STEPS)
         clip = row_sums.fraction("clip", self.clip)
-        rows = row_sums.centred(x, lower, upper)
+        rows = row_sums.centred(row_sums.present(x), lower, upper)
         found, _ = self._released(
             "k-means: centres", lambda mu: {"centres": _moved(rows, clusters, steps, clip, mu)},
             lower, upper, clusters, steps, clip,
@@ -262,8 +262,7 @@ def bin_counts(x: Floats, lower: Floats, upper: Floats, bins: int) -> Integers:
     one = int(row_sums.clipped(np.ones((1, 1)), math.sqrt(features), features)[0, 0])
     places = np.minimum(np.floor((row_sums.centred(x, lower, upper) + 1.0) / 2.0 * bins), bins - 1).astype(np.int64)
     for feature in range(features):
-        there = places[~np.isnan(x[:, feature]), feature]
-        found[feature] = one * np.bincount(there, minlength=bins)
+        found[feature] = one * np.bincount(places[~np.isnan(x[:, feature]), feature], minlength=bins)
     return found
 
 

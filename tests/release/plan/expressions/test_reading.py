@@ -239,3 +239,9 @@ def test_each_between_has_its_own_and():
     assert str(read("a BETWEEN 1 AND 2 AND b BETWEEN 2 AND c OR (d AND e)")) == (
         "a >= 1 AND a <= 2 AND b >= 2 AND b <= c OR d AND e"
     )
+
+
+@pytest.mark.parametrize("text", ["a IN (1, -0)", "a = -0", "a > -(0)", "a BETWEEN -0.0 AND 1"])
+def test_no_zero_has_a_sign(text):
+    assert "-" not in str(read(text))
+    assert "-1" in str(read(text.replace("0", "1")))

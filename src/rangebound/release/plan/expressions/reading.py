@@ -25,7 +25,6 @@ from rangebound.release.plan.expressions.nodes import (
     Constant,
     Expression,
     UnitCall,
-    ValueType,
     checked,
     columns_of,
 )
@@ -133,8 +132,7 @@ class Readings:
         """Whether it is in SQL, and version 0.2 had it as a constant, such as a column that is "one text" alone."""
         if self.new is None or self.new == self.old or not isinstance(self.old, (Constant, Call)):
             return False
-        serves = self.kind == "value" or isinstance(self.old, Call) or self.old.type is ValueType.TRUTH
-        return serves and not columns_of(self.old) and _fits(self.old)
+        return not columns_of(self.old) and _fits(self.old) and (self.kind == "value" or isinstance(self.old, Call))
 
 
 @lru_cache(maxsize=4096)
@@ -202,8 +200,8 @@ def _path(data: Mapping[str, Any], table: Any, field: str, kind: str) -> str:
     section = {"value": "columns", "step": "per_unit"}.get(kind, "query")
     if data[section] is table:
         return f"{section}.{field}"
-    named = enumerate(data[section]) if kind == "condition" else data[section].items()
-    return f"{section}.{next(name for name, each in named if each is table)}.{field}"
+    named = dict(enumerate(data[section]) if kind == "condition" else data[section])
+    return f"{section}.{next(name for name in named if named[name] is table)}.{field}"
 
 
 Place = tuple[Any, str, str]

@@ -213,7 +213,7 @@ class RowExpressions:
                 return bool(node.this)
             case exp.Neg():
                 value = self.constant(node.this)
-                return -value if isinstance(value, float) else None
+                return 0.0 - value if isinstance(value, float) else None  # no zero has a sign
             case exp.Cast() if _is_type(node, exp.DType.DATE) and isinstance(node.this, exp.Literal):
                 return self._day(node)
         return None

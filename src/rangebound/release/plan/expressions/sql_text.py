@@ -64,11 +64,10 @@ def trees(text: str, found: list[Token], into: type[exp.Expr] | None = None) -> 
 def _no_and_left_out(read: list[exp.Expr | None], found: list[Token]) -> None:
     """Refuse BETWEEN without its AND, which the parser would add: `x BETWEEN 0x10 AND b` is then from 0 to `x10`."""
     between = [each.start for each in found if each.token_type is TokenType.BETWEEN]
-    if between:
-        stated = sum(each.token_type is TokenType.AND for each in found)
-        meant = sum(isinstance(node, (exp.And, exp.Between)) for each in read if each for node in each.walk())
-        if stated < meant:
-            raise Unreadable("not valid SQL: x BETWEEN y AND z has its AND between two values", between[0])
+    stated = sum(each.token_type is TokenType.AND for each in found)
+    nodes = (node for each in read if each for node in each.walk())
+    if between and stated < sum(isinstance(node, (exp.And, exp.Between)) for node in nodes):
+        raise Unreadable("not valid SQL: x BETWEEN y AND z has its AND between two values", between[0])
 
 
 _ONE_AT_A_TIME = threading.RLock()
