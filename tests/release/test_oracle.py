@@ -676,7 +676,7 @@ def test_a_grid_has_tidy_points_and_every_value_its_nearest_one():
 def _by_fixed_point(places, x, number, dialect):
     """The rule of version 0.1: by a value rounded to 2^-30 of its range."""
     bins = len(places.borders) + 1
-    at = exp.Mul(this=measured.fixed_point(places.values, x, dialect), expression=expression.integer(bins))
+    at = exp.Mul(this=measured.fixed_point(places.values, x), expression=expression.integer(bins))
     at = exp.IntDiv(this=exp.Paren(this=at), expression=expression.integer(ONE))
     return exp.Least(this=at, expressions=[expression.integer(bins - 1)])
 

@@ -31,31 +31,33 @@ def taken_apart(tree: object, name: str, *, lenient: bool = False) -> tuple[Stru
     (2, (tensor([1.]), None))
     """
     found: list[torch.Tensor] = []
+    return _structure(tree, name, found, lenient), tuple(found)
 
-    def structure(value: Any, name: str) -> Structure:
-        if isinstance(value, torch.Tensor):
-            found.append(value)
-            return torch.Tensor
-        if value is None or isinstance(value, bool):
-            return value
-        if isinstance(value, Mapping):
-            items: Any = [(key, f"{name}[{key!r}]", value[key]) for key in value]
-        elif isinstance(value, (tuple, list)):
-            items = [(None, f"{name}[{i}]", each) for i, each in enumerate(value)]
-        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            names = [each.name for each in dataclasses.fields(value)]
-            items = [(each, f"{name}.{each}", getattr(value, each)) for each in names]
-        elif lenient:
-            return None
-        else:
-            raise ArgumentError(
-                f"{name}: is of the type {type(value).__name__}; a batch is made of tensors with a first axis for the "
-                "examples, in dictionaries, tuples, lists or dataclasses; leave the rest out, or make it a setting of "
-                "the module or of the function that make_private is given"
-            )
-        return type(value), tuple(key for key, _, _ in items), tuple(structure(each, at) for _, at, each in items)
 
-    return structure(tree, name), tuple(found)
+def _structure(value: Any, name: str, found: list[torch.Tensor], lenient: bool) -> Structure:
+    """The structure of a tree, whose tensors are added to those found."""
+    if isinstance(value, torch.Tensor):
+        found.append(value)
+        return torch.Tensor
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Mapping):
+        items: Any = [(key, f"{name}[{key!r}]", value[key]) for key in value]
+    elif isinstance(value, (tuple, list)):
+        items = [(None, f"{name}[{i}]", each) for i, each in enumerate(value)]
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [each.name for each in dataclasses.fields(value)]
+        items = [(each, f"{name}.{each}", getattr(value, each)) for each in names]
+    elif lenient:
+        return None
+    else:
+        raise ArgumentError(
+            f"{name}: is of the type {type(value).__name__}; a batch is made of tensors with a first axis for the "
+            "examples, in dictionaries, tuples, lists or dataclasses; leave the rest out, or make it a setting of "
+            "the module or of the function that make_private is given"
+        )
+    parts = tuple(_structure(each, at, found, lenient) for _, at, each in items)
+    return type(value), tuple(key for key, _, _ in items), parts
 
 
 def put_together(structure: Structure, leaves: Sequence[torch.Tensor]) -> Any:

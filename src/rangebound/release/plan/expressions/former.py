@@ -59,8 +59,8 @@ _OF_UNITS = {"count": (0, 1), "first": (2, 2), "last": (2, 2)} | dict.fromkeys(
 def read_former(text: str) -> Expression:
     """The tree of the text of an expression of version 0.2; a `ValueError` if it is none. Nothing is ever evaluated.
 
-    >>> str(read_former("'child' if 0 <= age < 18 else column('odd name')"))
-    'CASE WHEN 0 <= age AND age < 18 THEN \'child\' ELSE "odd name" END'
+    >>> print(read_former("'child' if 0 <= age < 18 else column('odd name')"))
+    CASE WHEN 0 <= age AND age < 18 THEN 'child' ELSE "odd name" END
     """
     return _Reader(text).read()
 
