@@ -35,7 +35,6 @@ def taken_apart(tree: object, name: str, *, lenient: bool = False) -> tuple[Stru
 
 
 def _structure(value: Any, name: str, found: list[torch.Tensor], lenient: bool) -> Structure:
-    """The structure of a tree, whose tensors are added to those found."""
     if isinstance(value, torch.Tensor):
         found.append(value)
         return torch.Tensor
@@ -46,8 +45,7 @@ def _structure(value: Any, name: str, found: list[torch.Tensor], lenient: bool) 
     elif isinstance(value, (tuple, list)):
         items = [(None, f"{name}[{i}]", each) for i, each in enumerate(value)]
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [each.name for each in dataclasses.fields(value)]
-        items = [(each, f"{name}.{each}", getattr(value, each)) for each in names]
+        items = [(each.name, f"{name}.{each.name}", getattr(value, each.name)) for each in dataclasses.fields(value)]
     elif lenient:
         return None
     else:
