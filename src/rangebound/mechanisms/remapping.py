@@ -40,7 +40,7 @@ BASES: dict[str, type[Base]] = {
     "geometric": DiscreteLaplace,
     "staircase": Staircase,
 }
-"""Every mechanism that is no remap, by a field that only the plain data of this kind have."""
+"""Every mechanism but the remap, by a field that only the plain data of this kind have."""
 _SCAN = 2001  # true answers that are looked at where a law changes with every one
 
 

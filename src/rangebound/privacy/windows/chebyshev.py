@@ -180,7 +180,7 @@ def supremum(
 ) -> Highest | None:
     """The supremum over windows; with a target only as sharp as it takes to decide.
 
-    None where it cannot be told: where a bound is no number, or it takes more than `most` windows at once. A bound need
+    None where it cannot be told: where a bound is NaN, or it takes more than `most` windows at once. A bound need
     be sharp only above the number that `evaluate` is given; it is also told whether no place is known so far. `tight`
     is how far a bound may be above the largest value, relative, and `known` a value from elsewhere; where nothing is
     above it, the place is nan.

@@ -5,9 +5,9 @@ So a file is copied first, once for all statements of a release, into one that h
 number of values in each line, and quotation marks where they are needed. Lines that are so already, which is most of
 them, are copied as they are, many at a time.
 
-In a sheet of an .xlsx workbook a cell has a type of its own, and a column has none: its rows become texts. What is
-wrong with that file itself, an archive of XML documents, is no matter of any row, as long as whoever writes it writes
-XML: it is found before the charge.
+In a sheet of an .xlsx workbook a cell has a type of its own, and a column has none: its rows become texts. Damage to
+the file itself, an archive of XML documents, does not depend on any row, as long as whoever writes it writes XML: it is
+found before the charge.
 """
 
 from __future__ import annotations
