@@ -304,8 +304,8 @@ def _checked(text: str) -> int:
     if len(text) > LONGEST:
         raise Refused(f"text: is longer than {LONGEST} characters")
     data = json.loads(text, object_pairs_hook=_once, parse_float=_double, parse_constant=_double)
-    if not isinstance(data, dict) or data.get("format") != "rangebound certificate 1":
-        raise Refused("format: is not known here; metric claims, tables and remaps are left to rb.verify")
+    if data["format"] != "rangebound certificate 1" or not data["mechanism"].keys() - {"geometric", "staircase"}:
+        raise Refused("format: is not known here; metric claims, lattices, tables and remaps are left to rb.verify")
     names = "format", "mechanism", "epsilon", "delta", "theorem", "bits", "cells"
     _, mechanism, epsilon, delta, theorem, bits, cells = _fields("certificate", data, *names)
     noise, query, support, bounding = _fields("mechanism", mechanism, "noise", "query", "support", "bounding")
