@@ -25,7 +25,7 @@ from rangebound.values.array_types import Floats
 _COUNT = Fraction(1, 25)  # of the squares of mu: the number of rows is needed to a factor of two only
 _Settings = tuple[float | None, int | None, float | None, float]  # clip, steps, learning rate, penalty
 _Neighbours = tuple[int | None, int]  # the number of rows where it is public, and how many rows they differ by
-_CURVES, _SHORT = Fraction(1, 8), 0.5  # of the squares of mu, and of the largest length: for the sum of products
+_CURVES, _SHORT = Fraction(1, 8), 0.5  # of the squares of mu, and least of the largest length: for the products
 _STEPS = 10**6
 _LARGEST = 1e50  # learning rate and penalty
 _FARTHEST = 1e100  # weight: scores and their differences are ordinary doubles
@@ -143,19 +143,20 @@ class LogisticRegression(ScoredClassifier, RowSumEstimator):
     """Multinomial logistic regression by noisy Newton steps over all rows, as many as the noise lets count.
 
     Features are scaled to [-1, 1] by their bounds, and a row is (1, features)/sqrt(features + 1), of length 1 at most.
-    First the sum of the products of each row's pairs is released, of which half bounds every Hessian [bohning1992]. In
-    each step the sum of the rows' gradients is released, each clipped in Euclidean length to `clip` times the largest
-    possible one, sqrt(2), and divided by that bound and a ridge as large as the noise. The weights are the mean over
-    the later half of the steps; `penalty` times half their squared length is added to the mean loss.
+    First the number of rows is released, unless it is public, and the sum of the products of each row's pairs, of which
+    half bounds every Hessian where no row is clipped [bohning1992]. In each step the sum of the rows' gradients is
+    released, each clipped in Euclidean length to `clip` times the largest possible one, sqrt(2), and divided by that
+    bound and a ridge as large as the noise; steps have momentum. The weights are the mean over the later half of the
+    steps; `penalty` times half their squared length is added to the mean loss.
 
-    The number of steps and the clip follow from the number of rows that was released and mu: without noise to speak of
-    30 steps and no clip. These rules were chosen on generated tables. With a `learning_rate` steps are the gradients
-    over the number of rows times that, and the number of rows is what is released first, unless it is public.
+    The number of steps and the clip follow from the number of rows and mu: without noise to speak of 30 steps and no
+    clip. These rules were chosen on generated tables. With a `learning_rate` steps are the gradients over the number of
+    rows times that, without momentum.
 
     Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them. Proof: given what
-    was released before, one row moves the first sum by 1/4, as its rows are clipped to a length of 1/2 for it (or the
-    number of rows by 1), and the sum of a step by sqrt(2) clip at most, in whole numbers. With noise of scale 1/(4 m_0)
-    (or 1/m_0) and sqrt(2) clip/m these are m_0-GDP and m-GDP, and m_0^2 + steps m^2 <= mu^2 [dong2022, smith2022].
+    was released before, one row moves the number of rows by 1, the sum of products by the square of the length that its
+    rows are clipped to, and the sum of a step by sqrt(2) clip at most, in whole numbers. With noise of 1/m_0 of these
+    they are m_0-GDP, m_1-GDP and m-GDP, and m_0^2 + m_1^2 + steps m^2 <= mu^2 [dong2022, smith2022].
     Assumes: the bounds, the set of classes (`classes`, else the labels that occur) and all other settings are public.
     Edge cases: values outside the bounds are clipped when fitting. A missing feature counts as the middle of its range,
     and a row whose label is not in `classes` is left out; both silently. Without `classes` the labels are public, and
@@ -236,28 +237,28 @@ def _descended(rows: Floats, classes: int, settings: _Settings, neighbours: _Nei
     """The mean of the weights over the later half of the steps."""
     (norm, steps, rate, penalty), (known, changed) = settings, neighbours
     width, left = rows.shape[1] - 1, Fraction(1)
-    vectors, values, hidden, count = np.eye(width), np.zeros(width), 0.0, float(known or 1)
-    if rate is None:
-        first, left = row_sums.part(mu, _CURVES), 1 - _CURVES
-        first = row_sums.part(first, changed**2 / row_sums.apart(changed, width * (width + 1) // 2))
-        released = row_sums.noisy(row_sums.moments(rows[:, :-1], _SHORT), _SHORT**2, first)
-        values, vectors = np.linalg.eigh(row_sums.symmetric(released, width))
-        hidden = _SHORT**2 / first
-        count = float(known or width * max(released[0], 2.0 * hidden))
-    elif known is None:
-        first, left = row_sums.part(mu, _COUNT), 1 - _COUNT
+    vectors, values, hidden, count = np.eye(width), np.zeros(width), 0.0, float(known or 0)
+    if known is None:
+        first, left = row_sums.part(mu, _COUNT), left - _COUNT
         counted = row_sums.noisy(row_sums.total(rows, lambda block: np.ones((len(block), 1)), 1.0), 1.0, first)
-        count = max(float(counted[0]), 2.0 / first)
+        count = float(counted[0])
+    count = max(count, 2.0 / row_sums.part(mu, _COUNT))
     clear = max(count * mu / math.sqrt(width * classes), 1.0)  # how far the rows are above the noise
     steps = steps or min(max(round(2.0 * math.log2(clear)), 3), 30)
     norm = norm or math.sqrt(2.0) * min(0.08 * clear**0.4, 1.0)
+    if rate is None:
+        short = max(_SHORT, norm / math.sqrt(2.0))  # where no gradient is clipped, half the sum bounds every Hessian
+        first, left = row_sums.part(mu, _CURVES), left - _CURVES
+        first = row_sums.part(first, changed**2 / row_sums.apart(changed, width * (width + 1) // 2))
+        released = row_sums.noisy(row_sums.moments(rows[:, :-1], short), short**2, first)
+        values, vectors = np.linalg.eigh(row_sums.symmetric(released, width))
+        hidden = short**2 / first
     each = row_sums.part(mu, left / steps)
     curves: Floats = (np.maximum(values, 0.0) + max(hidden * math.sqrt(width), norm / each / 2.0)) / 2.0
     if rate is not None:
         curves = np.full(width, min(count / rate, _FARTHEST))
     weights: Floats = np.zeros((width, classes))
-    mean: Floats = np.zeros_like(weights)
-    before = weights
+    mean, before = np.zeros_like(weights), weights
     for step in range(steps):
         ahead = weights if rate is not None else weights + step / (step + 3.0) * (weights - before)
         sums = row_sums.total(rows, lambda block, at=ahead: gradients(block, at), norm)  # type: ignore[misc]
