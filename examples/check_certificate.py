@@ -18,13 +18,13 @@ import math
 import sys
 from fractions import Fraction
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from mpmath import iv
 
 iv.prec = 130
-MOST, INF = 20_000, math.inf
+MOST, INF, LONGEST, SMALLEST = 20_000, math.inf, 1_000_000, sys.float_info.min
+THEOREMS = ["POST_PROCESSING", "LOSS_AT_ENDS", "LOSS_ON_CELLS", "DELTA_AT_PEAK", "DELTA_ON_CELLS", "DELTA_ON_WINDOWS"]
 Number = float | Fraction  # exact; an infinite one is a float
 Ends = tuple[Number, Number]
 
@@ -69,10 +69,12 @@ def upper_tail(z: Fraction) -> Any:
 class Noise:
     """Noise about a location."""
 
-    def __init__(self, data: dict[str, Any]) -> None:
-        self.family, self.scale = data["family"], Fraction(data["scale"])
-        self.limit = Fraction(data["limit"]) if self.family == "truncated_laplacian" else None
-        if self.family not in ("laplace", "gaussian", "truncated_laplacian") or self.scale <= 0:
+    def __init__(self, data: Any) -> None:
+        limited = isinstance(data, dict) and data.get("family") == "truncated_laplacian"
+        self.family, scale, *limit = _fields("noise", data, *("family", "scale", "limit")[: 2 + limited])
+        self.scale = _number("scale", scale, SMALLEST)
+        self.limit = _number("limit", *limit, SMALLEST) if limited else None
+        if self.family not in ("laplace", "gaussian", "truncated_laplacian"):
             raise Refused("noise: is not known")
 
     def cdf(self, y: Number) -> Any:
@@ -242,9 +244,9 @@ def _middle(a: Number, b: Number, far: Fraction) -> Number:
 
 
 def _double(text: str) -> float:
-    if repr(float(text)) != text:
-        raise Refused(f"number {text[:40]}: is not written as the double that it is")
-    return float(text)
+    if not math.isfinite(value := float(text)) or repr(value) != text:
+        raise Refused(f"number {text[:40]}: is not written as the finite double that it is")
+    return value
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -253,33 +255,77 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _ends(pair: list[Any]) -> Ends:
-    low, high = (each if math.isinf(each) else Fraction(each) for each in map(float, pair))
+def _fields(what: str, data: Any, *names: str) -> list[Any]:
+    if not isinstance(data, dict) or data.keys() != {*names}:
+        raise Refused(f"{what}: must have the fields {', '.join(names)} and no other")
+    return [data[name] for name in names]
+
+
+def _number(what: str, value: Any, least: float, below: float = INF) -> Fraction:
+    if type(value) is not float or not least <= value < below or (least >= 0 and str(value) == "-0.0"):
+        raise Refused(f"{what}={str(value)[:40]}: must be a double, at least {least} and below {below}")
+    return Fraction(value)
+
+
+def _ends(pair: Any) -> Ends:
+    if not isinstance(pair, list) or len(pair) != 2:
+        raise Refused("span: must be two ends")
+    low, high = (float(x) if x in ("inf", "-inf") else _number("end", x, -INF) for x in pair)
+    if low > high:
+        raise Refused("span: must go from left to right")
     return low, high
+
+
+def _places(what: str, data: Any) -> tuple[list[Ends], list[Fraction]]:
+    """The spans of a support, or its points."""
+    if not isinstance(data, dict) or data.keys() not in ({"interval"}, {"union"}, {"grid"}):
+        raise Refused(f"{what}: must be an interval, a union or a grid")
+    if "grid" in data:
+        step, within = _fields("grid", data["grid"], "step", "within")
+        (low, high), width = _ends(within), _number("step", step, SMALLEST)
+        if math.isinf(high - low) or high - low > MOST * width:
+            raise Refused(f"grid: is checked here up to {MOST} points")
+        return [], [Fraction(low) + at * width for at in range(int((high - low) / width) + 1)]
+    spans = [*map(_ends, data["union"] if "union" in data else [data["interval"]])]
+    if not all(a < b for a, b in spans) or any(b >= c for (_, b), (c, _) in itertools.pairwise(spans)):
+        raise Refused(f"{what}: spans must ascend and not touch")
+    return spans, []
 
 
 def check(text: str) -> int:
     """Prove the claim of a certificate again from its text; how many cells that took."""
-    data = json.loads(text, object_pairs_hook=_once, parse_float=_double)
-    mechanism, query, support = data["mechanism"], data["mechanism"]["query"], data["mechanism"]["support"]
-    if data["format"] != "rangebound certificate 1" or not query["range"].keys() & {"interval", "union"}:
-        raise Refused("format or range: is not known here; metric claims are left to rb.verify")
-    spans = sorted(map(_ends, support.get("union", [support["interval"]] if "interval" in support else [])))
-    points, grid = [], support.get("grid")
-    if grid:
-        (low, high), step = _ends(grid["within"]), Fraction(grid["step"])
-        points = [Fraction(low) + at * step for at in range(int((high - low) / step) + 1)]
-    laws = Laws(Noise(mechanism["noise"]), mechanism["bounding"], spans, points)
-    numbers = map(Fraction, (query["sensitivity"], data["epsilon"], data["delta"]))
-    claim = Claim(laws, sorted(map(_ends, query["range"].get("union", [query["range"].get("interval")]))), *numbers)
+    try:
+        return _checked(text)
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise Refused(f"text: cannot be read; {str(error)[:200]}") from error
+
+
+def _checked(text: str) -> int:
+    if len(text) > LONGEST:
+        raise Refused(f"text: is longer than {LONGEST} characters")
+    data = json.loads(text, object_pairs_hook=_once, parse_float=_double, parse_constant=_double)
+    if data["format"] != "rangebound certificate 1" or not data["mechanism"].keys() - {"geometric", "staircase"}:
+        raise Refused("format: is not known here; metric claims, lattices, tables and remaps are left to rb.verify")
+    names = "format", "mechanism", "epsilon", "delta", "theorem", "bits", "cells"
+    _, mechanism, epsilon, delta, theorem, bits, cells = _fields("certificate", data, *names)
+    noise, query, support, bounding = _fields("mechanism", mechanism, "noise", "query", "support", "bounding")
+    answered, sensitivity = _fields("query", query, "range", "sensitivity")
+    (spans, points), (answers, _) = _places("support", support), _places("range", answered)
+    if theorem not in THEOREMS or type(bits) is not int or not answers:
+        raise Refused("theorem, bits or range: is not known here")
+    tasks = [(task, _ends(ends)) for task, *ends in cells]
+    if not all(type(task) is int and 0 <= task < MOST for task, _ in tasks):
+        raise Refused("cells: are of no task")
+    laws = Laws(Noise(noise), bounding, spans, points)
+    numbers = _number("sensitivity", sensitivity, 5e-324), _number("epsilon", epsilon, 0), _number("delta", delta, 0, 1)
+    claim = Claim(laws, answers, *numbers)
     sides = [claim, claim.mirrored()]
-    if data["theorem"].endswith("CELLS") and claim.low < claim.high and len(claim.answers) == 1:
+    if theorem.endswith("CELLS") and claim.low < claim.high and len(claim.answers) == 1:
         # The tasks of a proof are the lines of one direction, then those of the other, if it is another.
-        tasks = 1 + max((task for task, _, _ in data["cells"]), default=0)
-        half = tasks if _symmetric(*sides) else tasks // 2
-        for at, side in enumerate(sides[: 1 if half == tasks else 2]):
-            own = [_ends(cell) for task, *cell in data["cells"] if at * half <= task < (at + 1) * half]
-            if not side.covered_by(own):
+        most = 1 + max((task for task, _ in tasks), default=0)
+        half = most if _symmetric(*sides) else most // 2
+        for at, side in enumerate(sides[: 1 if half == most else 2]):
+            if not side.covered_by([cell for task, cell in tasks if at * half <= task < (at + 1) * half]):
                 raise Refused("cells: leave a position out")
     return sum(side.prove() for side in sides)
 
@@ -294,6 +340,7 @@ def _symmetric(one: Claim, other: Claim) -> bool:
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         try:
-            print(f"{name}: proved, on {check(Path(name).read_text(encoding='utf-8'))} cells")
-        except Refused as reason:
+            with open(name, encoding="utf-8") as file:
+                print(f"{name}: proved, on {check(file.read(LONGEST + 1))} cells")
+        except (OSError, Refused, UnicodeDecodeError) as reason:
             sys.exit(f"{name}: refused; {reason}")

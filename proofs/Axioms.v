@@ -1,9 +1,11 @@
 (** What the theorems rest on: the real numbers of Coq's library, and nothing else. *)
-From RB Require Import Privacy HockeyStick TruncatedLaplace UnboundedLaplace TruncatedLaplaceDelta TruncatedGaussian
+From RB Require Import Privacy Bounds HockeyStick TruncatedLaplace UnboundedLaplace TruncatedLaplaceDelta TruncatedGaussian
   UnboundedGaussian Lattice FiniteTable.
 
 Print Assumptions Privacy.events.
 Print Assumptions Privacy.composition_of_epsilons.
+Print Assumptions Bounds.bounded.
+Print Assumptions Bounds.strictly.
 Print Assumptions HockeyStick.on_the_line.
 Print Assumptions TruncatedLaplace.truncated_laplace.
 Print Assumptions TruncatedLaplaceDelta.adds_up.

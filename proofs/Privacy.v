@@ -60,3 +60,6 @@ Proof.
   intros. rewrite exp_plus. apply composition; try assumption.
   apply Rmult_le_pos; [left; apply exp_pos | assumption].
 Qed.
+
+(** What neighbouring answers are, in one of the forms that claims have. *)
+Ltac near := first [assumption | apply Rabs_le; lra | lra].

@@ -1,7 +1,7 @@
 (** Gaussian noise truncated to an interval: an exponential family, so the loss grows towards an end of the range. *)
 From Coq Require Import Reals Lra Psatz.
 From Coquelicot Require Import Coquelicot.
-From RB Require Import Privacy.
+From RB Require Import Privacy Bell.
 Open Scope R_scope.
 
 Definition weight (sigma x y : R) : R := exp (- (y - x) ^ 2 / (2 * sigma ^ 2)).
@@ -299,4 +299,65 @@ Proof.
   unfold density in *. rewrite !mirrored in K by assumption. unfold weight in *.
   replace ((- u - - x) ^ 2) with ((u - x) ^ 2) in K by ring.
   replace ((- u - - (x + s)) ^ 2) with ((u - (x + s)) ^ 2) in K by ring. assumption.
+Qed.
+
+(** What is computed: the mass by the integral of the bell, and two moments by the ratio of their factors. *)
+Definition part (sigma l u x : R) : R := RInt bell 0 ((u - x) / sigma) - RInt bell 0 ((l - x) / sigma).
+Definition tilt (sigma l eps x x' : R) : R := exp (((x - l) ^ 2 - (x' - l) ^ 2) / (2 * sigma ^ 2) - eps).
+
+Lemma mass_is_part : forall sigma l u x, 0 < sigma -> mass sigma l u x = sigma * part sigma l u x.
+Proof.
+  intros sigma l u x Hs. unfold mass, part.
+  assert (J : is_RInt bell (/ sigma * l + - x / sigma) (/ sigma * u + - x / sigma)
+    (RInt bell (/ sigma * l + - x / sigma) (/ sigma * u + - x / sigma)))
+    by (apply (RInt_correct (V := R_CompleteNormedModule)), Bell.integrable).
+  apply (is_RInt_comp_lin (V := R_NormedModule)) in J. apply (is_RInt_scal (V := R_NormedModule) _ _ _ sigma) in J.
+  apply (is_RInt_unique (V := R_CompleteNormedModule)). replace (/ sigma * l + - x / sigma) with ((l - x) / sigma) in J by (field; lra).
+  replace (/ sigma * u + - x / sigma) with ((u - x) / sigma) in J by (field; lra).
+  assert (C := chasles 0 ((l - x) / sigma) ((u - x) / sigma)). set (area := RInt bell ((l - x) / sigma) ((u - x) / sigma)) in *.
+  replace (RInt bell 0 ((u - x) / sigma) - RInt bell 0 ((l - x) / sigma)) with area by (simpl in *; lra).
+  revert J. apply is_RInt_ext. intros y _. unfold scal; simpl; unfold mult; simpl. unfold weight, bell.
+  rewrite <- Rmult_assoc, Rinv_r, Rmult_1_l by lra. f_equal. field. lra.
+Qed.
+
+Lemma tilted_moments : forall sigma l u eps x x', 0 < sigma ->
+  exp eps * moment sigma l u x' - moment sigma l u x
+  = exp eps * exp ((x' - l) ^ 2 / (2 * sigma ^ 2)) * sigma * (part sigma l u x' - tilt sigma l eps x x' * part sigma l u x).
+Proof.
+  intros sigma l u eps x x' Hs. unfold moment. rewrite !mass_is_part by assumption.
+  replace (exp ((x - l) ^ 2 / (2 * sigma ^ 2))) with (exp eps * exp ((x' - l) ^ 2 / (2 * sigma ^ 2)) * tilt sigma l eps x x'); [ring|].
+  unfold tilt. rewrite <- !exp_plus. f_equal. field. lra.
+Qed.
+
+Lemma moments_at_most : forall sigma l u eps x x', 0 < sigma ->
+  tilt sigma l eps x x' * part sigma l u x <= part sigma l u x' -> moment sigma l u x <= exp eps * moment sigma l u x'.
+Proof.
+  intros sigma l u eps x x' Hs H. apply Rminus_le, Ropp_le_cancel. rewrite Ropp_0.
+  replace (- (moment sigma l u x - exp eps * moment sigma l u x')) with (exp eps * moment sigma l u x' - moment sigma l u x) by ring.
+  rewrite tilted_moments by assumption. repeat apply Rmult_le_pos; try (left; apply exp_pos); lra.
+Qed.
+
+Lemma moments_above : forall sigma l u eps x x', 0 < sigma ->
+  part sigma l u x' < tilt sigma l eps x x' * part sigma l u x -> exp eps * moment sigma l u x' < moment sigma l u x.
+Proof.
+  intros sigma l u eps x x' Hs H. apply Rminus_lt. rewrite tilted_moments by assumption.
+  assert (0 < exp eps * exp ((x' - l) ^ 2 / (2 * sigma ^ 2)) * sigma) by (repeat apply Rmult_lt_0_compat; try apply exp_pos; lra). nra.
+Qed.
+
+Lemma translated : forall sigma l u x d, 0 < sigma -> moment sigma (l + d) (u + d) (x + d) = moment sigma l u x.
+Proof.
+  intros. unfold moment. rewrite !mass_is_part by assumption. unfold part.
+  replace (x + d - (l + d)) with (x - l) by ring. replace (u + d - (x + d)) with (u - x) by ring.
+  replace (l + d - (x + d)) with (l - x) by ring. reflexivity.
+Qed.
+
+(** Where the range is in the middle of the support, one direction is the other. *)
+Lemma in_the_middle : forall sigma l u first last s eps, 0 < sigma -> first - l = u - last ->
+  moment sigma l u last <= exp eps * moment sigma l u (last - s) ->
+  moment sigma (- u) (- l) (- first) <= exp eps * moment sigma (- u) (- l) (- (first + s)).
+Proof.
+  intros sigma l u first last s eps Hs E H. set (d := - (l + u)).
+  replace (- u) with (l + d) by (unfold d; ring). replace (- l) with (u + d) by (unfold d; ring).
+  replace (- first) with (last + d) by (unfold d; lra). replace (- (first + s)) with (last - s + d) by (unfold d; lra).
+  now rewrite !translated.
 Qed.

@@ -263,3 +263,17 @@ Proof.
   - replace (l + (u - l)) with u by ring. rewrite E. apply Rmult_le_compat_r; lra.
   - replace (u - (u - l)) with l by ring. rewrite E. apply Rmult_le_compat_r; lra.
 Qed.
+
+(** Where the range is in the middle of the support, one direction is the other. *)
+Theorem in_the_middle : forall b l u first last s eps, 0 < b -> 0 < s <= last - first -> l < u -> l <= first -> first - l = u - last ->
+  exp (s / b) * mass b (Some l) (Some u) (first + s) <= exp eps * mass b (Some l) (Some u) first -> forall x x' y,
+  first <= x <= last -> first <= x' <= last -> Rabs (x - x') <= s ->
+  density b (Some l) (Some u) x y <= exp eps * density b (Some l) (Some u) x' y.
+Proof.
+  intros b l u first last s eps Hb Hs Hlu Hl E H x x' y Hx Hx' Hd.
+  assert (M : forall z, mass b (Some l) (Some u) (l + u - z) = mass b (Some l) (Some u) z).
+  { intro. unfold mass, past, from_lower, to_upper. replace (l + u - z - l) with (u - z) by ring.
+    replace (u - (l + u - z)) with (z - l) by ring. now rewrite (Rplus_comm (exp (- (u - z) / b))). }
+  apply truncated_laplace with (first := first) (last := last) (s := s); simpl; try assumption; try lra.
+  replace (last - s) with (l + u - (first + s)) by lra. replace last with (l + u - first) by lra. now rewrite !M.
+Qed.

@@ -123,7 +123,7 @@ def test_the_other_program_says_in_one_line_what_it_leaves_to_the_first(tmp_path
     ask = [sys.executable, str(EXAMPLES / "check_certificate.py"), str(place)]
     found = subprocess.run(ask, capture_output=True, text=True, check=False)
     assert found.returncode == 1
-    assert found.stderr.startswith(f"{place}: refused; format or range: is not known here; metric claims are")
+    assert found.stderr.startswith(f"{place}: refused; format: is not known here; metric claims, lattices")
     assert found.stderr.count("\n") == 1
 
 

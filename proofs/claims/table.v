@@ -9,5 +9,5 @@ Proof.
   intros i j x x' event Hi Hj Gi Gj Hx.
   apply table_of_answers with (n := $low%Z) (d := $d%Z) (most := $most%Z) (width := $width%nat) (rows := rows) (reach := reach)
     (unit := $unit%Z) (s := $apart%Z) (cells := cells) (x := x) (x' := x');
-    first [assumption | vm_compute; reflexivity | lia | interval with (i_prec $bits) | lra].
+    first [assumption | vm_compute; reflexivity | lia | lra | (apply Rminus_le; computed bounded $bits%positive)].
 Qed.

@@ -1,15 +1,9 @@
 Lemma upward :
   moment scale lower upper last <= exp epsilon * moment scale lower upper (last - farthest).
-Proof.
-  unfold moment, mass, weight.
-$to_last  no_more.
-Qed.
+Proof. apply moments_at_most; [lra | unfold tilt, part; no_more]. Qed.
 Lemma downward :
   moment scale (- upper) (- lower) (- first) <= exp epsilon * moment scale (- upper) (- lower) (- (first + farthest)).
-Proof.
-  unfold moment, mass, weight.
-$to_first  no_more.
-Qed.
+Proof. $downward. Qed.
 Theorem certified : forall x x' y, $near lower <= y <= upper ->
   density scale lower upper x y <= exp epsilon * density scale lower upper x' y.
 Proof.

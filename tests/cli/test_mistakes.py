@@ -102,7 +102,7 @@ MISTAKES = {
     "plan new sc://host": "source: spark goes with the name of a table",
     "plan suggest": "Missing argument 'PLAN'. See rangebound plan suggest --help.",
     "plan suggest none.toml": "path='none.toml': cannot be read",
-    "plan suggest visits.csv": "visits.csv: not valid TOML",
+    "plan suggest visits.csv": "visits.csv:1: not valid TOML",
     "plan suggest plan.toml": "plan: leaves nothing out; suggest estimates a question's range",
     "plan check text.toml": "text.toml:12: query[0].range='0-100': must be a list, in square brackets",
     "plan check typo.toml": "typo.toml:4: budgets: unknown field; did you mean 'budget'?",

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import pytest
 
@@ -77,7 +78,7 @@ def test_what_goes_with_a_certificate_and_what_does_not_is_said(certificates, tm
     assert refused("verify", table).startswith("error: published: missing; the certificate is that of a table")
     for text in ("", "[]", "{", '{"format": 7}', "[" * 100_000):
         other.write_text(text, encoding="utf-8")
-        assert refused("verify", other).startswith("error: certificate: cannot be read; give the JSON file")
+        assert re.search("must be (JSON|of the format)|at most 16 levels", refused("verify", other))
     other.write_text('{"format": "rangebound certificate 99"}', encoding="utf-8")
     assert "must be of the format" in refused("verify", other)
 

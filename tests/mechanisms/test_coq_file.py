@@ -80,7 +80,7 @@ def accepted(text, folder):
 @needs_coq
 @pytest.mark.claim("forgery")
 @pytest.mark.parametrize(
-    "kind", [pytest.param(name, marks=() if name == "clamped Laplace" else pytest.mark.slow) for name in KINDS]
+    "kind", [pytest.param(name, marks=() if name == "discrete Laplace" else pytest.mark.slow) for name in KINDS]
 )
 def test_a_proof_is_accepted_and_with_less_noise_only_the_refutation(kind, tmp_path):
     m = KINDS[kind]()

@@ -80,6 +80,7 @@ CONDITIONS = [
     "EXTRACT(MONTH FROM day) = 12",
     "COALESCE(age, 20) > 19",
     "clinic LIKE 'a%'",
+    "clinic NOT LIKE 'a%'",
     "wait / 2 > age - 10",
     "CASE WHEN ill THEN age > 50 ELSE wait > 30 END",
 ]

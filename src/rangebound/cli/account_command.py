@@ -84,7 +84,7 @@ def _read(path: Path) -> tuple[rb.accounting.ComposedEvent, list[float], list[fl
     import tomllib
 
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ArgumentError(f"{path}: not valid TOML: {error}") from None
     unknown = sorted(set(data) - {"release", "delta", "epsilon"})

@@ -53,7 +53,9 @@ def new(
         stated |= proposed_format(Path(table)).text_fields
     source = rb.release.make_plan({"source": stated, "budget": {"epsilon": 1.0}, "query": query}).source
     assert source is not None
-    description = None if metadata is None else read_description(metadata.read_text(encoding="utf-8", errors="replace"))
+    description = (
+        None if metadata is None else read_description(metadata.read_text(encoding="utf-8-sig", errors="replace"))
+    )
     if description is None:
         with opened(source) as engine:
             schema = engine.schema()

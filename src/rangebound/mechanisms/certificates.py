@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -77,6 +78,10 @@ class Certificate:
         arguments.instance("mechanism", self.mechanism, PRIVATE, A_MECHANISM)
         arguments.instance("claim", self.claim, Claim, "a Claim, such as rb.Claim(epsilon=1.0)")
         arguments.instance("proof", self.proof, Proof, "a Proof, as `certify` finds it")
+        base = self.mechanism.base if isinstance(self.mechanism, Remapped) else self.mechanism
+        scale = getattr(getattr(base, "noise", base), "scale", 1.0)
+        if scale < sys.float_info.min:
+            raise ArgumentError(f"scale={scale}: must be at least {sys.float_info.min}; take a smaller unit")
         object.__setattr__(self, "mechanism", self.mechanism.with_claim(self.claim))
 
     @property
@@ -175,13 +180,12 @@ class Certificate:
             raise CertificateInvalid(f"certificate: field {error} is missing or has an unknown value") from error
         except (TypeError, ValueError, AttributeError, RangeboundError) as error:
             way_out = "; give the JSON text that Certificate.to_json wrote, not the name of its file"
-            hint = "" if "{" in str(text) else way_out
+            hint = "" if "{" in text else way_out
             raise CertificateInvalid(f"certificate: cannot be read; {error}{hint}") from error
+        if unknown := data.keys() - found._to_dict():
+            raise CertificateInvalid(f"certificate: field {min(unknown)!r} is unknown")
         if not same_data(data, found._to_dict()):
-            raise CertificateInvalid(
-                "certificate: must have the fields that Certificate.to_json writes and no other, and its numbers in "
-                "their form, such as 1.0 for a double"
-            )
+            raise CertificateInvalid("certificate: must have its numbers in their form, such as 1.0 for a double")
         return found
 
 

@@ -30,16 +30,11 @@ from rangebound.values.support import Interval, is_line
 
 Proved: TypeAlias = Base | Remapped
 
-_WANTED = (
-    "Coq Require Import Bool Reals ZArith List Lra Lia Psatz",
-    "Coquelicot Require Import Coquelicot",
-    "Interval Require Import Tactic",
-)
 _OPENED = "Import ListNotations.\nOpen Scope R_scope.\n"
+_REQUIRED = re.compile(r"^From (\w+) Require Import ([^.]*)\.\n", flags=re.MULTILINE)
 _WIDE = 85.0  # from this many scales on, noise at one end of a support does not see the other
-_PLACES = 200  # of e^epsilon as a fraction, for a table
+_PLACES = 128  # of e^epsilon as a fraction, for a table
 _MOST_WEIGHTS = 40_000
-_INTEGRAL = "i_prec 80, i_degree 30, i_relwidth 34, i_fuel 2000"
 _BOXES = "[halving A | halving B | halving A]"
 _HALF_LINES = (("above_a_lower_end", "A"), ("below_an_upper_end", "B"))
 
@@ -67,7 +62,7 @@ def coq_file(mechanism: Proved, claim: Claim, *, refuted: bool = False, library:
     head = (
         f"(* {verb} {stated}.{remapped}\n   Check it with: {how} (Coq 8.16 or later, with Coquelicot and Interval) *)\n"
     )
-    return head + _theory(modules.split(), library=library) + body
+    return head + _theory(list(dict.fromkeys(modules.split())), body, library=library) + body
 
 
 def _route(base: Proved) -> Callable[..., tuple[str, str]]:
@@ -104,17 +99,24 @@ def _not_refuted(claim: Claim) -> ArgumentError:
     return ArgumentError(f"{claim.terms}: not refuted; the claim is true, or too close to the truth")
 
 
-def _theory(modules: list[str], *, library: bool) -> str:
-    """What the proof needs of the mathematics: by name, or as text."""
-    wanted = [f"From {name}." for name in _WANTED]
+def _theory(modules: list[str], body: str, *, library: bool) -> str:
+    """What the proof needs of the mathematics: by name, or as text; and of other libraries only what that asks for."""
+    sources = {name: _source(name) for name in modules}
+    wanted = {"Coq": ["Reals", "ZArith", "List", "Lra", "Lia"], "Coquelicot": []}
+    for origin, names in _REQUIRED.findall("" if library else "".join(sources.values())):
+        wanted.setdefault(origin, []).extend(names.split() if origin != "RB" else [])
     if library:
-        return "\n".join([*wanted, f"From RB Require Import {' '.join(modules)}.", _OPENED])
+        wanted |= {"Coquelicot": ["Coquelicot"] * ("RInt" in body), "RB": modules}
+    asked = [
+        f"From {origin} Require Import {' '.join(dict.fromkeys(names))}.\n" for origin, names in wanted.items() if names
+    ]
+    if library:
+        return "".join([*asked, _OPENED])
     parts = []
-    for name in modules:
-        text = re.sub(r"^From RB Require Import ([^.]*)\.$", r"Import \1.", _source(name), flags=re.MULTILINE)
-        text = re.sub(r"^From \w+ Require Import [^.]*\.\n", "", text, flags=re.MULTILINE)
-        parts += [f"Module {name}.", text.rstrip(), f"End {name}.", f"Import {name}."]
-    return "\n".join([*wanted, *parts, _OPENED])
+    for name, source in sources.items():
+        text = _REQUIRED.sub(lambda m: f"Import {m[2]}.\n" if m[1] == "RB" else "", source).rstrip()
+        parts.append(f"Module {name}.\n{text}\nEnd {name}.\nImport {name}.\n")
+    return "".join([*asked, *parts, _OPENED])
 
 
 def _source(name: str) -> str:
@@ -126,7 +128,9 @@ def _source(name: str) -> str:
 
 def _claim(kind: str, numbers: str, modules: str, **parts: object) -> tuple[str, str]:
     """The theory that a claim needs, and the claim: numbers, and a text of `proofs/claims` with its parts."""
-    return f"Privacy {modules} Computed", numbers + Template(_source(f"claims/{kind}")).substitute(parts)
+    text = Template(_source(f"claims/{kind}")).substitute(parts)
+    bounds = "Bell Bounds" if re.search(r"\b(no_more|less|computed)\b", text) else ""
+    return f"Privacy {bounds} {modules} {'Computed' if 'halving' in text else ''}", numbers + text
 
 
 def _real(x: float | Fraction) -> str:
@@ -175,8 +179,11 @@ def _of_truncated_laplace(m: Mechanism, claim: Claim, refuted: bool) -> tuple[st
     if m.support == m.query.range and last - first == apart <= Fraction(m.noise.scale) * Fraction(claim.epsilon):
         proof = "apply all_neighbours with (s := farthest); near"
     else:
+        (lower, upper), theorem = hull, "truncated_laplace"
+        if math.isfinite(lower) and math.isfinite(upper) and first - Fraction(lower) == Fraction(upper) - last:
+            theorem = "in_the_middle"
         proof = (
-            "apply truncated_laplace with (first := first) (last := last) (s := farthest); try assumption; try near;\n"
+            f"apply {theorem} with (first := first) (last := last) (s := farthest); try assumption; try near;\n"
             "    unfold above, below, apart, mass, past, from_lower, to_upper; cbv beta iota;\n"
             "    first [exact I | lra | no_more]"
         )
@@ -252,22 +259,15 @@ def _of_truncated_gaussian(m: Mechanism, claim: Claim, refuted: bool) -> tuple[s
         raise _uncovered("truncated Gaussian noise at a delta, or on a half-line")
     text += _numbers(lower=lower, upper=upper)
 
-    def moments(low: str, high: str, *places: str) -> str:
-        """Encloses the two integrals, and then the difference."""
-        names = [f"(RInt (fun y => exp (- (y - {at}) ^ 2 / (2 * scale ^ 2))) {low} {high})" for at in places]
-        found = [f"  integral_intro {name} with ({_INTEGRAL}) as H{i}.\n" for i, name in enumerate(names)]
-        return "".join(found) + f"  revert H0 H1. generalize {' '.join(names)}. intros a b H0 H1.\n"
-
-    to_last = moments("lower", "upper", "last", "(last - farthest)")
-    to_first = moments("(- upper)", "(- lower)", "(- first)", "(- (first + farthest))")
     if refuted:
-        at, y, sign, lemma, moment = "last", "lower", "-", "refuted_upward", to_last
+        parts = {"answer": "last", "y": "lower", "other": "last - farthest", "lemma": "refuted_upward"}
         if last - Fraction(lower) < Fraction(upper) - first:
-            at, y, sign, lemma, moment = "first", "upper", "+", "refuted_downward", to_first
-        parts = {"answer": at, "y": y, "other": f"{at} {sign} farthest", "lemma": lemma, "moments": moment}
-        return _claim("truncated_gaussian_refuted", text, "TruncatedGaussian", **parts)
-    parts = {"near": near, "to_last": to_last, "to_first": to_first}
-    modules, body = _claim("truncated_gaussian", text, "TruncatedGaussian", **parts)
+            parts = {"answer": "first", "y": "upper", "other": "first + farthest", "lemma": "refuted_downward"}
+        return _claim("truncated_gaussian_refuted", text, "Bell TruncatedGaussian", **parts)
+    downward = "apply moments_at_most; [lra | unfold tilt, part; no_more]"
+    if first - Fraction(lower) == Fraction(upper) - last:
+        downward = "apply in_the_middle with (last := last); [lra | lra | exact upward]"
+    modules, body = _claim("truncated_gaussian", text, "Bell TruncatedGaussian", near=near, downward=downward)
     return modules, body + _claim("events", "", "", near=near, inside="lower <= c -> d <= upper ->")[1]
 
 
@@ -275,7 +275,7 @@ def _of_line(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
     """Noise on the line and what is made of it: a test of the output is a test of the noisy value."""
     text, near = _answers(m, claim)
     scale, apart, laplace = Fraction(m.noise.scale), _ends(m)[2], m.noise.laplace
-    modules = f"HockeyStick {'UnboundedLaplace' if laplace else 'UnboundedGaussian'}"
+    modules = f"HockeyStick {'UnboundedLaplace' if laplace else 'Bell UnboundedGaussian'}"
     if refuted:
         answer, other, cut = _best_cut(m, claim)
         text += _numbers(answer=answer, other=other, cut=cut)
@@ -283,7 +283,7 @@ def _of_line(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
         sides = ["below" if (cut - x) * (other - answer) <= 0 else "above" for x in (answer, other)]
         proof = f"rewrite (at_most_{sides[0]} scale {z}), (at_most_{sides[1]} scale {y}) by lra."
         if not laplace:
-            proof = f"apply refuted. {_bells(claim, f'({z} / scale)', f'({y} / scale)')}"
+            proof = "apply refuted, refuted_at."
         return _claim("line_refuted", text, modules, answer=z, other=y, proof=proof)
     pure = laplace and apart <= scale * Fraction(claim.epsilon)
     if not pure and _found(m, claim, _place(m, claim), float(apart)) > claim.delta * (1.0 + 1e-9):
@@ -294,7 +294,7 @@ def _of_line(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
     else:
         r, at = "(farthest / scale)", "(farthest / scale / 2 - epsilon / (farthest / scale))"
         enough = f"found epsilon {r} {at} <= 2 * half * delta"
-        proof = f"unfold found. {_bells(claim, at, f'({at} - {r})')} no_more"
+        proof = "apply found_at_most. no_more"
     return _claim("line", text, modules, near=near, enough=enough, proof=proof, lemma=f"{m.noise.name}_tests")
 
 
@@ -345,20 +345,6 @@ def _best_cut(m: Mechanism, claim: Claim) -> tuple[Fraction, Fraction, Fraction]
     return best[1:]
 
 
-def _bells(claim: Claim, *places: str) -> str:
-    """Encloses the probabilities below two places, and half of the whole integral, for Interval."""
-    far = math.ceil(math.sqrt(2.0 * math.log(1e20 / max(claim.delta, 1e-300))))
-    steps = [f"rewrite half_is_below. assert (far : 0 < {far}) by lra."]
-    for name, place in zip("ijk", ("0", *places), strict=True):
-        bell = f"(RInt (fun y => exp (- y ^ 2 / 2)) (- ({far})) {place})"
-        steps += [
-            f"destruct (enclosed {far} {place} far) as [{name}t [-> {name}T]]. unfold bell in *.",
-            f"integral_intro {bell} with (i_prec 100, i_degree 25, i_relwidth 66, i_fuel 20000) as {name}I.",
-            f"revert {name}I. generalize {bell}; intros {name} {name}I.",
-        ]
-    return "\n  ".join(steps)
-
-
 def _of_lattice(m: DiscreteLaplace | Staircase, claim: Claim, refuted: bool) -> tuple[str, str]:
     noise = m._stairs
     text = _numbers(rate=noise.rate, epsilon=claim.epsilon, sensitivity=m.query.sensitivity)
@@ -367,7 +353,7 @@ def _of_lattice(m: DiscreteLaplace | Staircase, claim: Claim, refuted: bool) -> 
         raise _uncovered("claims of noise on a lattice that need their delta, and their refutations")
     if refuted:
         return _claim("lattice_refuted", text, "Lattice", **parts)
-    near, names, close = f"(Z.abs (i - j) <= {noise.levels} * {noise.steps})%Z ->", " Hd", "exact Hd"
+    near, names, close = f"(Z.abs (i - j) <= {noise.levels} * {noise.steps})%Z ->", " H", "exact H"
     if isinstance(m, Staircase) and isinstance(m.query.range, Interval):
         text += _numbers(origin=m._anchor, width=m.width)
         near = "forall x x', Rabs (x - x') <= sensitivity -> nearest origin width x i -> nearest origin width x' j ->"
@@ -383,7 +369,7 @@ def _of_table(m: Table, claim: Claim, refuted: bool) -> tuple[str, str]:
     with precision(bits):
         low = int((ball(claim.epsilon).exp() * d).lower().floor().unique_fmpz() or 0)
     text = _numbers(epsilon=claim.epsilon, delta=claim.delta, sensitivity=m.query.sensitivity)
-    parts = {"d": d, "bits": bits, "total": TOTAL}
+    parts = {"d": d, "bits": _PLACES + 24 + int(2 * claim.epsilon), "total": TOTAL}
     if refuted:
         pairs = ((p, q) for i, end in enumerate(reach) for j in range(i, end + 1) for p, q in ((i, j), (j, i)))
         p, q = max(pairs, key=lambda pair: _excess(weights[pair[0]], weights[pair[1]], low + 1, d))

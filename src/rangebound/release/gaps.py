@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -30,7 +29,7 @@ from rangebound.release.plan.kinds.ranks import COVER, DAYS, SIZES, VALUES
 from rangebound.release.plan.measure import ONE
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import TO_FILL_IN, Family, Schema, check_schema
-from rangebound.release.plan.toml import make_plan
+from rangebound.release.plan.toml import make_plan, read_text, toml_data
 from rangebound.release.plan.toml_text import quoted
 from rangebound.release.run import charged, check_payer, engine_of, paying
 from rangebound.release.sql.contribution_bound import Conditions, owners_by_size, owners_by_value
@@ -233,13 +232,7 @@ def suggest(
 
 def draft_of(path: str | Path) -> dict[str, Any]:
     """A plan with gaps, from a TOML file."""
-    file = Path(path)
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as reason:
-        raise PlanError(f"path={str(file)!r}: cannot be read ({reason.strerror})", field="path") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as reason:
-        raise PlanError(f"{file}: not valid TOML: {reason}", field="path") from None
+    return toml_data(read_text(path), str(Path(path)))
 
 
 def gaps_of(plan: Mapping[str, Any], engine: Engine, folder: str | Path = ".") -> Gaps:

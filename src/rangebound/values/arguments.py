@@ -34,7 +34,7 @@ EXACT = (
 def shown(value: object) -> str:
     """A value as an error message shows it: its repr, cut short."""
     try:
-        text = repr(value)
+        text = repr(value[:_SHOWN] if isinstance(value, str) else value)  # a text may be long
     except Exception:  # a value that cannot be shown must not hide the error that it caused
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

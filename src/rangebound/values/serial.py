@@ -24,6 +24,7 @@ _NO_XML = r"\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff"
 _NO_SAME = re.compile(rf"[{_NO_XML}]|x005F_|_x[0-9A-Fa-f]{{4}}_x[0-9A-Fa-f]{{4}}_")
 _NO_CELL = re.compile(rf"[{_NO_XML}_\\]")
 _DEEPEST = 16  # lists and mappings around a value; a certificate has six
+_PARTS = 500_000  # commas, as many as a million characters hold: a long text is one of weights
 
 
 def number(x: float) -> float | str:
@@ -174,7 +175,7 @@ def read_json(text: str, *, longest: int) -> object:
 
     Guarantee: refuses, with the reason, what two readers could take for two things: a name given twice, a number that
     is not written as the double (or whole number) that it is read as, NaN and infinities, and text after the end. So is
-    a text of more than `longest` characters, or of more than 16 levels.
+    a text of more than `longest` characters, of more than 500,000 commas, or of more than 16 levels.
     Edge cases: white space and the order of names are free.
 
     >>> read_json('{"epsilon": 1.0}', longest=100)
@@ -184,8 +185,8 @@ def read_json(text: str, *, longest: int) -> object:
         ...
     rangebound.errors.ArgumentError: number 0.99999999999999999999: must be written as the double that it is, 1.0
     """
-    if len(text) > longest:
-        raise ArgumentError(f"text of {len(text)} characters: must have at most {longest}")
+    if len(text) > longest or text.count(",") > _PARTS:
+        raise ArgumentError(f"text of {len(text)} characters: must have at most {longest}, and {_PARTS} commas")
     return json_data(text, deepest=_DEEPEST, numbers=_exact)
 
 
@@ -199,11 +200,13 @@ def json_data(text: str, *, deepest: int, numbers: Callable[[str], float] = _num
         data: object = json.loads(
             text, object_pairs_hook=_named_once, parse_float=numbers, parse_int=numbers, parse_constant=numbers
         )
-    except (json.JSONDecodeError, RecursionError):
-        raise ArgumentError(f"text={arguments.shown(text)}: must be JSON, whole and nothing else") from None
-    if _deeper(data, deepest):
-        raise ArgumentError(f"text={arguments.shown(text)}: must have at most {deepest} levels")
-    return data
+        if not _deeper(data, deepest):
+            return data
+    except json.JSONDecodeError as error:
+        raise ArgumentError(f"text={arguments.shown(text)}: must be JSON, whole and nothing else; {error}") from None
+    except RecursionError:
+        pass
+    raise ArgumentError(f"text={arguments.shown(text)}: must have at most {deepest} levels")
 
 
 def same_data(one: object, other: object) -> bool:

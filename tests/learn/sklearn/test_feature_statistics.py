@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,22 +18,27 @@ from rangebound.privacy.gdp import is_private
 
 ODD = [math.nan, math.inf, -math.inf, 5e-324, 0.0, -0.0, 0.5, 1.0, 0.1, 1.0 - 2.0**-53]
 SUMS = [
-    FeatureSums(features=features, degree=degree, classes=classes, rows=rows)
+    FeatureSums(features=features, degree=degree, classes=classes, rows=rows, changed=changed)
     for features in (1, 4) for degree in (1, 2) for classes, rows in ((None, None), (3, None), (None, 9))
+    for changed in (1, 2)
 ]  # fmt: skip
 ENDS = np.zeros(1), np.ones(1)
 
 
 def moves(sums: FeatureSums, numbers: Any = None) -> tuple[Fraction, Fraction]:
-    """The most that one row more moves the sums by, in absolute values and in squares, in Python's own integers."""
+    """The most that a neighbour moves the sums by, in absolute values and in squares, in Python's own integers.
+
+    Neighbours are two rows, or a row and none; in every other trial all features have the same value, of these some for
+    which one of the bounds is attained.
+    """
     draw, most = np.random.default_rng(5), (Fraction(0), Fraction(0))
-    shape = 9, sums.features
+    ends = [0.0, 1.0, 0.25, 0.5, math.nan]
     for at in range(300):
-        x = np.where(draw.random(shape) < 0.5, draw.random(shape), draw.choice(ODD, shape))
-        x[0] = (draw.choice([0.0, 1.0, 0.5, math.nan]), *x[0, 1:]) if at % 2 else np.full(sums.features, at % 4 // 2)
-        codes = draw.integers(-1, sums.classes, 9) if sums.classes else np.zeros(9, dtype=np.int64)
-        with_row, without = (sums.total(x[k:], *ENDS, codes[k:]).tolist() for k in (0, 1))
-        moved = [Fraction(a - b, QUANTA) for a, b in zip(with_row, without, strict=True)]
+        x = draw.random((2, sums.features)) if at % 2 else np.tile(draw.choice([*ODD, *ends], (2, 1)), sums.features)
+        x = np.where(draw.random(x.shape) < 0.3, draw.choice(ODD, x.shape), x) if at % 4 > 1 else x
+        codes = draw.integers(-1, sums.classes, 2) if sums.classes else np.zeros(2, dtype=np.int64)
+        one, other = (sums.total(x[k : k + 1], *ENDS, codes[k : k + 1]).tolist() for k in (0, 1))
+        moved = [Fraction(a - b * (sums.changed - 1), QUANTA) for a, b in zip(one, other, strict=True)]
         most = max(most[0], sum(map(abs, moved))), max(most[1], sum(each**2 for each in moved))
     return most
 
@@ -42,6 +48,8 @@ def test_one_row_moves_all_sums_together_by_what_the_noise_is_made_for(sums: Fea
     found = moves(sums)
     assert all(each <= most for each, most in zip(found, sums.lengths, strict=True))
     assert all(each >= most * Fraction(999, 1000) for each, most in zip(found, sums.lengths, strict=True))  # attained
+    if sums.changed == 2:  # the control: noise for one row would be too little
+        assert all(each > most for each, most in zip(found, replace(sums, changed=1).lengths, strict=True))
 
 
 def test_control_numbers_rounded_to_the_nearest_quantum_move_them_by_more(monkeypatch: pytest.MonkeyPatch) -> None:

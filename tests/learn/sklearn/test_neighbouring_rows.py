@@ -144,7 +144,9 @@ def dearest(kind: Any, settings: dict[str, Any], neighbours: str, monkeypatch: p
 def test_a_row_that_is_another_or_nothing_costs_no_more_than_is_paid(
     kind: Any, settings: dict[str, Any], neighbours: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert 0.01 < dearest(kind, settings, neighbours, monkeypatch) <= 1.0
+    """Nearly all of it where no two rows are at an obtuse angle, and their directions come near a right one."""
+    right = kind in (LinearRegression, PCA, RandomForestClassifier, RandomForestRegressor)
+    assert (0.7 if right else 0.01) < dearest(kind, settings, neighbours, monkeypatch) <= 1.0
 
 
 @pytest.mark.parametrize("fault", ["a row of nothing is in the middle", "one row's part for two"])

@@ -255,3 +255,16 @@ def test_any_value_in_any_field_is_a_plan_or_a_plan_error(part, value, asked, in
 def test_control_the_plan_itself_is_accepted_and_a_broken_one_is_not():
     assert accepts_or_refuses(PLAN)
     assert not accepts_or_refuses(PLAN.replace("epsilon", "epsilom"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_file_may_begin_with_a_byte_order_mark(encoding, tmp_path):
+    file = tmp_path / "plan.toml"
+    file.write_text(PLAN, encoding=encoding)
+    assert read_plan(file) == parse_plan(PLAN) == parse_plan("\ufeff" + PLAN)
+    file.write_text(PLAN.replace("epsilon = 1.0", "epsilon = 0"), encoding=encoding)
+    with pytest.raises(PlanError, match=r"plan\.toml:8: budget\.epsilon"):
+        read_plan(file)
+    file.write_bytes(b"\xff\xfea")  # half a character
+    with pytest.raises(PlanError, match=r"plan\.toml:1: must be UTF-8"):
+        read_plan(file)

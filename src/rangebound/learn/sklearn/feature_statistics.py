@@ -12,6 +12,12 @@ Where the number of rows is public a value has x = 2 u - 1, with variances (x, x
 absolute values, and of at most 1 and sqrt(13/9) in length. A missing value has zeros: it counts as one drawn evenly
 from the range, whose mean is in the middle and whose mean square is 1/3.
 
+If a row is replaced, two rows' numbers differ. Those of the first kind are nonnegative, so the square of the length of
+a difference is no more than the sum of both squares, 2 for a value, where absolute values may add up to 2. Those of the
+second kind, with d = |x - y| and s = |x + y|, differ by d (1 + s) and d sqrt(1 + s^2), where d <= 2 - s, since neither
+is longer than 1: by at most 9/4, at s = 1/2, and 2, at s = 0. Rounded towards zero, x and y of different signs are no
+farther apart than before, nor are x^2 - 1/3 and y^2 - 1/3; where signs are the same these bounds are far away.
+
 Numbers are rounded towards zero to whole quanta, 2^-26 each, so sums are exact, and the bounds hold to the last bit:
 nonnegative numbers that add up to 1 but for rounding add up to no more than 2^26 quanta, a whole number, once rounded
 down; and then so do their squares to no more than 2^52. x and x^2 - 1/3 are at most 2^26 and 2^26 2/3 quanta in size.
@@ -49,24 +55,28 @@ _HIDDEN = 6.0  # the noise of a sum is that of two numbers, and a mean somewhere
 class FeatureSums:
     """Which numbers a row has: `degree` is 2 with variances; `rows` is their number, where it is public.
 
-    With `classes` the numbers of their rows are not public, so there are counts whatever `rows` is.
+    With `classes` the numbers of their rows are not public, so there are counts whatever `rows` is. `changed` rows are
+    what the sums of two neighbours differ by: 2 where a row is replaced.
     """
 
     features: int
     degree: int
     classes: int | None = None
     rows: int | None = None
+    changed: int = 1
 
     @property
     def lengths(self) -> tuple[Fraction, Fraction]:
-        """What one row moves all sums by: the most in absolute values, and the square of the most in length.
+        """What a neighbour moves all sums by: the most in absolute values, and the square of the most in length.
 
-        Proof: see the module. A row is in one class, and has each column's numbers there, and 1 in its count.
+        Proof: see the module. A row is in one class, and has each column's numbers there, and 1 in its count. Replaced
+        by one of another class it moves no number that the other moves.
         """
         if self.rows is not None and self.degree == 2:
-            return Fraction(5, 3) * self.features, Fraction(13, 9) * self.features
+            most = (Fraction(5, 3), Fraction(13, 9)) if self.changed == 1 else (Fraction(9, 4), Fraction(4))
+            return most[0] * self.features, most[1] * self.features
         own = Fraction(self.features + (self.classes is not None))
-        return own, own
+        return self.changed * own, self.changed * own * (1 if self.rows is None else self.changed)
 
     def numbers(self, u: Floats) -> Floats:
         """The numbers of scaled values of one column, none of which is missing."""
@@ -140,18 +150,15 @@ class StatisticsEstimator(Private):
             )
         rows, changed = self._known(x)
         groups, rows = (None, rows) if classes is None else (len(classes), None)
-        sums = FeatureSums(features=x.shape[1], degree=1 if floor is None else 2, classes=groups, rows=rows)
-        longest, squares = sums.lengths
-        noise = row_sums.sum_noise(self.epsilon, self.delta, self.noise, changed * longest, changed**2 * squares)
+        degree = 1 if floor is None else 2
+        sums = FeatureSums(features=x.shape[1], degree=degree, classes=groups, rows=rows, changed=changed)
+        noise = row_sums.sum_noise(self.epsilon, self.delta, self.noise, *sums.lengths)
         places = np.zeros(len(x), dtype=np.int64) if codes is None else codes
-
-        def draw() -> Released:
-            return {"sums": row_sums.drawn(sums.total(x, lower, upper, places), noise.noise)}
-
-        facts = str(noise.noise), least, floor, None if classes is None else classes.tolist()
-        settings = lower.tolist(), upper.tolist(), *facts, *(() if rows is None else (rows,))  # it divides the sums
-        drawn = self._spend(noise.epsilon, noise.delta, what, settings, draw, noise.mu)["sums"]
-        found = sums.estimates(drawn, noise, least, lowest)
+        drawn = self._spend(
+            noise.epsilon, noise.delta, what,
+            lambda: {"sums": row_sums.drawn(sums.total(x, lower, upper, places), noise.noise)}, noise.mu,
+        )  # fmt: skip
+        found = sums.estimates(drawn["sums"], noise, least, lowest)
         found["mean"] = np.clip(lower + found["mean"] * width, lower, upper)
         return found | {"variance": found["variance"] * width**2}
 

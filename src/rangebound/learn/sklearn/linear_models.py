@@ -6,7 +6,7 @@ Predictions of the former stay in the range of the target.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
@@ -24,6 +24,7 @@ from rangebound.values.array_types import Floats
 
 _COUNT = Fraction(1, 25)  # of the squares of mu: the number of rows is needed to a factor of two only
 _Settings = tuple[float | None, int | None, float | None, float]  # clip, steps, learning rate, penalty
+_Neighbours = tuple[int | None, int]  # the number of rows where it is public, and how many rows they differ by
 _CURVES, _SHORT = Fraction(1, 8), 0.5  # of the squares of mu, and of the largest length: for the sum of products
 _STEPS = 10**6
 _LARGEST = 1e50  # learning rate and penalty
@@ -70,7 +71,7 @@ class LinearRegression(RegressorMixin, RowSumEstimator):  # type: ignore[misc]
         found, mu = self._released(
             "linear regression: second moments",
             lambda mu: {"moments": row_sums.noisy(row_sums.moments(rows, norm), norm**2, mu)},
-            lower, upper, low, high, clip,
+            lower, upper, size * (size + 1) // 2,
         )  # fmt: skip
         slopes, offset = solved(row_sums.symmetric(found["moments"], size), norm**2 / mu)
         middle, half = (high + low) / 2.0, (high - low) / 2.0
@@ -104,14 +105,11 @@ def solved(matrix: Floats, scale: float) -> tuple[Floats, float]:
     return slopes, (total - float(sums @ slopes)) / count
 
 
-class ScoredClassifier(ClassifierMixin, ABC):  # type: ignore[misc]
-    """A classifier by scores: logs of probabilities, up to a number for each row."""
+class ScoredClassifier(ClassifierMixin):  # type: ignore[misc]
+    """A classifier by the score of each class for each row: logs of probabilities, up to a number for each row."""
 
     classes_: npt.NDArray[np.generic]
-
-    @abstractmethod
-    def _scores(self, X: object) -> Floats:
-        """The score of each class, for each row."""
+    _scores: Callable[[object], Floats]
 
     def predict(self, X: object) -> npt.NDArray[np.generic]:
         """The most likely class of each row."""
@@ -180,11 +178,11 @@ class LogisticRegression(ScoredClassifier, RowSumEstimator):
         rate = None if rate is None else _moderate("learning_rate", rate)
         penalty = _moderate("penalty", arguments.nonnegative("penalty", self.penalty))
         settings = norm, steps, rate, penalty
-        rows, (known, _) = gradient_rows(x, codes, lower, upper), self._known(x)
+        rows, known = gradient_rows(x, codes, lower, upper), self._known(x)
         found, _ = self._released(
             "logistic regression: gradient descent",
             lambda mu: {"weights": _descended(rows, len(self.classes_), settings, known, mu)},
-            lower, upper, *settings, self.classes_.tolist(),
+            lower, upper,
         )  # fmt: skip
         weights = found["weights"] / math.sqrt(x.shape[1] + 1)
         self.coef_: Floats = (weights[1:] / ((upper - lower) / 2.0)[:, None]).T
@@ -226,13 +224,14 @@ def _moderate(name: str, number: float) -> float:
     return number
 
 
-def _descended(rows: Floats, classes: int, settings: _Settings, known: int | None, mu: float) -> Floats:
+def _descended(rows: Floats, classes: int, settings: _Settings, neighbours: _Neighbours, mu: float) -> Floats:
     """The mean of the weights over the later half of the steps."""
-    norm, steps, rate, penalty = settings
+    (norm, steps, rate, penalty), (known, changed) = settings, neighbours
     width, left = rows.shape[1] - 1, Fraction(1)
     vectors, values, hidden, count = np.eye(width), np.zeros(width), 0.0, float(known or 1)
     if rate is None:
         first, left = row_sums.part(mu, _CURVES), 1 - _CURVES
+        first = row_sums.part(first, changed**2 / row_sums.apart(changed, width * (width + 1) // 2))
         released = row_sums.noisy(row_sums.moments(rows[:, :-1], _SHORT), _SHORT**2, first)
         values, vectors = np.linalg.eigh(row_sums.symmetric(released, width))
         hidden = _SHORT**2 / first

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-import threading
+import os
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -46,22 +46,20 @@ _NO_TABLE = "X: must be a table, with as many cells in each row as there are fea
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class LedgerBudget:
-    """An account that a fit is charged to before anything is drawn.
+    """An account that each fit is charged to before anything is drawn.
 
-    Each fit is a request of its own: the first is `request`, the k-th is `request`, fit k. So each fold of a
-    cross-validation is charged, whatever its rows are. A budget that is made again, as when a script is run again,
-    begins with the first: its fits spend nothing and return the numbers of those before, which are already published.
-    So it must be made for the same fits in the same order; a fit with other settings is refused.
+    Each fit is a request of its own, `request` or the first of `request`, fit k, that nobody was charged for yet, also
+    where a budget is made again. So each fold of a cross-validation is charged, and no fit has the numbers of another:
+    to look whether its rows are the same would tell whether somebody is among them. To keep a fit, keep the estimator.
 
-    Edge cases: a copy of an estimator keeps the same budget; it cannot be pickled. A fit that is refused does not
-    count. Fits in several threads wait for each other, and their order is not always the same: run them one by one.
+    Edge cases: a copy of an estimator keeps the same budget; it cannot be pickled. A fit that is refused, or that waits
+    for an approval, takes no request.
     """
 
     ledger: Ledger
     account: str
     request: str
     _fits: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
-    _alone: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         arguments.instance("ledger", self.ledger, Ledger, "a Ledger")
@@ -101,46 +99,37 @@ class Private(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _spend(
-        self,
-        epsilon: float,
-        delta: float,
-        what: str,
-        facts: tuple[object, ...],
-        draw: Callable[[], Released],
-        mu: float = math.inf,
+        self, epsilon: float, delta: float, what: str, draw: Callable[[], Released], mu: float = math.inf
     ) -> Released:
         """The numbers that `draw` releases, under (epsilon, delta): paid for and stored first if there is a ledger.
 
-        `facts` are the settings that the numbers depend on: those of another fit would not be in the ranges of this
-        one. Where all noise is Gaussian, `mu` is what an account of Gaussian differential privacy is charged instead.
+        Where all noise is Gaussian, `mu` is what an account of Gaussian differential privacy is charged instead.
         """
         if self.budget is None:
             return draw()
         budget = arguments.instance(
             "budget", self.budget, LedgerBudget, "a LedgerBudget, or None if the caller keeps the account"
         )
-        related = () if self.neighbours == "add-remove" else (self.neighbours,)
-        meaning, what = repr((type(self).__name__, *facts, *related)), ", ".join((what, *related))
+        costs: list[AnyCost] = [GaussianCost(mu=Fraction(mu))] if mu <= _LARGEST_MU else []
+        costs.append(Cost(epsilon=epsilon, delta=delta) if delta else Cost(epsilon=epsilon))
+        what = what if self.neighbours == "add-remove" else f"{what}, {self.neighbours}"
+        made: list[bytes] = []
 
         def compute(cost: object) -> bytes:
             numbers = {name: each.tolist() for name, each in draw().items()}
-            return json.dumps({"settings": meaning, "numbers": numbers}).encode()
+            made.append(json.dumps({"fit": os.urandom(16).hex(), "numbers": numbers}).encode())
+            return made[-1]
 
-        costs: list[AnyCost] = [GaussianCost(mu=Fraction(mu))] if mu <= _LARGEST_MU else []
-        costs.append(Cost(epsilon=epsilon, delta=delta) if delta else Cost(epsilon=epsilon))
-        with budget._alone:
-            count = len(budget._fits) + 1
-            request = budget.request if count == 1 else f"{budget.request}, fit {count}"
-            account, charged = budget.account, tuple(costs)
-            found = budget.ledger.release(account=account, request=request, what=what, cost=charged, compute=compute)
-            stored = json.loads(found)
-            if stored["settings"] != meaning:
-                raise ArgumentError(
-                    f"request={arguments.shown(request)}: was used before with other settings, or other classes or "
-                    "features; its numbers have other ranges"
+        found = b""
+        while found not in made:  # what another process was charged for meanwhile has the numbers of that
+            fit = len(budget._fits) + 1
+            request = budget.request if fit == 1 else f"{budget.request}, fit {fit}"
+            if budget.ledger.paid(request) is None:
+                found = budget.ledger.release(
+                    account=budget.account, request=request, what=what, cost=tuple(costs), compute=compute
                 )
             budget._fits.append(request)
-        return {name: np.asarray(each, dtype=np.float64) for name, each in stored["numbers"].items()}
+        return {name: np.asarray(each, dtype=np.float64) for name, each in json.loads(found)["numbers"].items()}
 
     def _known(self, x: Floats) -> tuple[int | None, int]:
         """The number of rows where it is public, and how many rows' numbers the sums of two neighbours differ by."""
@@ -199,18 +188,20 @@ class RowSumEstimator(Private):
         return np.where(np.isnan(x), self._middle, x)
 
     def _released(
-        self, what: str, draw: Callable[[float], Released], lower: Floats, upper: Floats, *facts: object
+        self, what: str, draw: Callable[[float], Released], lower: Floats, upper: Floats, width: int | None = None
     ) -> tuple[Released, float]:
-        """What `draw` releases for the largest mu that (epsilon, delta) has room for, and mu; facts are settings.
+        """What `draw` releases for the largest mu that (epsilon, delta) has room for, and mu.
 
-        The mu that `draw` gets, and that is returned, is that of one row's numbers: of two, all are twice as private.
+        The mu that `draw` gets, and that is returned, is that of one row's numbers: two are twice as far apart, or as
+        `row_sums.apart` says where all that is released are sums of so many numbers with no obtuse angles.
         """
         epsilon, delta, mu = row_sums.budget_mu(self.epsilon, self.delta)
         _, changed = self._known(lower[:0])
-        settings = lower.tolist(), upper.tolist(), *facts
-        found = self._spend(epsilon, delta, what, settings, lambda: draw(mu / changed), mu)
+        squares = Fraction(changed**2) if width is None else row_sums.apart(changed, width)
+        one = row_sums.part(mu, 1 / squares)
+        found = self._spend(epsilon, delta, what, lambda: draw(one), mu)
         self._middle: Floats = (lower + upper) / 2.0  # not before: where nothing is released, the last fit stays
-        return found, mu / changed
+        return found, one
 
 
 def cells(X: object) -> object:
@@ -264,11 +255,7 @@ def _listed(X: list[object] | tuple[object, ...]) -> npt.NDArray[np.generic]:
 
 
 def _objects(values: Iterable[object]) -> npt.NDArray[np.generic]:
-    given = list(values)
-    found = np.empty(len(given), dtype=object)
-    for at, each in enumerate(given):
-        found[at] = each
-    return found
+    return np.fromiter(values, dtype=object)
 
 
 def _numbers(table: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:

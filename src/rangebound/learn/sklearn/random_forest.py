@@ -105,7 +105,9 @@ def leaf_sums(statistics: Integers, rows: Floats, features: Integers, cuts: Floa
     return found
 
 
-def grown(rows: Floats, statistics: Floats, *, norm: float, trees: int, depth: int | None, mu: float) -> Released:
+def grown(
+    rows: Floats, statistics: Floats, *, norm: float, trees: int, depth: int | None, mu: float, changed: int = 1
+) -> Released:
     """This many trees, for rows in units of the bounds and their statistics, of length `norm` at most.
 
     Without a depth it is one at which noise leaves something of the rows of a leaf.
@@ -113,9 +115,11 @@ def grown(rows: Floats, statistics: Floats, *, norm: float, trees: int, depth: i
     Guarantee: mu-GDP for adding or removing a row. Proof: a count, which the depth follows from, and the means and
     deviations, which the cuts are drawn around, are released first. Given the cuts, one row adds its statistics to one
     leaf of every tree, a vector of length sqrt(trees) norm at most, in whole numbers. The squares of the two mu add up
-    to mu^2 [dong2022, smith2022].
+    to mu^2 [dong2022, smith2022]. If a row is replaced (`changed` is 2), all is mu-GDP for half of each distance: the
+    first sums may be twice as far apart, and the leaves as `row_sums.apart` says, since no leaf has an obtuse angle.
     """
-    first, second = row_sums.part(mu, _START), row_sums.part(mu, 1 - _START)
+    near = changed**2 / row_sums.apart(changed, trees * statistics.shape[1])
+    first, second = row_sums.part(mu, _START), row_sums.part(mu, (1 - _START) * near)
     count, mean, deviation = spread(rows, _CLIP, first)
     depth = depth or min(max(math.floor(math.log2(max(count * mu, 1.0))) - 3, 2), _USUAL)
     shape = (trees, 2**depth - 1)
@@ -139,17 +143,17 @@ class ForestEstimator(RowSumEstimator):
     trees: int | None = None
     depth: int | None = None
 
-    def _grow(self, x: Floats, rows: Floats, norm: float, keep: npt.NDArray[np.bool_], *facts: object) -> None:
+    def _grow(self, x: Floats, rows: Floats, norm: float, keep: npt.NDArray[np.bool_]) -> None:
         """Grow the trees on the rows to keep, with these statistics."""
         lower, upper = row_sums.ranges(self.bounds, x.shape[1])
         trees = self._named("n_estimators", "trees", _MOST)
         asked = self.max_depth is not None or self.depth is not None
         depth = self._named("max_depth", "depth", _DEEPEST) if asked else None
-        inside = row_sums.centred(x[keep], lower, upper)
+        inside, (_, changed) = row_sums.centred(x[keep], lower, upper), self._known(x)
         found, _ = self._released(
             "random forest: means of features, and leaves",
-            lambda mu: grown(inside, rows, norm=norm, trees=trees, depth=depth, mu=mu),
-            lower, upper, trees, depth, *facts,
+            lambda mu: grown(inside, rows, norm=norm, trees=trees, depth=depth, mu=mu, changed=changed),
+            lower, upper,
         )  # fmt: skip
         self._bounds = lower, upper
         features, scale = found["features"].astype(np.int64), float(found["scale"])
@@ -197,7 +201,7 @@ class RandomForestClassifier(ScoredClassifier, ForestEstimator):
         self.classes_, codes = labelled(y, self.classes, len(x))
         keep = codes >= 0
         rows = (codes[keep][:, None] == np.arange(len(self.classes_))).astype(np.float64)
-        self._grow(x, rows, 1.0, keep, self.classes_.tolist())
+        self._grow(x, rows, 1.0, keep)
         return self
 
     def _scores(self, X: object) -> Floats:
@@ -247,7 +251,7 @@ class RandomForestRegressor(RegressorMixin, ForestEstimator):  # type: ignore[mi
         keep = ~np.isnan(goal)
         scaled = row_sums.centred(goal[keep], np.asarray(low), np.asarray(high))
         rows = np.column_stack([np.ones(len(scaled)), scaled])
-        self._grow(x, rows, math.sqrt(2.0), keep, low, high)
+        self._grow(x, rows, math.sqrt(2.0), keep)
         self._target = low, high
         return self
 

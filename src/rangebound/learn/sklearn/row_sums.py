@@ -51,9 +51,6 @@ def budget_mu(epsilon: object, delta: object) -> tuple[float, float, float]:
     """Epsilon, delta, and the largest mu that they have room for.
 
     Edge cases: delta = 0 is refused, since Gaussian noise has no pure epsilon.
-
-    >>> [round(each, 4) for each in budget_mu(1.0, 1e-6)]
-    [1.0, 0.0, 0.2367]
     """
     first, second = arguments.positive("epsilon", epsilon), arguments.probability("delta", delta)
     if not second:
@@ -62,12 +59,18 @@ def budget_mu(epsilon: object, delta: object) -> tuple[float, float, float]:
 
 
 def part(mu: float, share: Fraction) -> float:
-    """The mu of one release that takes this share of the squares, rounded down.
-
-    >>> part(0.5, Fraction(1, 4))
-    0.25
-    """
+    """The mu of one release that takes this share of the squares, rounded down."""
     return root_down(Fraction(mu) ** 2 * share)
+
+
+def apart(changed: int, width: int) -> Fraction:
+    """The largest squared distance of neighbours' sums, in squares of `norm`, if no two rows are at an obtuse angle.
+
+    Proof: |a - b|^2 = |a|^2 + |b|^2 - 2 a.b, where a.b >= 0 but for rounding `width` numbers by at most 4 quanta each:
+    2 a.b >= -2 (2 4 sqrt(width) 2^26 + 16 width), which is above -2^52 2^-21 (sqrt(width) + 1) for a width below 2^40.
+    Counts are such rows, and so are products of pairs: those of x and y have the inner product (x.y)^2.
+    """
+    return Fraction(1) if changed == 1 else 2 + Fraction(math.isqrt(width) + 1, 2**21)
 
 
 def shortened(rows: Floats, norm: float) -> Floats:

@@ -69,7 +69,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator):  
         found, mu = self._released(
             "principal components: second moments",
             lambda mu: {"moments": row_sums.noisy(row_sums.moments(rows, norm), norm**2, mu)},
-            lower, upper, clip,
+            lower, upper, (features + 1) * (features + 2) // 2,
         )  # fmt: skip
         matrix = row_sums.symmetric(found["moments"], features + 1)
         matrix /= max(float(matrix[0, 0]), norm**2 / mu)
@@ -146,7 +146,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowSumEstimator)
         rows = row_sums.centred(row_sums.present(x), lower, upper)
         found, _ = self._released(
             "k-means: centres", lambda mu: {"centres": _moved(rows, clusters, steps, clip, mu)},
-            lower, upper, clusters, steps, clip,
+            lower, upper,
         )  # fmt: skip
         self._half, self._n_features_out = (upper - lower) / 2.0, clusters
         self.cluster_centers_: Floats = np.clip(self._middle + self._half * found["centres"], lower, upper)
@@ -233,7 +233,7 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, RowSumEstimato
         found, mu = self._released(
             "quantiles: counts of bins",
             lambda mu: {"counts": row_sums.noisy(bin_counts(x, lower, upper, bins), norm, mu)},
-            lower, upper, bins,
+            lower, upper, features * bins,
         )  # fmt: skip
         self.edges_: Floats = np.linspace(lower, upper, bins + 1, axis=1)
         self.ranks_: Floats = np.stack([ranks(each, norm / mu) for each in found["counts"]])

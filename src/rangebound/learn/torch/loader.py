@@ -14,16 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.utils.data import (
-    DataLoader,
-    Dataset,
-    IterableDataset,
-    RandomSampler,
-    Sampler,
-    SequentialSampler,
-    TensorDataset,
-    default_collate,
-)  # fmt: skip
+from torch.utils import data
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, TensorDataset, default_collate
 
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.batch_tree import emptied
@@ -166,7 +158,7 @@ class PrivateLoader:
         self._rows = _Rows(self.dataset, given.collate_fn)
         if given.batch_size is None or (self.examples < 1 and not (stated and self._rows.by_index)):
             raise ArgumentError("data_loader: must have a batch_size and at least one example")
-        if type(given.sampler) not in (SequentialSampler, RandomSampler):
+        if type(given.sampler) not in (data.SequentialSampler, data.RandomSampler):
             raise ArgumentError(
                 f"data_loader: has a {type(given.sampler).__name__}, but every example is sampled independently; "
                 "leave the sampler out, and give a part of a dataset as torch.utils.data.Subset"
@@ -198,10 +190,16 @@ class PrivateLoader:
 
     @property
     def chunk(self) -> int:
-        """A public size that nearly all batches of this process fit into: three deviations above the expected one."""
+        """The size, by public numbers alone, of the one chunk of most batches of this process for which work is least.
+
+        That is the mean number of chunks, nearly one and the part of the batches that are larger, times what one costs:
+        its size, filled up with zeros, and as much as `_BESIDE` examples take.
+        """
         mean = self.expected / self._processes
-        spread = 0.0 if self.sampling is BatchSampling.FIXED else 3.0 * math.sqrt(mean * (1.0 - self.rate))
-        return max(1, math.ceil(mean + spread))
+        spread = 0.0 if self.sampling is BatchSampling.FIXED else math.sqrt(mean * (1.0 - self.rate))
+        sizes = range(max(1, math.ceil(mean)), max(1, math.ceil(mean + 3.0 * spread)) + 1)
+        scale = math.sqrt(2.0) * max(spread, 1e-9)
+        return min(sizes, key=lambda n: (n + _BESIDE) * (1.0 + 0.5 * math.erfc((n + 0.5 - mean) / scale)))
 
     def __iter__(self) -> Iterator[Any]:
         steps = len(self)
@@ -243,6 +241,7 @@ class PrivateLoader:
         return self._rows[self._own[:0]][1]
 
 
+_BESIDE = 16  # examples: fewer than were measured with small models, fifty and more
 _KEPT = (
     "num_workers", "pin_memory", "pin_memory_device", "timeout", "worker_init_fn", "multiprocessing_context",
     "generator", "prefetch_factor", "persistent_workers",

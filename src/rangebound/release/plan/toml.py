@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from rangebound.release.plan.model import Plan
 from rangebound.values import arguments
 
 _LARGEST = 10_000_000
+_MARK = "\ufeff"
 
 
 def read_plan(path: str | Path) -> Plan:
@@ -34,14 +36,17 @@ def read_plan(path: str | Path) -> Plan:
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a plan's file; a `PlanError` if it cannot be read."""
+    """The text of a plan's file, in UTF-8 or, with a byte-order mark, UTF-16; a `PlanError` if it cannot be read.
+
+    The mark, with which some editors begin a file, is left out.
+    """
     file = Path(path)
     try:
-        data = file.read_bytes()
+        data = file.read_bytes().removeprefix(codecs.BOM_UTF8)
     except OSError as reason:
         raise PlanError(f"path={str(file)!r}: cannot be read ({reason.strerror})", field="path") from None
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8")
     except UnicodeDecodeError as reason:
         line = data.count(b"\n", 0, reason.start) + 1
         raise PlanError(f"{file}:{line}: must be UTF-8 text", field="path", line=line) from None
@@ -60,17 +65,23 @@ def parse_plan(text: str, *, name: str = "plan", folder: str | Path = ".") -> Pl
     rangebound.errors.PlanError: plan:2: budget.epsilon='1': must be a number, without quotation marks
     """
     arguments.instance("text", text, str, "the text of a plan")
+    text = text.removeprefix(_MARK)
+    data = toml_data(text, name)
+    with files_in(folder), reported(name, lambda: lines(text), data):
+        return Plan.model_validate(data)
+
+
+def toml_data(text: str, name: str) -> dict[str, Any]:
+    """The data of a TOML text; a `PlanError` with the line of the first fault, and with what to write instead."""
     if len(text) > _LARGEST:
         raise PlanError(f"{name}: must have at most {_LARGEST} characters", field="text")
     try:
-        data = tomllib.loads(text)
+        return tomllib.loads(text.removeprefix(_MARK))
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as reason:
         found = re.search(r"at line (\d+)", str(reason))
         line = int(found[1]) if found else max(text.count("\n"), 1)
         way = _way_out(text.split("\n")[line - 1])
         raise PlanError(f"{name}:{line}: not valid TOML: {reason}{way}", field="text", line=line) from None
-    with files_in(folder), reported(name, lambda: lines(text), data):
-        return Plan.model_validate(data)
 
 
 def make_plan(data: Mapping[str, Any], *, folder: str | Path | None = ".") -> Plan:
@@ -121,8 +132,8 @@ def pointing(path: str | Path) -> Iterator[None]:
         if error.line is not None:
             raise
         try:
-            where = lines(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError):
+            where = lines(read_text(path))
+        except PlanError:
             raise error from None
         words = re.findall(r"\w+", error.field)
         line = line_of(tuple(int(each) if each.isdigit() else each for each in words), where)

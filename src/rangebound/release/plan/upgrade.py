@@ -8,7 +8,7 @@ import tomllib
 
 from rangebound.errors import PlanError
 from rangebound.release.plan.expressions.reading import Grammar, expression_places, in_one_grammar, readings
-from rangebound.release.plan.toml import TOKEN, parse_plan
+from rangebound.release.plan.toml import TOKEN, toml_data
 from rangebound.release.plan.toml_text import toml_text
 
 
@@ -34,11 +34,7 @@ def upgraded(text: str, *, name: str = "plan") -> str:
     where = "region = 'north' AND age IS NOT NULL"   # of known age
     <BLANKLINE>
     """
-    try:
-        data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError):
-        parse_plan(text, name=name)  # which says it in our words
-        raise
+    data = toml_data(text, name)
     wanted = copy.deepcopy(dict(in_one_grammar(data, by_hand=True)))
     changed: dict[str, str] = {}
     for (before, field, _), (table, name_of, kind) in zip(
@@ -51,7 +47,7 @@ def upgraded(text: str, *, name: str = "plan") -> str:
             if table[name_of] != before[field]:
                 changed[before[field]] = table[name_of]
     edited = _replaced(text, changed)
-    if tomllib.loads(edited) != wanted:
+    if toml_data(edited, name) != wanted:
         raise PlanError(
             f"{name}: a text of the plan stands twice, as an expression and as something else", field="text"
         )

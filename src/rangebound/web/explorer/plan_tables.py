@@ -185,7 +185,7 @@ def read_text(path: Path) -> str:
 
 
 def _read(data: bytes) -> str:
-    return data.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def notebook(plan: Plan) -> str:

@@ -32,7 +32,6 @@ from rangebound.release.plan.expressions.sql_words import (
     CLIP,
     COMPARING,
     INSTEAD,
-    NUMERIC,
     OF_UNITS,
     ORDERED,
     PARTS,
@@ -290,14 +289,15 @@ class RowExpressions:
         return call("missing", self.tree(node.this))
 
     def _like(self, node: exp.Expr) -> Expression:
-        self.only(node, "this", "expression")
+        self.only(node, "this", "expression", "negate")
         pattern = self.constant(node.expression)
-        found = re.fullmatch(r"(%?)([^%_\\]+)(%?)", pattern, re.DOTALL) if isinstance(pattern, str) else None
-        if found is None:
+        parts = re.fullmatch(r"(%?)([^%_\\]+)(%?)", pattern, re.DOTALL) if isinstance(pattern, str) else None
+        if parts is None:
             raise self.refused(node, "LIKE takes 'text%', '%text' or '%text%'; engines read other patterns differently")
-        before, inner, after = found.groups()
+        before, inner, after = parts.groups()
         name = ("contains" if before else "starts") if after else "ends" if before else "=="
-        return call(name, self.tree(node.this), constant(inner))
+        found = call(name, self.tree(node.this), constant(inner))
+        return call("not", found) if node.args.get("negate") else found
 
     def _case(self, node: exp.Expr) -> Expression:
         self.only(node, "this", "ifs", "default")
@@ -366,12 +366,13 @@ class RowExpressions:
             if isinstance(node.this, exp.Literal):
                 return self._constant(node)
             return call("date", self.tree(node.this))
-        if _is_type(node, *NUMERIC) or (_is_type(node, *WHOLE) and is_condition(node.this)):
+        if _is_type(node, exp.DType.DOUBLE) or (_is_type(node, *WHOLE) and is_condition(node.this)):
             return call("number", self.tree(node.this))
         if _is_type(node, exp.DType.VARCHAR, exp.DType.TEXT):
             return call("text", self.tree(node.this))
         way = "; how a number becomes a whole one differs, and FLOOR(x) or ROUND(x) says it"
-        raise self.refused(node, f"CAST takes DOUBLE, VARCHAR and DATE{way if _is_type(node, *WHOLE) else ''}")
+        way = way if _is_type(node, *WHOLE) else "; other types round a number, each database in its way"
+        raise self.refused(node, f"CAST takes DOUBLE, VARCHAR and DATE{way}")
 
 
 Reader = Callable[[RowExpressions, exp.Expr], Expression]
@@ -415,7 +416,7 @@ def bare(node: exp.Expr) -> exp.Expr:
 
 def _is_type(node: exp.Expr, *types: exp.DType) -> bool:
     to = node.args.get("to")
-    return isinstance(to, exp.DataType) and to.this in types and not to.args.get("nested")
+    return isinstance(to, exp.DataType) and to.this in types and not (to.args.get("nested") or to.expressions)
 
 
 class _Refused(ValueError):

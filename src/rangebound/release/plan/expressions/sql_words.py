@@ -25,15 +25,7 @@ CALLS: Mapping[type[exp.Expr], str] = {
     exp.EndsWith: "ends",
     exp.Contains: "contains",
 }
-PARTS = {
-    "YEAR": "year",
-    "QUARTER": "quarter",
-    "MONTH": "month",
-    "WEEK": "week",
-    "DAY": "day",
-    "ISODOW": "weekday",
-    "HOUR": "hour",
-}
+PARTS = {each.upper(): each for each in ("year", "quarter", "month", "week", "day", "hour")} | {"ISODOW": "weekday"}
 BINARY: Mapping[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
@@ -50,7 +42,6 @@ BINARY: Mapping[type[exp.Expr], str] = {
 }
 """Operators of two sides, as a plan writes them."""
 ORDERED = (exp.LT, exp.LTE, exp.GT, exp.GTE)
-NUMERIC = (exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.DECIMAL)
 WHOLE = (exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT)
 CLIP = "LEAST and GREATEST of a missing value are missing, as in SQL:2023; DuckDB and PostgreSQL would leave it out"
 _ONE_QUERY = "a query inside another one is not in the subset; a CTE that is one row per unit is"
