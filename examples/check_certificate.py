@@ -304,6 +304,8 @@ def _checked(text: str) -> int:
     if len(text) > LONGEST:
         raise Refused(f"text: is longer than {LONGEST} characters")
     data = json.loads(text, object_pairs_hook=_once, parse_float=_double, parse_constant=_double)
+    if not isinstance(data, dict) or "format" not in data or "mechanism" not in data:
+        raise Refused("text: must be a certificate, with a format and a mechanism")
     if data["format"] != "rangebound certificate 1" or not data["mechanism"].keys() - {"geometric", "staircase"}:
         raise Refused("format: is not known here; metric claims, lattices, tables and remaps are left to rb.verify")
     names = "format", "mechanism", "epsilon", "delta", "theorem", "bits", "cells"

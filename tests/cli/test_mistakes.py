@@ -126,7 +126,7 @@ MISTAKES = {
     "release plan.toml --request 1 --certificate people.ledger": "must be a separate file",
     "release plan.toml --request 1 --dryrun": "--dry-run",
     "release plan.toml --request 1 --memory lots": "memory='lots': must be a size, such as 4GB",
-    "verify plan.toml": "certificate: cannot be read; give the JSON file",
+    "verify plan.toml": "must be JSON, whole and nothing else",
     "verify bytes plan.toml": "certificate: cannot be read; give the JSON file",
     "verify none.json none.json": "file='none.json': No such file or directory",
     "ledger open visits.csv people --epsilon 1": "ledger='visits.csv': is another kind of file",

@@ -6,6 +6,8 @@ import json
 import math
 import pickle
 import random
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -569,3 +571,28 @@ def test_the_certificate_of_a_subclass_has_the_format_of_its_class():
 def test_a_false_claim_of_noise_on_a_lattice_is_said_of_the_mechanism():
     with pytest.raises(ClaimFalse, match="not true of this mechanism"):
         rb.certify(rb.DiscreteLaplace(scale=1.0), 0.5)
+
+
+ALONE = """
+import json, sys
+for name in ("cryptography", "numpy", "scipy"):
+    sys.modules[name] = None
+import rangebound as rb
+for text in json.load(sys.stdin):
+    print(str(rb.verify(text)).splitlines()[0])
+"""
+
+
+def test_numbers_are_verified_with_python_flint_alone():
+    """Every theorem about noise on intervals and unions, and on whole numbers; grids, tables and windows take NumPy."""
+    texts = [each.to_json() for each in CERTIFICATES.values() if "grid" not in each.to_json()]
+    texts.append(rb.certify(rb.DiscreteLaplace(scale=2.0, support=rb.Interval(0, 9)), epsilon=0.5).to_json())
+    ask = [sys.executable, "-c", ALONE]
+    found = subprocess.run(ask, input=json.dumps(texts), capture_output=True, text=True, check=True)
+    assert found.stdout.count("Certificate of (") == len(texts) > 5
+    table = rb.Table(
+        query=rb.Query(range=rb.Interval(0, 1), sensitivity=1.0), inputs=(0,), outputs=(0,), weights=[[2**62]]
+    )
+    text = json.dumps([rb.certify(table, epsilon=1.0).to_json()])
+    control = subprocess.run(ask, input=text, capture_output=True, text=True, check=False)
+    assert "numpy" in control.stderr

@@ -157,6 +157,7 @@ def test_what_is_not_covered_is_said(m, claim):
         coq_file(m, claim or m.claim)
 
 
+@pytest.mark.slow
 def test_a_remapped_mechanism_is_proved_by_its_base_and_not_refuted():
     m = KINDS["truncated Laplace"]()
     remapped = rb.remap(m)

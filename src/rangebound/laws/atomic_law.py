@@ -6,13 +6,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound.errors import ArgumentError
 from rangebound.laws.boundings import Shape
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats, Integers
+from rangebound.values.array_types import Floats, Integers, np, npt
 
 
 class AtomicLaw(ABC):

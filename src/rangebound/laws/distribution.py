@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound.laws.atomic_law import interval_ends, places, probabilities
 from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
 from rangebound.laws.moments import moments
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats
+from rangebound.values.array_types import Floats, np, npt
 from rangebound.values.numeric import log_sum
 
 

@@ -8,20 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound.errors import ArgumentError
 from rangebound.laws.boundings import Shape
 from rangebound.laws.distribution import Law
 from rangebound.laws.family import Noise
 from rangebound.laws.moments import moments
-from rangebound.values.array_types import Floats
+from rangebound.values.array_types import Bools, Floats, legendre, np, npt
 from rangebound.values.support import Interval, Union
 
 _SCAN = 257
 _RIPPLES = 1000  # more ends than this are not scanned one by one
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
 T = TypeVar("T", float, Floats, float | Floats)
@@ -96,8 +92,8 @@ def average_error(noise: Noise, shape: Shape, answers: Interval | Union) -> Erro
         count = max(1, math.ceil(min(16, 128 / len(answers.spans)) / len(cuts)))
         edges = np.unique(np.concatenate([np.linspace(a, b, count + 1) for a, b in _steps(sorted(cuts))]))
         half = 0.5 * np.diff(edges)
-        places.append(((edges[:-1] + half)[:, None] + half[:, None] * _NODES).reshape(-1))
-        weights.append((half[:, None] * _WEIGHTS).reshape(-1))
+        places.append(((edges[:-1] + half)[:, None] + half[:, None] * legendre(16)[0]).reshape(-1))
+        weights.append((half[:, None] * legendre(16)[1]).reshape(-1))
     at, weight = np.concatenate(places), np.concatenate(weights)
     weight = weight / weight.sum()
     found = moments(noise, shape, at)
@@ -142,7 +138,7 @@ def _climb(noise: Noise, shape: Shape, answers: Interval | Union, grid: Floats, 
     return best
 
 
-Test = Callable[[Floats], npt.NDArray[np.bool_]]
+Test = Callable[[Floats], Bools]
 
 _SLACK = 1e-9  # relative, far above the error of a law's probabilities
 _FINE = 2.0**-30  # scales

@@ -13,10 +13,10 @@ import inspect
 import math
 from typing import ClassVar, Self
 
-import numpy as np
 from flint import arb_series
 
 from rangebound.values import arguments
+from rangebound.values.array_types import np
 from rangebound.values.ball import INFINITY, PRECISIONS, Ball, End, ball, is_taylor, precision, value_of
 from rangebound.values.numeric import Array
 

@@ -6,17 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 from flint import arb
 
 from rangebound.laws.family import BallNoise, Curve, Noise
 from rangebound.values import arguments
+from rangebound.values.array_types import legendre
 from rangebound.values.ball import INFINITY, Ball, End, ball, is_taylor, rising
 from rangebound.values.numeric import Array, as_in, ldexpm1, log_ndtr, log_sum, namespace, special
 
 _LOG_ROOT_2_PI = 0.5 * math.log(2.0 * math.pi)
 _FAR = 1e150
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
 @arguments.guided
@@ -86,7 +85,7 @@ class Gaussian(Noise):
             return wide
         middle = 0.5 * (xp.where(narrow, a, xp.zeros_like(top)) + xp.where(narrow, b, xp.zeros_like(top)))
         half = xp.where(narrow, 0.5 * width, 1.0 + xp.zeros_like(top))
-        nodes, weights = as_in(top, _NODES), as_in(top, _WEIGHTS)
+        nodes, weights = (as_in(top, each) for each in legendre(20))
         h = half[..., None] * nodes
         inner = xp.sum(weights * xp.exp(-(middle[..., None] + 0.5 * h) * h), axis=-1)
         empty = half == 0.0

@@ -10,16 +10,13 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
-from rangebound.values.array_types import Floats
+from rangebound.values.array_types import Floats, legendre, np
 from rangebound.values.ball import PRECISIONS, Ball, ball, precision
 from rangebound.values.numeric import log_sum
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
-_PANELS = np.array([0.0, 0.5, 1.0, 2.0, 4.0, 7.0, 11.0, 16.0, 23.0, 32.0, 45.0])
+_PANELS = (0.0, 0.5, 1.0, 2.0, 4.0, 7.0, 11.0, 16.0, 23.0, 32.0, 45.0)
 _CHUNK = 4096
 
 
@@ -106,8 +103,10 @@ def _quadrature(noise: Noise, shape: Shape, location: Floats) -> Moments:
             middle = 0.5 * (edges[:, 1:] + edges[:, :-1])
             used = (half > 0.0).any(axis=0)  # of a span that is short or on the other side, few panels or none
             half, middle = half[:, used], middle[:, used]
-            h = (middle[..., None] + half[..., None] * _NODES).reshape(len(location), -1) * np.reshape(decay, (-1, 1))
-            width = (half[..., None] * _WEIGHTS).reshape(len(location), -1) * np.reshape(decay, (-1, 1))
+            h = (middle[..., None] + half[..., None] * legendre(24)[0]).reshape(len(location), -1) * np.reshape(
+                decay, (-1, 1)
+            )
+            width = (half[..., None] * legendre(24)[1]).reshape(len(location), -1) * np.reshape(decay, (-1, 1))
             y = start[:, None] + h
             with np.errstate(divide="ignore"):
                 logs.append(np.log(width) + noise.log_pdf(y))

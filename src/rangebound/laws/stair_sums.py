@@ -14,10 +14,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-import numpy.typing as npt
-
-from rangebound.values.array_types import Floats
+from rangebound.values.array_types import Floats, np, npt
 
 _GONE = 800.0  # e^-800 is zero in doubles: tails beyond this many levels add nothing
 _SERIES = 0.01  # below it a sum of j rho^j is taken as a series, above it the closed form loses less than 1e-11

@@ -10,9 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.finite import Table
@@ -20,7 +17,7 @@ from rangebound.mechanisms.finite.weights import rounded
 from rangebound.mechanisms.remapping import BASES, Base, Remapped, bin_masses, places_of, points_of, uniform_places
 from rangebound.mechanisms.staircase import Staircase
 from rangebound.values import arguments
-from rangebound.values.array_types import Bools, Floats, Integers
+from rangebound.values.array_types import Bools, Floats, Integers, np, npt
 from rangebound.values.progress_line import Tell, progress_line
 from rangebound.values.support import Interval
 

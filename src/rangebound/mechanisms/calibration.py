@@ -7,8 +7,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
 from rangebound.laws.boundings import TRUNCATE, Bounding
 from rangebound.laws.families import FAMILIES
@@ -29,6 +27,7 @@ from rangebound.privacy.windows.gaussian_hockey_stick import stick_of_pair
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.privacy.worst import worst_loss, worst_under
 from rangebound.values import arguments
+from rangebound.values.array_types import np
 from rangebound.values.ball import PRECISIONS, Ball, ball, precision, refine, up
 from rangebound.values.query import Query
 from rangebound.values.roots import boundary, falling_root, first_above

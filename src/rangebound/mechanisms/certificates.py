@@ -185,7 +185,7 @@ class Certificate:
         if unknown := data.keys() - found._to_dict():
             raise CertificateInvalid(f"certificate: field {min(unknown)!r} is unknown")
         if not same_data(data, found._to_dict()):
-            raise CertificateInvalid("certificate: must have its numbers in their form, such as 1.0 for a double")
+            raise CertificateInvalid("certificate: its format has other fields, or numbers in another form (1.0)")
         return found
 
 

@@ -12,8 +12,6 @@ from fractions import Fraction
 from functools import cached_property, partial
 from typing import Self
 
-import numpy as np
-import numpy.typing as npt
 from flint import arb
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
@@ -23,7 +21,7 @@ from rangebound.mechanisms.stair_noise import StairNoise
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.risk import PairProfile
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats
+from rangebound.values.array_types import Floats, np, npt
 from rangebound.values.ball import ZERO, Ball, refine, up
 from rangebound.values.numeric import rounded_up
 from rangebound.values.query import Query

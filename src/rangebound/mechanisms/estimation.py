@@ -14,12 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats
+from rangebound.values.array_types import Floats, np, npt
 from rangebound.values.query import Query
 from rangebound.values.support import Grid
 

@@ -6,8 +6,6 @@ import math
 from abc import abstractmethod
 from fractions import Fraction
 
-import numpy as np
-import numpy.typing as npt
 from flint import arb
 
 from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInvalid, ClaimFalse, Undecided
@@ -21,7 +19,7 @@ from rangebound.privacy.proof import Proof, Theorem, safe_digits
 from rangebound.privacy.risk import PairProfile, mirrored
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats
+from rangebound.values.array_types import Floats, np, npt
 from rangebound.values.ball import ZERO, Ball, ball, down, refine, up
 from rangebound.values.enclosure import Enclosure
 from rangebound.values.numeric import rounded_down

@@ -8,9 +8,6 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Self, overload
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound import sampling
 from rangebound.errors import ClaimFalse, Undecided
 from rangebound.laws import boundings as bounding
@@ -41,7 +38,7 @@ from rangebound.privacy.worst import (
     worst_under,
 )
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats, Many, One
+from rangebound.values.array_types import Floats, Many, One, np, npt
 from rangebound.values.ball import Ball, ball, up
 from rangebound.values.enclosure import Enclosure
 from rangebound.values.query import Query

@@ -7,16 +7,13 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Self, overload
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound.errors import ArgumentError, ClaimFalse, Undecided
 from rangebound.laws.error import Error
 from rangebound.privacy.claim import Claim
 from rangebound.privacy.proof import Proof
 from rangebound.privacy.risk import MechanismRisk, PairProfile, mirrored
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats, Many, One
+from rangebound.values.array_types import Floats, Many, One, np, npt
 from rangebound.values.ball import ZERO, Ball, ball
 from rangebound.values.enclosure import Enclosure
 from rangebound.values.query import Query

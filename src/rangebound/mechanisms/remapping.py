@@ -12,9 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound.errors import ArgumentError, ClaimFalse, Undecided
 from rangebound.laws.atomic_law import LatticeLaw
 from rangebound.laws.error import Error
@@ -28,7 +25,7 @@ from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.proof import Proof
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats, Integers
+from rangebound.values.array_types import Floats, Integers, np, npt
 from rangebound.values.query import Query
 from rangebound.values.support import Grid
 

@@ -13,8 +13,6 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Self
 
-import numpy as np
-
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.laws.error import Error
 from rangebound.laws.stair_sums import best_plateau
@@ -22,7 +20,7 @@ from rangebound.mechanisms.lattice_mechanism import NODES, LatticeMechanism, who
 from rangebound.mechanisms.stair_noise import StairNoise
 from rangebound.privacy.claim import Claim
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats
+from rangebound.values.array_types import Floats, np
 from rangebound.values.numeric import rounded_down, rounded_up
 from rangebound.values.query import Query
 from rangebound.values.serial import support_from_dict, support_to_dict

@@ -16,12 +16,9 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound.errors import ArgumentError
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats
+from rangebound.values.array_types import Floats, np, npt
 from rangebound.values.query import Query
 from rangebound.values.support import Interval
 

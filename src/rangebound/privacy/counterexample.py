@@ -8,7 +8,6 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, NamedTuple
 
-import numpy as np
 from flint import ctx
 
 from rangebound.laws.boundings import UNBOUNDED_SHAPE, Shape
@@ -21,6 +20,7 @@ from rangebound.privacy.setting import SearchLine, Setting, mirrored, neighbours
 from rangebound.privacy.windows import gaussian_worst, laplace_rounded, laplace_windows
 from rangebound.privacy.windows.gaussian_hockey_stick import loss_bounds, stick_of_pair
 from rangebound.privacy.windows.gaussian_laws import Laws
+from rangebound.values.array_types import np
 from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 from rangebound.values.roots import bracket, falling_root
 

@@ -15,8 +15,6 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 
-import numpy as np
-
 from rangebound.errors import ArgumentError
 from rangebound.laws.family import Noise
 from rangebound.privacy.claim import Claim
@@ -31,7 +29,7 @@ from rangebound.privacy.span_masses import (
     spans_of,
     worst_pairs,
 )
-from rangebound.values.array_types import Floats, Indices
+from rangebound.values.array_types import Floats, Indices, np
 from rangebound.values.ball import PRECISIONS, ball, precision
 from rangebound.values.roots import boundary, falling_root, first_above
 from rangebound.values.support import Interval

@@ -6,13 +6,12 @@ Lengths are in the unit of the data until a scale is given, and in scales from t
 from __future__ import annotations
 
 import math
+import sys
 from typing import NamedTuple
 
-import numpy as np
+from rangebound.values.array_types import Bools, Floats, Indices, np
 
-from rangebound.values.array_types import Bools, Floats, Indices
-
-_LARGEST = float(np.finfo(np.float64).max)
+_LARGEST = sys.float_info.max
 
 
 class Spans(NamedTuple):

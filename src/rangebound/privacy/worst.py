@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from rangebound.laws.boundings import UNBOUNDED_SHAPE, Shape
 from rangebound.laws.family import Noise
 from rangebound.privacy import laplace_union
@@ -37,6 +35,7 @@ from rangebound.privacy.pairs.truncated_laplace import top_loss
 from rangebound.privacy.search.branch_and_bound import probe
 from rangebound.privacy.search.objectives import Delta, Loss, Renyi
 from rangebound.privacy.setting import SearchLine, Setting, neighbours, pair_at, some_pair
+from rangebound.values.array_types import np
 from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 
 # Beyond these the answer of the limit is given, which is on the safe side.

@@ -11,12 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
-from rangebound.sampling.entropy import SECURE, Words, WordSource
+from rangebound.sampling.entropy import SECURE, WordSource
 from rangebound.sampling.sampler import CHUNK
-from rangebound.values.array_types import Floats, Integers
+from rangebound.values.array_types import Floats, Integers, Words, np, npt
 from rangebound.values.kernels import warn_of_slow_path
 from rangebound.values.query import Query
 

@@ -8,13 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound.errors import ArgumentError, ArgumentTypeError
-from rangebound.sampling.entropy import SECURE, Words, WordSource
+from rangebound.sampling.entropy import SECURE, WordSource
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats
+from rangebound.values.array_types import Floats, Words, np, npt
 from rangebound.values.progress_line import is_shown
 from rangebound.values.query import Query
 

@@ -16,12 +16,10 @@ import math
 import sys
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
 from rangebound.sampling.lattice import Lattice
+from rangebound.values.array_types import np, npt
 from rangebound.values.support import Interval, Union
 
 MARGIN = 2.0**-42  # in scales; derived in docs/sampling.md

@@ -8,16 +8,13 @@ processes could share but that unused part, which a child throws away after a fo
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from typing import Any, Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound.errors import EntropyUnavailable
-
-Words = npt.NDArray[np.uint64]
+from rangebound.values.array_types import Words, np
 
 _KEY, _COUNTER = 32, 16
 _BLOCK = 1 << 20  # bytes under one key
@@ -78,8 +75,9 @@ class _Kept(threading.local):
 class SecureSource:
     """The source of every release: a thread's own keystream, dropped after a fork."""
 
-    def __init__(self) -> None:
-        self._kept = _Kept()
+    @functools.cached_property
+    def _kept(self) -> _Kept:
+        return _Kept()
 
     def fill(self, words: Words) -> None:
         """Overwrite `words` with keystream made for this call alone."""

@@ -6,14 +6,11 @@ import itertools
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
 from rangebound.sampling.draw_plan import MARGIN, ROUNDING, DrawPlan, largest
-from rangebound.sampling.entropy import Words
 from rangebound.sampling.inversion import inverted, uniform
-from rangebound.values.array_types import Bools, Floats
+from rangebound.values.array_types import Bools, Floats, Words, np
 
 _REACH = 9.5  # standard deviations beyond which lies less than 2^-68 of a Gaussian
 _SLACK = 2.0**-40

@@ -32,8 +32,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
 from rangebound.sampling.draw_plan import (
@@ -46,9 +44,8 @@ from rangebound.sampling.draw_plan import (
     gaps,
     steps_to_the_unit,
 )
-from rangebound.sampling.entropy import Words
 from rangebound.sampling.lattice import Lattice
-from rangebound.values.array_types import Bools, Floats
+from rangebound.values.array_types import Bools, Floats, Words, np
 from rangebound.values.numeric import log_sum
 
 _STEPS = 5

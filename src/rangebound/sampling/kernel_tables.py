@@ -20,10 +20,9 @@ from collections.abc import Callable
 from functools import cache
 from statistics import NormalDist
 
-import numpy as np
-import numpy.typing as npt
 from flint import arb, arb_mat
 
+from rangebound.values.array_types import np, npt
 from rangebound.values.ball import Ball, ball, precision
 
 DEGREE = 7

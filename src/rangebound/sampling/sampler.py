@@ -7,17 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 from rangebound.errors import ArgumentError
 from rangebound.laws.boundings import UNBOUNDED_SHAPE, Shape
 from rangebound.laws.family import Curve, Noise
 from rangebound.sampling import grid_laws, inversion
 from rangebound.sampling.draw_plan import NEAR, DrawFamily, DrawPlan, farthest, largest, plan
-from rangebound.sampling.entropy import SECURE, Words, WordSource
+from rangebound.sampling.entropy import SECURE, WordSource
 from rangebound.sampling.fallback import Fallback
 from rangebound.sampling.lattice import Lattice, default_lattice, lattice_of
-from rangebound.values.array_types import Bools, Floats
+from rangebound.values.array_types import Bools, Floats, Words, np
 from rangebound.values.kernels import warn_of_slow_path
 from rangebound.values.numeric import rounded_up
 from rangebound.values.query import Query

@@ -10,13 +10,10 @@ import math
 import operator
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
-
-if TYPE_CHECKING:  # reading a plan and checking a scalar load no NumPy: functions of arrays import it themselves
-    import numpy as np
-    import numpy.typing as npt
+from rangebound.values.array_types import np, npt
 
 E = TypeVar("E", bound=enum.Enum)
 F = TypeVar("F", bound=Callable[..., object])
@@ -99,8 +96,6 @@ def numpy_kind(value: object) -> str:
     """
     if not from_numpy(value):
         return ""
-    import numpy as np
-
     return value.dtype.kind if isinstance(value, np.generic) else ""
 
 
@@ -167,8 +162,6 @@ def at_orders(alpha: object, curve: Callable[[float], float]) -> float | npt.NDA
     >>> at_orders([2, 3], lambda order: 10.0 * order).tolist()
     [20.0, 30.0]
     """
-    import numpy as np
-
     if isinstance(alpha, (list, tuple)) or (isinstance(alpha, np.ndarray) and alpha.ndim):
         orders = reals("alpha", alpha, infinite=True)
         return np.asarray([curve(order("alpha", each)) for each in orders.reshape(-1).tolist()]).reshape(orders.shape)
@@ -210,8 +203,6 @@ def reals(name: str, value: object, *, infinite: bool = False, rounded: bool = F
 
     What is not exactly a double is refused, or `rounded` to the nearest one.
     """
-    import numpy as np
-
     rule = "must be a real number or an array of them"
     if isinstance(value, (bool, np.bool_, str, bytes, bytearray, memoryview, np.ma.MaskedArray)) or value is None:
         raise ArgumentTypeError(f"{name}={shown(value)}: {rule}")
@@ -241,8 +232,6 @@ def answers(value: object, lower: float, upper: float) -> npt.NDArray[np.float64
     sensitivity. No error shows an answer.
     Edge cases: an integer beyond 2^53 is refused, whatever its last digits are, unless the range ends before it.
     """
-    import numpy as np
-
     numbers = hidden("answer", value, rounded=True)
     check_exact(value, np.asarray(value), lower, upper)
     return numbers
@@ -278,8 +267,6 @@ def beyond_double(array: npt.NDArray[np.generic]) -> bool:
     """Whether some numbers in an array of long doubles are not doubles."""
     if array.dtype.kind != "f" or array.dtype.itemsize <= 8:
         return False
-    import numpy as np
-
     with np.errstate(over="ignore", invalid="ignore"):
         return bool((array.astype(np.float64) != array).any())
 
@@ -292,8 +279,6 @@ def large_integers(value: object, array: npt.NDArray[np.float64 | np.int64]) -> 
     >>> large_integers(mixed, np.asarray(mixed))
     [9007199254740993]
     """
-    import numpy as np
-
     if array.dtype.kind in "iu":
         large: list[int] = array[(array > _WHOLE) | (array < -_WHOLE)].tolist() if array.dtype.itemsize >= 8 else []
         return large
@@ -316,8 +301,6 @@ def _integer(value: SupportsIndex) -> int:
 
 def together(*arrays: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], ...]:
     """Arrays of one shape, or an error that says which shapes do not fit."""
-    import numpy as np
-
     try:
         return tuple(np.broadcast_arrays(*arrays))
     except ValueError:

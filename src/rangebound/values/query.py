@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from rangebound.values import arguments
+from rangebound.values.array_types import np, npt
 from rangebound.values.numeric import rounded_up
 from rangebound.values.support import Grid, Interval, Union
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 
 @arguments.guided
@@ -64,8 +60,6 @@ class Query:
         >>> Query(range=Interval(0, 10), sensitivity=1).clip([-3, 4]).tolist()
         [0.0, 4.0]
         """
-        import numpy as np
-
         hull = self.range.hull
         answers = arguments.answers(answer, hull.lower, hull.upper)
         clipped: npt.NDArray[np.float64] = np.clip(answers, hull.lower, hull.upper)

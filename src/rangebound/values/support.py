@@ -7,14 +7,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.values import arguments
-
-if TYPE_CHECKING:  # an interval needs no NumPy
-    import numpy as np
-    import numpy.typing as npt
+from rangebound.values.array_types import np, npt
 
 _GRID_LIMIT = 1_000_000
 _SLACK = 1e-9  # of a step: 10 * 0.1 is meant to reach 1 whichever way the product was rounded
@@ -161,8 +157,6 @@ class Grid:
     @cached_property
     def points(self) -> npt.NDArray[np.float64]:
         """The points, in order."""
-        import numpy as np
-
         count = math.floor(self.within.width / self.step + _SLACK) + 1
         points: npt.NDArray[np.float64] = np.minimum(
             self.within.lower + self.step * np.arange(count), self.within.upper
@@ -203,8 +197,6 @@ def nearest(support: Support, numbers: npt.NDArray[np.float64]) -> tuple[npt.NDA
     >>> [each.tolist() for each in nearest(Union((0, 1), (2, 3)), np.asarray([0.5, 1.75, 4.0]))]
     [[0.5, 1.0, 3.0], [0.5, 2.0, inf]]
     """
-    import numpy as np
-
     if isinstance(support, Grid):
         points = starts = ends = support.points
         at = np.clip(np.searchsorted(points, numbers), 1, len(points) - 1)

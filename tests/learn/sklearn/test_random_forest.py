@@ -48,7 +48,10 @@ def test_leaves_hold_what_a_loop_over_rows_counts() -> None:
             plain[tree, node - 7] += counts
     assert (leaf_sums(statistics, x, features, cuts) == plain).all()
     made = RandomTrees(features=features, cuts=cuts, leaves=plain.astype(float), scale=1.0)
-    by_hand = [plain[np.arange(4), places].sum(axis=0) for places in made.apply(x)]
+    by_hand = [
+        plain[np.arange(4), places].sum(axis=0)
+        for places in np.column_stack([leaf(x, *each) for each in zip(features, cuts, strict=True)])
+    ]
     assert (made.sums(x) == by_hand).all()
     assert (made.everyone == 4 * statistics.sum(axis=0)).all()
     assert made.sums(x[:0]).shape == (0, 3)

@@ -39,7 +39,8 @@ class LinearRegression(RegressorMixin, RowSumEstimator):  # type: ignore[misc]
     Features and target are scaled to [-1, 1] by their bounds. A row z = (1, features, target) longer than `clip` times
     the largest length, R = clip sqrt(features + 2), is scaled down to R, which gives it less weight. Released is the
     sum of z z^T with Gaussian noise, once; all else is post-processing: eigenvalues below zero become zero, and the
-    slopes are shrunk by a ridge of sigma sqrt(features), where sigma is the noise, which vanishes with it.
+    slopes are shrunk by a ridge of sigma sqrt(features), where sigma is the noise, and by what noise has of them, which
+    vanishes with it.
 
     Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them. Proof: the
     squares of z and sqrt(2) times the products of its pairs are a vector of length |z|^2 <= R^2, which is what one row
@@ -64,9 +65,8 @@ class LinearRegression(RegressorMixin, RowSumEstimator):  # type: ignore[misc]
         goal = targets(y, len(x))
         lower, upper = row_sums.ranges(self.bounds, x.shape[1])
         low, high = target_ends(self.target_bounds)
-        clip = row_sums.fraction("clip", self.clip)
         size = x.shape[1] + 2
-        norm = clip * math.sqrt(size)
+        norm = row_sums.fraction("clip", self.clip) * math.sqrt(size)
         rows = moment_rows(x, goal, (lower, upper), (low, high))
         found, mu = self._released(
             "linear regression: second moments",
@@ -94,14 +94,22 @@ def moment_rows(x: Floats, goal: Floats, bounds: tuple[Floats, Floats], ends: tu
 
 
 def solved(matrix: Floats, scale: float) -> tuple[Floats, float]:
-    """Slopes and intercept from a noisy matrix of second moments whose diagonal has noise of this scale."""
+    """Slopes and intercept from a noisy matrix of second moments whose diagonal has noise of this scale.
+
+    A covariance with the target, along an eigenvector of the features, is shrunk by the part that noise has of its
+    square: where noise hides all of them slopes are zero, and the mean is predicted. The mean is drawn to the middle.
+    """
     values, vectors = np.linalg.eigh(matrix)
     matrix = (vectors * np.maximum(values, 0.0)) @ vectors.T
     count, sums, total = max(float(matrix[0, 0]), scale), matrix[0, 1:-1], float(matrix[0, -1])
+    total *= count**2 / (count**2 + 1.5 * scale**2)  # to the middle: a mean somewhere in [-1, 1] has the variance 1/3
     spread, joint = matrix[1:-1, 1:-1] - np.outer(sums, sums) / count, matrix[1:-1, -1] - sums * total / count
     values, vectors = np.linalg.eigh(spread)
-    ridge = scale * math.sqrt(len(values))
-    slopes: Floats = vectors @ ((vectors.T @ joint) / (np.maximum(values, 0.0) + ridge))
+    values, found, size = np.maximum(values, 0.0), vectors.T @ joint, len(values)
+    centring = (1.0 + float(sums @ sums) / count**2 / size) * scale**2 / 2.0  # sums have noise, which means multiply
+    noise = centring * (1.0 + (total / count) ** 2)
+    clear = np.maximum(1.0 - noise / np.maximum(found**2, noise), 0.0)
+    slopes: Floats = vectors @ (clear * found / (values + scale * math.sqrt(size)))
     return slopes, (total - float(sums @ slopes)) / count
 
 
@@ -249,11 +257,14 @@ def _descended(rows: Floats, classes: int, settings: _Settings, neighbours: _Nei
         curves = np.full(width, min(count / rate, _FARTHEST))
     weights: Floats = np.zeros((width, classes))
     mean: Floats = np.zeros_like(weights)
+    before = weights
     for step in range(steps):
-        sums = row_sums.total(rows, lambda block, at=weights: gradients(block, at), norm)  # type: ignore[misc]
+        ahead = weights if rate is not None else weights + step / (step + 3.0) * (weights - before)
+        sums = row_sums.total(rows, lambda block, at=ahead: gradients(block, at), norm)  # type: ignore[misc]
         released = row_sums.noisy(sums, norm, each).reshape(weights.shape)
-        turned = curves[:, None] * (vectors.T @ weights) - vectors.T @ released
-        weights = np.clip(vectors @ (turned / (curves + count * penalty)[:, None]), -_FARTHEST, _FARTHEST)
+        turned = curves[:, None] * (vectors.T @ ahead) - vectors.T @ released
+        before, weights = weights, vectors @ (turned / (curves + count * penalty)[:, None])
+        weights = np.clip(weights, -_FARTHEST, _FARTHEST)
         if step >= steps // 2:
             mean = mean + weights / (steps - steps // 2)
     return mean

@@ -52,11 +52,6 @@ class RandomTrees:
     leaves: Floats
     scale: float
 
-    def apply(self, rows: Floats) -> Integers:
-        """The leaf of each row in each tree."""
-        pairs = zip(self.features, self.cuts, strict=True)
-        return np.column_stack([leaf(rows, features, cuts) for features, cuts in pairs])
-
     def sums(self, rows: Floats) -> Floats:
         """For each row, the sum over all trees of what is in its leaf."""
         found: Floats = np.zeros((len(rows), self.leaves.shape[2]))
@@ -164,7 +159,8 @@ class ForestEstimator(RowSumEstimator):
 
     def apply(self, X: object) -> Integers:
         """The index of the leaf of each row in each tree."""
-        return self._forest.apply(self._inside(X))
+        rows, trees = self._inside(X), zip(self._forest.features, self._forest.cuts, strict=True)
+        return np.column_stack([leaf(rows, features, cuts) for features, cuts in trees])
 
 
 @arguments.guided

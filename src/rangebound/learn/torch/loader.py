@@ -9,21 +9,14 @@ import enum
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.utils.data import (
-    DataLoader,
-    Dataset,
-    IterableDataset,
-    RandomSampler,
-    Sampler,
-    SequentialSampler,
-    TensorDataset,
-    default_collate,
-)  # fmt: skip
+from torch.utils import data
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, TensorDataset, default_collate
 
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.batch_tree import emptied
@@ -106,6 +99,28 @@ _SAMPLINGS = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How examples come into batches, for `PrivacyEngine.make_private`; nothing here may be computed from the data.
+
+    `way` is "poisson" (the default), "random-allocation" or "fixed-size" (`BatchSampling`). Each example is in a batch
+    with probability `rate`, and the released sum is divided by `expected_batch`: for about 60,000 examples and batches
+    of about 256, `rate=256/60_000, expected_batch=256`, whatever the exact number of examples is; an epoch then has
+    round(1/rate) steps, and the loader's batch size is not used. Without the two, the rate is batch_size/len(dataset)
+    and the divisor the batch size, or all examples if they are fewer: the number of examples is then public, and the
+    guarantee is labelled zero-out. `neighbours`, "add-remove" or "zero-out", names the relation that you count on; one
+    that the numbers do not support is refused.
+
+    >>> Sampling(rate=0.1, expected_batch=64).expected_batch
+    64
+    """
+
+    way: str | BatchSampling | None = None
+    rate: float | None = None
+    expected_batch: float | None = None
+    neighbours: str | Relation | None = None
+
+
 def chosen_sampling(sampling: object) -> BatchSampling:
     """The way that was named; refused where it has no account."""
     if sampling in ("shuffle", "shuffled"):
@@ -142,16 +157,9 @@ class PrivateLoader:
     """
 
     def __init__(
-        self,
-        source: object,
-        *,
-        rate: float | None = None,
-        expected: float | None = None,
-        neighbours: object = None,
-        sampling: BatchSampling = BatchSampling.POISSON,
-        rank: int = 0,
-        processes: int = 1,
-    ) -> None:
+        self, source: object, *, rate: float | None = None, expected: float | None = None, neighbours: object = None,
+        sampling: BatchSampling = BatchSampling.POISSON, rank: int = 0, processes: int = 1,
+    ) -> None:  # fmt: skip
         given: Any = arguments.instance("data_loader", source, DataLoader, "a torch DataLoader")
         self.dataset = given.dataset
         try:
@@ -166,7 +174,7 @@ class PrivateLoader:
         self._rows = _Rows(self.dataset, given.collate_fn)
         if given.batch_size is None or (self.examples < 1 and not (stated and self._rows.by_index)):
             raise ArgumentError("data_loader: must have a batch_size and at least one example")
-        if type(given.sampler) not in (SequentialSampler, RandomSampler):
+        if type(given.sampler) not in (data.SequentialSampler, data.RandomSampler):
             raise ArgumentError(
                 f"data_loader: has a {type(given.sampler).__name__}, but every example is sampled independently; "
                 "leave the sampler out, and give a part of a dataset as torch.utils.data.Subset"
@@ -198,10 +206,16 @@ class PrivateLoader:
 
     @property
     def chunk(self) -> int:
-        """A public size that nearly all batches of this process fit into: three deviations above the expected one."""
+        """The size, by public numbers alone, of the one chunk of most batches of this process for which work is least.
+
+        That is the mean number of chunks, nearly one and the part of the batches that are larger, times what one costs:
+        its size, filled up with zeros, and as much as `_BESIDE` examples take.
+        """
         mean = self.expected / self._processes
-        spread = 0.0 if self.sampling is BatchSampling.FIXED else 3.0 * math.sqrt(mean * (1.0 - self.rate))
-        return max(1, math.ceil(mean + spread))
+        spread = 0.0 if self.sampling is BatchSampling.FIXED else math.sqrt(mean * (1.0 - self.rate))
+        sizes = range(max(1, math.ceil(mean)), max(1, math.ceil(mean + 3.0 * spread)) + 1)
+        scale = math.sqrt(2.0) * max(spread, 1e-9)
+        return min(sizes, key=lambda n: (n + _BESIDE) * (1.0 + 0.5 * math.erfc((n + 0.5 - mean) / scale)))
 
     def __iter__(self) -> Iterator[Any]:
         steps = len(self)
@@ -243,6 +257,7 @@ class PrivateLoader:
         return self._rows[self._own[:0]][1]
 
 
+_BESIDE = 16  # examples: fewer than were measured with small models, fifty and more
 _KEPT = (
     "num_workers", "pin_memory", "pin_memory_device", "timeout", "worker_init_fn", "multiprocessing_context",
     "generator", "prefetch_factor", "persistent_workers",

@@ -11,9 +11,6 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Protocol, Self, overload
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound import sampling
 from rangebound.errors import ArgumentError, ArgumentTypeError, ClaimFalse, Undecided
 from rangebound.laws.atomic_law import FiniteLaw
@@ -34,7 +31,7 @@ from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.proof import Proof, Theorem
 from rangebound.privacy.risk import PairProfile
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats, Integers, Many, One
+from rangebound.values.array_types import Floats, Integers, Many, One, np, npt
 from rangebound.values.ball import Ball, ball
 from rangebound.values.enclosure import Enclosure
 from rangebound.values.query import Query

@@ -14,13 +14,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound.errors import ArgumentError
 from rangebound.laws.error import Error
 from rangebound.mechanisms.finite.weights import TOTAL
-from rangebound.values.array_types import Floats, Integers
+from rangebound.values.array_types import Floats, Integers, np, npt
 from rangebound.values.numeric import rounded_down, rounded_up
 from rangebound.values.support import Grid, Support
 

@@ -17,12 +17,10 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from flint import arb, fmpq
 
 from rangebound.mechanisms.finite.weights import BINARY_PLACES, BITS, CLOSE, TOTAL, Exponential, exponential, extremes
-from rangebound.values.array_types import Floats, Indices, Integers
+from rangebound.values.array_types import Floats, Indices, Integers, np, npt
 from rangebound.values.ball import ZERO, Ball, ball, precision, up
 from rangebound.values.numeric import rounded_up
 

@@ -14,15 +14,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanisms.finite import input_cells
 from rangebound.mechanisms.finite.weights import MOST, TOTAL, private_weights, rounded, summing
 from rangebound.privacy.claim import Claim
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats, Integers
+from rangebound.values.array_types import Floats, Integers, np, npt
 from rangebound.values.numeric import rounded_up
 from rangebound.values.query import Query
 from rangebound.values.support import Grid, Interval

@@ -12,13 +12,11 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from flint import arb, fmpq
 
 from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats, Integers
+from rangebound.values.array_types import Floats, Integers, np, npt
 from rangebound.values.ball import precision
 
 BITS = 62

@@ -21,7 +21,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
 from flint import ctx
 
 from rangebound.errors import ArgumentError
@@ -33,7 +32,7 @@ from rangebound.privacy.pairs.truncated import Truncated, TruncatedGaussian
 from rangebound.privacy.pairs.truncated_grid import TruncatedGaussianGrid, TruncatedGrid, TruncatedLaplaceGrid
 from rangebound.privacy.pairs.truncated_laplace import TruncatedLaplace
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats
+from rangebound.values.array_types import Floats, np
 from rangebound.values.ball import Ball, ball, largest, refine, up
 from rangebound.values.numeric import Array, as_in, log_sum, namespace
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import overload
 
-import numpy as np
-
 from rangebound.privacy.risk.tradeoff_curve import (
     CLOSE,
     TOLERANCE,
@@ -26,7 +24,7 @@ from rangebound.privacy.risk.tradeoff_curve import (
     turned,
 )
 from rangebound.values import arguments
-from rangebound.values.array_types import Floats
+from rangebound.values.array_types import Floats, np
 from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 from rangebound.values.enclosure import Enclosure
 

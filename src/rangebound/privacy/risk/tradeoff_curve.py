@@ -33,11 +33,10 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from rangebound.errors import ArgumentError
 from rangebound.privacy.gdp import delta_of_mu, mu_of_pure, upper_quantile
 from rangebound.values import arguments
+from rangebound.values.array_types import np
 from rangebound.values.ball import PRECISIONS, ZERO, Ball, ball, down, precision, refine, up
 from rangebound.values.roots import boundary
 

@@ -15,9 +15,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple, Protocol, Self, TypeVar
 
-import numpy as np
-
-from rangebound.values.array_types import Bools, Floats, Indices
+from rangebound.values.array_types import Bools, Floats, Indices, np
 
 UNIT = 2.0**-52
 _STRETCHES, _FINER = 64, 64  # stretches of [-1, 1], and of one of them that may hold the largest value

@@ -13,10 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from rangebound.values.array_types import Bools, Floats
+from rangebound.values.array_types import Bools, Floats, np, npt
 
 UNIT = 2.0**-52  # twice the rounding error of one operation, which covers that of the radius as well
 ROUGH = 8.0 * UNIT  # of an elementary function

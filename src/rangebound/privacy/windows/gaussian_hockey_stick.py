@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from rangebound.privacy.windows.chebyshev import UNIT, Highest, WindowBounds, truncation
 from rangebound.privacy.windows.gaussian_laws import Laws, Seen
 from rangebound.privacy.windows.gaussian_windows import (
@@ -18,7 +16,7 @@ from rangebound.privacy.windows.gaussian_windows import (
     nodes_of,
     subdivided,
 )
-from rangebound.values.array_types import Floats, Indices
+from rangebound.values.array_types import Floats, Indices, np
 
 _HIGHEST, _DEEPEST = 240, 690.0  # degree of a polynomial, and its product with log rho: rho^-n does not underflow
 _LEAST, _SHARE = 1e-290, 1e-11  # divergence that is worth windows, and the share of it that may be missed

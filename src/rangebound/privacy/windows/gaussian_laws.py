@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from rangebound.laws.boundings import Shape
 from rangebound.privacy.pairs.truncated_grid import spacing
 from rangebound.privacy.windows.chebyshev import UNIT
-from rangebound.values.array_types import Bools, Floats, Indices
+from rangebound.values.array_types import Bools, Floats, Indices, legendre, np
 
 _LIBRARY = 2.0**-48  # relative error of exp, log and erfcx that is allowed for: four times the largest ever seen
 _ROOT = math.sqrt(2.0 * math.pi)
@@ -23,7 +21,6 @@ FADED = 13.0  # scales: what lies so much farther than the nearest point of the 
 _LOST = 1e6  # scales from the support: farther out the weights of its points are not known to one part in a hundred
 _KNOWN = 0.01  # a norm that is not known to this is not known at all
 _NARROW = 0.5  # a span as narrow as this is integrated by a Gauss rule of five points
-_PLACES, _PARTS = (0.5 + 0.5 * np.polynomial.legendre.leggauss(5)[0], 0.5 * np.polynomial.legendre.leggauss(5)[1])
 _BLOCK = 1 << 18  # numbers in an array
 _LONG, _REGULAR = 64, 1e-9  # points of a grid that is worth folding, and how far rounding may move its weights
 
@@ -194,8 +191,9 @@ class Laws:
         if narrow.any():  # a Gauss rule, which for so narrow ones is off by less than 1e-15
             with np.errstate(invalid="ignore"):
                 rate, step = 1.0 / (2.0 * self.scale**2), high - low
-                parts = (x * step * (2.0 * start + x * step) for x in _PLACES)
-                fine = sum(w * np.exp(-below - rate * each) for w, each in zip(_PARTS, parts, strict=True))
+                places, shares = (0.5 + 0.5 * legendre(5)[0], 0.5 * legendre(5)[1])
+                parts = (x * step * (2.0 * start + x * step) for x in places)
+                fine = sum(w * np.exp(-below - rate * each) for w, each in zip(shares, parts, strict=True))
                 wrong = off + 32.0 * UNIT * rate * width * (farthest + np.abs(offset)) + _LIBRARY + 2e-15
                 masses, error = step / self.scale * fine, width / self.scale * fine * wrong
         if narrow.all():

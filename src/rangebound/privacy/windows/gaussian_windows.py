@@ -14,12 +14,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-import numpy as np
-
 from rangebound.laws.boundings import Shape
 from rangebound.privacy.windows.chebyshev import UNIT, Highest, WindowBounds, lebesgue, nodes, supremum, tops
 from rangebound.privacy.windows.gaussian_laws import Laws
-from rangebound.values.array_types import Bools, Floats, Indices
+from rangebound.values.array_types import Bools, Floats, Indices, np
 
 RHOS = (32.0, 4.0)  # ellipses over [-1, 1] by the sum of their half-axes, the smallest last
 SINGLE = math.inf  # in place of it for a window that is one position, which needs no polynomial: degree 0

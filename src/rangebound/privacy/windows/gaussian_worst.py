@@ -6,8 +6,6 @@ import itertools
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from rangebound.laws.boundings import Shape
 from rangebound.privacy.pairs.truncated_grid import spacing
 from rangebound.privacy.search.branch_and_bound import Found, Task
@@ -26,7 +24,7 @@ from rangebound.privacy.windows.gaussian_windows import (
     subdivided,
     windows_of,
 )
-from rangebound.values.array_types import Floats, Indices
+from rangebound.values.array_types import Floats, Indices, np
 from rangebound.values.ball import PRECISIONS, ball, down, precision, refine, up
 
 _DEGREES = {32.0: 14, 4.0: 32}  # of polynomials, by the ellipse

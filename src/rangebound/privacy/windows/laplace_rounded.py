@@ -16,8 +16,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-import numpy as np
-
 from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
 from rangebound.privacy.pairs.truncated_grid import spacing
@@ -27,7 +25,7 @@ from rangebound.privacy.setting import SearchLine
 from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly, where
 from rangebound.privacy.windows.laplace_windows import RADII, Problem, search
 from rangebound.privacy.windows.segments import Ends, LaplaceWindows, joined, rate_of, running, windows_of
-from rangebound.values.array_types import Floats, Indices
+from rangebound.values.array_types import Floats, Indices, np
 
 _NARROW = 1.0  # scales: in narrower cells differences of masses are taken from the middle
 _REGULAR = 3e-9  # relative to the result: by so little the rounding of cuts may move it where one step stands for all

@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-import numpy as np
-
 from rangebound.privacy.search.branch_and_bound import FLOOR, LOOSE, Found, Task
 from rangebound.privacy.search.objectives import Delta, Loss, Renyi
 from rangebound.privacy.windows.chebyshev import WindowBounds, lebesgue, nodes, supremum, tops
@@ -34,7 +32,7 @@ from rangebound.privacy.windows.segments import (
     sums_of,
     windows_of,
 )
-from rangebound.values.array_types import Floats, Indices
+from rangebound.values.array_types import Floats, Indices, np
 from rangebound.values.ball import ball, down
 
 _DEGREE = 10

@@ -14,12 +14,10 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from rangebound.laws.boundings import Shape
 from rangebound.privacy.setting import SearchLine
 from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly, side_by_side, where
-from rangebound.values.array_types import Bools, Floats, Indices
+from rangebound.values.array_types import Bools, Floats, Indices, np
 
 _MOST_EVENTS = 6  # that are distinguished on one window of a grid
 
