@@ -69,6 +69,14 @@ def _half_line(chance: Chance, **more: float) -> Any:
     return rb.calibrate(noise=rb.Laplace, query=query, epsilon=_epsilon(chance), support=support, **more)
 
 
+def _spans(chance: Chance) -> Any:
+    query = _query(chance)
+    lower, width = query.range.hull.lower, query.range.hull.width
+    cuts = sorted(lower + width * chance.random() for _ in range(2))
+    support = rb.Union((lower, cuts[0]), (cuts[1], lower + width))
+    return rb.calibrate(noise=rb.Laplace, query=query, epsilon=_epsilon(chance), support=support)
+
+
 def _on_the_line(chance: Chance, noise: type, bounding: Any, **more: float) -> Any:
     query = _query(chance)
     place: dict[str, Any] = {}
@@ -118,6 +126,7 @@ KINDS: dict[str, Callable[[Chance], Any]] = {
     "unbounded Gaussian at a delta": lambda c: _on_the_line(c, rb.Gaussian, rb.UNBOUNDED, delta=_delta(c)),
     "lattice": _lattice,
     "table": _table,
+    "Laplace on two spans": _spans,
 }
 
 

@@ -1,5 +1,5 @@
 (** What the theorems rest on: the real numbers of Coq's library, and nothing else. *)
-From RB Require Import Privacy Bounds HockeyStick TruncatedLaplace UnboundedLaplace TruncatedLaplaceDelta TruncatedGaussian
+From RB Require Import Privacy Bounds HockeyStick TruncatedLaplace UnboundedLaplace UnionLaplace TruncatedLaplaceDelta TruncatedGaussian
   UnboundedGaussian Lattice FiniteTable.
 
 Print Assumptions Privacy.events.
@@ -12,6 +12,7 @@ Print Assumptions TruncatedLaplaceDelta.adds_up.
 Print Assumptions TruncatedLaplaceDelta.truncated_laplace_tests.
 Print Assumptions TruncatedGaussian.truncated_gaussian.
 Print Assumptions UnboundedLaplace.laplace_tests.
+Print Assumptions UnionLaplace.union_laplace.
 Print Assumptions UnboundedGaussian.gaussian_tests.
 Print Assumptions Lattice.clamped_below.
 Print Assumptions Lattice.rounded_answers.

@@ -148,6 +148,7 @@ def test_training_on_all_examples_has_the_mu_of_its_noise(ledger: Ledger) -> Non
     assert float(spent.mu_squared) == pytest.approx(2 * 21 / 40**2, rel=1e-9)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("part", [1.0, 0.5])
 def test_control_a_certificate_whose_account_was_charged_less_is_refused(

@@ -22,8 +22,8 @@ from rangebound.errors import RangeboundError
 
 INF = math.inf
 CLOSE = 2e-6  # a privacy number is at most 1e-6 above the truth; two of them may differ by that
-many = settings(max_examples=100, phases=(Phase.explicit, Phase.generate))
-few = settings(max_examples=25, phases=(Phase.explicit, Phase.generate))
+many = settings(max_examples=50, phases=(Phase.explicit, Phase.generate))
+few = settings(max_examples=15, phases=(Phase.explicit, Phase.generate))
 fewer = settings(max_examples=6, phases=(Phase.explicit, Phase.generate))
 
 
@@ -136,15 +136,19 @@ class Plain:
 
     def _masses(self, at: float) -> np.ndarray:
         """Probabilities of the cells of the spans, then of the atoms: comparing them is post-processing."""
-        parts = [np.diff(self.cdf(edges - at)) for edges in self.cells]
+        parts = [self.mass(edges[:-1] - at, edges[1:] - at) for edges in self.cells]
         points = np.asarray(self.shape.points)
         if self.shape.cells:
             lows, highs = np.asarray(self.shape.cells).T
-            parts.append(self.cdf(highs - at) - self.cdf(lows - at))
+            parts.append(self.mass(lows - at, highs - at))
         elif len(points):
             parts.append(self.pdf(points - at))
         found = np.concatenate(parts)
         return found / found.sum() if self.shape.normalised else found
+
+    def mass(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """What lies between two numbers: of the upper half in the lower one, where small numbers keep their digits."""
+        return self.cdf(np.where(low > 0.0, -low, high)) - self.cdf(np.where(low > 0.0, -high, low))
 
     def stick(self, p: float, q: float, epsilon: float) -> float:
         return float(np.maximum(self.masses(p) - math.exp(epsilon) * self.masses(q), 0.0).sum())
@@ -479,6 +483,7 @@ def test_the_density_integrates_to_the_mass_and_the_moments(mechanism, answer):
     assert law.variance == pytest.approx(second - mean**2, abs=1e-6 * (1 + second))
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(mechanisms(), eighths, st.floats(1e-12, 1 - 1e-12), st.lists(st.floats(0, 1), min_size=2, max_size=6))
 def test_quantiles_undo_the_distribution_function_rise_and_stay_in_the_support(mechanism, answer, chance, chances):

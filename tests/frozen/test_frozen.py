@@ -103,7 +103,7 @@ def of_ledger(ledger):
     return {"entries": found.entries, "head": found.head, "accounts": accounts}
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("entry", TRAININGS, ids=lambda each: each["name"])
 def test_the_account_of_a_training_goes_on(entry):
     pytest.importorskip("torch")

@@ -57,6 +57,7 @@ def test_slope_is_the_derivative_of_the_log_density(name: str) -> None:
     np.testing.assert_allclose(noise.log_pdf_slope(x), slope, rtol=1e-8)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("span", SPANS)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_log_mass(name: str, span: tuple[float, float]) -> None:

@@ -145,7 +145,7 @@ steps = st.lists(
 
 
 @pytest.mark.claim("charge")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(steps)
 def test_any_sequence_of_charges_is_what_fractions_say(sequence):
     ledger = fresh()

@@ -74,6 +74,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("field", LedgerEntry._fields)
 def test_a_changed_field_of_any_entry_is_found_and_nothing_is_spent(used, field):
     assert findings(used) == ()

@@ -205,7 +205,7 @@ def test_probabilities_and_errors_are_those_of_the_law(support, answer):
     assert error.mse == pytest.approx(float(sum(p * (v - answer) ** 2 for v, p in exact.items())), rel=1e-10)
 
 
-@pytest.mark.few
+@pytest.mark.few(2)
 @pytest.mark.parametrize("support", SUPPORTS, ids=str)
 @pytest.mark.parametrize(("scale", "sensitivity"), [(0.4, 1), (1.0, 2), (3.7, 4)])
 def test_the_renyi_curve_is_that_of_all_pairs_and_not_more(scale, sensitivity, support):

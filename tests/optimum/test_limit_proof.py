@@ -58,7 +58,7 @@ def test_it_is_proved_again_from_its_text_and_a_number_changed_upward_is_refused
             Limit.from_json(json.dumps({**data, name: 1.001 * data[name]})).verify()
 
 
-@pytest.mark.few(16)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "change",
     [

@@ -30,7 +30,7 @@ def test_lemma_4_1_the_fisher_information_of_truncated_noise(at):
     assert (without == pytest.approx(brute, rel=1e-6)) == (at == 0.0)  # the control: off the centre the square counts
 
 
-@pytest.mark.few
+@pytest.mark.few(1)
 @pytest.mark.parametrize("order", [1.5, 2.0, 6.0])
 @pytest.mark.parametrize("at", PLACES)
 def test_lemmas_4_3_and_4_4_the_divergences_of_plain_and_rectified_noise(at, order):

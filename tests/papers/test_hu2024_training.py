@@ -58,6 +58,7 @@ def test_the_fisher_losses_are_those_of_the_library(task):
     assert found * np.sqrt(0.5) != pytest.approx(own, rel=0.02)  # the control: half the information
 
 
+@pytest.mark.slow
 def test_the_divergences_are_those_of_the_library():
     small = replace(
         PROBE, watched=2, data=_tasks.partial(_tasks.separable, 30, 16), model=_tasks.partial(_tasks.linear, 16)

@@ -18,7 +18,7 @@ from tests.matrix.cells import ALLOWED, Cell
 CELLS = [cell for cell in ALLOWED if cell.range == "equal" and cell.noise != "truncated_laplacian"]
 
 
-@pytest.mark.few(13)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_a_true_claim_is_proved_and_a_false_one_is_not(cell):
     setting = cell.mechanism().setting

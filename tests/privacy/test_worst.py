@@ -261,6 +261,7 @@ def divergences(noise, shape, order, d, positions):
         return [Renyi(noise, shape, order).value(ball(float(p)), ball(d)) for p in positions]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("order", [1.05, 2.0, 7.0])
 @pytest.mark.parametrize("width", [0.05, 1.0, 6.0, INF])
 def test_a_renyi_divergence_of_gaussian_noise_on_an_interval_has_one_peak(width, order):

@@ -267,7 +267,7 @@ CASES = [
 ]
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("name", "route"), CASES)
 def test_no_type_and_no_row_decides_whether_there_is_a_table(name, route, tmp_path):
     check(COLUMNS[name], route, tmp_path)

@@ -336,7 +336,7 @@ STEPS = [
 ]
 
 
-@pytest.mark.few(24)
+@pytest.mark.few(3)
 @SEEDS
 @pytest.mark.parametrize(("inner", "outer"), STEPS)
 def test_one_row_a_unit_first(inner, outer, seeds):

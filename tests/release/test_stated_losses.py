@@ -182,6 +182,7 @@ def rotated(settings, each, every=1):
 SETTINGS = list(itertools.product([1, 8, 30, 100], [False, True], BUDGETS))
 
 
+@pytest.mark.few(14)
 @pytest.mark.claim("privacy", "charge")
 @pytest.mark.parametrize(("name", "groups", "replaced", "budget"), rotated(SETTINGS, 7))
 def test_nothing_is_stated_or_charged_below_the_law_of_two_tables(name, groups, replaced, budget):
@@ -198,6 +199,7 @@ UNITS = {
 OWNED = ("count of units",)
 
 
+@pytest.mark.few(7)
 @pytest.mark.claim("privacy", "charge")
 @pytest.mark.parametrize(("name", "unit", "budget"), rotated(list(itertools.product(UNITS, BUDGETS)), 4, every=2))
 def test_nor_with_other_units(name, unit, budget):
@@ -208,6 +210,7 @@ def test_nor_with_other_units(name, unit, budget):
     check(plan_of(name, whose, budget, **bounds))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["crosstab", "hierarchy", "series", "running series"])
 def test_control_a_workload_that_is_stated_as_numbers_of_its_groups_is_caught(name):
     plan = plan_of(name, unit_of(60, replaced=False), "epsilon")

@@ -341,12 +341,14 @@ def test_control_a_private_table_that_is_joined_without_the_unit_is_caught(monke
         check("by date", 40)
 
 
+@pytest.mark.slow
 def test_control_one_row_of_more_than_a_unit_is_caught(monkeypatch):
     monkeypatch.setattr(unit_rows._UnitCompiler, "owner", lambda self: unit_rows.as_key("clinic", self.schema))
     with pytest.raises(AssertionError, match=FAR):
         check("one row per unit", 40)
 
 
+@pytest.mark.slow
 def test_control_owners_that_are_compared_as_numbers_are_caught():
     """One person of the second table would be a part of two people of the first."""
     plan = plan_of("private", replaced=False)

@@ -288,7 +288,7 @@ def written(path, data, form):
     return Source(path=str(path), **form.text_fields)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.claim("answer")
 @pytest.mark.parametrize("seed", range(300))
 def test_a_damaged_file_is_read_as_csv_and_pandas_read_it(tmp_path, seed):
@@ -360,6 +360,7 @@ def test_a_joined_file_spells_numbers_and_dates_its_own_way_on_every_engine(tmp_
         assert answers(plan, made[engine]()) == expected(data, form)
 
 
+@pytest.mark.slow
 def test_control_the_reader_of_the_database_loses_lines_of_such_files(tmp_path):
     """As it was used before: what it leaves out depends on the columns that are asked for."""
     lost = 0
@@ -539,6 +540,7 @@ BOOK_PLAN = make_plan(
 )
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("damage", CELLS)
 def test_a_damaged_cell_is_one_missing_value(tmp_path, damage):
     before, after, missing = CELLS[damage]

@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import product
 from pathlib import Path
 from string import Template
 from typing import TypeAlias
@@ -26,13 +25,15 @@ from rangebound.mechanisms.remapping import Base, Remapped
 from rangebound.mechanisms.staircase import Staircase
 from rangebound.privacy.claim import Claim, Notion
 from rangebound.values.ball import ball, precision
-from rangebound.values.support import Interval, is_line
+from rangebound.values.support import Grid, Interval, is_line
 
 Proved: TypeAlias = Base | Remapped
 
 _OPENED = "Import ListNotations.\nOpen Scope R_scope.\n"
 _REQUIRED = re.compile(r"^From (\w+) Require Import ([^.]*)\.\n", flags=re.MULTILINE)
+_LAW = "density scale lower upper"
 _WIDE = 85.0  # from this many scales on, noise at one end of a support does not see the other
+_UNION, _MOST_ENDS = "HockeyStick UnboundedLaplace UnionLaplace", 6
 _PLACES = 128  # of e^epsilon as a fraction, for a table
 _MOST_WEIGHTS = 40_000
 _BOXES = "[halving A | halving B | halving A]"
@@ -53,16 +54,11 @@ def coq_file(mechanism: Proved, claim: Claim, *, refuted: bool = False, library:
     if refuted and base is not mechanism:
         raise _uncovered("refutations of a remapped mechanism, which may leak less than its base")
     modules, body = _route(base)(base, claim, refuted)
-    remapped = (
-        "" if base is mechanism else "\n   What is published is made of the output alone, and costs nothing more."
-    )
-    how = "coqc -R proofs RB FILE.v" if library else "coqc FILE.v"
-    verb = "A refutation of" if refuted else "A proof of"
+    remapped = "\n   What is published is made of the output alone, and costs nothing more." * (base is not mechanism)
+    how, verb = "-R proofs RB " * library, "refutation" if refuted else "proof"
     stated = re.sub(r'[*"]', " ", f"{claim} of\n   {base}")  # nothing that ends a comment, or begins a text in it
-    head = (
-        f"(* {verb} {stated}.{remapped}\n   Check it with: {how} (Coq 8.16 or later, with Coquelicot and Interval) *)\n"
-    )
-    return head + _theory(list(dict.fromkeys(modules.split())), body, library=library) + body
+    head = f"(* A {verb} of {stated}.{remapped}\n   Check it with: coqc {how}FILE.v (Coq 8.16 or later, with Coquelicot"
+    return f"{head} and Interval) *)\n" + _theory(list(dict.fromkeys(modules.split())), body, library=library) + body
 
 
 def _route(base: Proved) -> Callable[..., tuple[str, str]]:
@@ -77,21 +73,20 @@ def _route(base: Proved) -> Callable[..., tuple[str, str]]:
         raise _uncovered(f"{base.noise}")
     if base.bounding is not TRUNCATE or is_line(base.support):
         return _of_line
-    if not isinstance(base.support, Interval) or len(base.query.spread.spans) > 1 or not base.query.range.bounded:
-        raise _uncovered("unions and grids of truncated noise, and its unbounded ranges")
-    if base.noise.gaussian:
+    if isinstance(base.support, Grid) or len(base.query.spread.spans) > 1 or not base.query.range.bounded:
+        raise _uncovered("grids of truncated noise, and its ranges that are unbounded or have gaps")
+    if base.noise.gaussian and isinstance(base.support, Interval):
         return _of_truncated_gaussian
-    if not (base.support.lower <= base.query.range.hull.lower and base.query.range.hull.upper <= base.support.upper):
-        raise _uncovered("truncated Laplace noise for true answers outside of its support")
-    return _of_truncated_laplace
+    answers, outputs = base.query.range.hull, base.support.hull
+    if base.noise.gaussian or not (outputs.lower <= answers.lower and answers.upper <= outputs.upper):
+        raise _uncovered("Gaussian noise truncated to several spans, or Laplace noise for answers beyond its support")
+    return _of_truncated_laplace if isinstance(base.support, Interval) else _of_union
 
 
 def _uncovered(what: str) -> ArgumentError:
     return ArgumentError(
-        f"certificate: the proofs in Coq do not cover {what}. They cover Laplace noise that is truncated to an "
-        "interval, clamped, rounded or unbounded, and clamped, rounded or unbounded Gaussian noise, with a delta or "
-        "without; pure claims of Gaussian noise truncated to an interval, of discrete Laplace and of staircase noise; "
-        "and any claim of a Table; rangebound.verify checks the others"
+        f"certificate: the proofs in Coq do not cover {what}; the page in the folder proofs/ says what they cover, and "
+        "rangebound.verify checks the others"
     )
 
 
@@ -164,8 +159,7 @@ def _answers(m: Mechanism, claim: Claim) -> tuple[str, str]:
 
 def _of_truncated_laplace(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
     (first, last, apart), (text, near) = _bounded(m), _answers(m, claim)
-    hull = m.shape.spans[0]
-    for name, x in zip(("lower", "upper"), hull, strict=True):
+    for name, x in zip(("lower", "upper"), m.shape.spans[0], strict=True):
         text += f"Notation {name} := {f'(Some {_real(x)})' if math.isfinite(x) else 'None'} (only parsing).\n"
     losses = [_loss(m, float(first), float(first + apart)), _loss(m, float(last), float(last - apart))]
     if claim.delta and max(losses) > claim.epsilon:
@@ -176,19 +170,17 @@ def _of_truncated_laplace(m: Mechanism, claim: Claim, refuted: bool) -> tuple[st
         ends = ("first", "first + farthest", "upward"), ("last", "last - farthest", "downward")
         at, other, side = ends[losses[0] < losses[1]]
         return _claim("truncated_laplace_refuted", text, "TruncatedLaplace", answer=at, other=other, side=side)
-    if m.support == m.query.range and last - first == apart <= Fraction(m.noise.scale) * Fraction(claim.epsilon):
-        proof = "apply all_neighbours with (s := farthest); near"
-    else:
-        (lower, upper), theorem = hull, "truncated_laplace"
-        if math.isfinite(lower) and math.isfinite(upper) and first - Fraction(lower) == Fraction(upper) - last:
-            theorem = "in_the_middle"
-        proof = (
-            f"apply {theorem} with (first := first) (last := last) (s := farthest); try assumption; try near;\n"
-            "    unfold above, below, apart, mass, past, from_lower, to_upper; cbv beta iota;\n"
-            "    first [exact I | lra | no_more]"
-        )
-    modules, body = _claim("truncated_laplace", text, "TruncatedLaplace", near=near, proof=proof)
-    return modules, body + _claim("events", "", "", near=near, inside="")[1]
+    alike = m.support == m.query.range and last - first == apart <= Fraction(m.noise.scale) * Fraction(claim.epsilon)
+    theorem = "in_the_middle" if _middle(m) else "truncated_laplace"
+    kind = "all_neighbours" if alike else "truncated_laplace"
+    modules, body = _claim(kind, text, "TruncatedLaplace", near=near, theorem=theorem)
+    return modules, body + _claim("events", "", "", near=near, inside="", law=_LAW)[1]
+
+
+def _middle(m: Mechanism) -> bool:
+    """Whether the range is in the middle of an interval, so that one direction is the other."""
+    (lower, upper), (first, last, _) = m.shape.spans[0], _bounded(m)
+    return math.isfinite(upper - lower) and first - Fraction(lower) == Fraction(upper) - last
 
 
 def _bounded(m: Mechanism) -> tuple[Fraction, Fraction, Fraction]:
@@ -217,39 +209,67 @@ def _of_laplace_at_delta(m: Mechanism, claim: Claim, refuted: bool, text: str, n
         return _claim("laplace_at_delta_refuted", text, modules, law=law, **names)
     if most > claim.delta * (1.0 + 1e-9):
         raise _uncovered("this claim at a delta, where the range is not much wider than the noise, or which is false")
-    (first, last, _), (lower, upper) = _bounded(m), m.shape.spans[0]
+    lower, upper = m.shape.spans[0]
     curve = "apply by_curve; [lra |]. unfold bound; halving A"
     if (upper - lower) / m.noise.scale > _WIDE:
         curve = f"apply by_boxes with (t := 1 / {1 << 44}); [lra | lra | | |]; unfold bound; {_BOXES}"
     above, below = (f"apply {name}; [lra |]. unfold bound; halving {x}" for name, x in _HALF_LINES)
     upward, downward = (above, below) if math.isfinite(lower) else (below, above)
     if math.isfinite(lower) and math.isfinite(upper):
-        same = first - Fraction(lower) == Fraction(upper) - last
-        upward, downward = curve, "apply in_the_middle; [lra | exact upward]" if same else curve
+        upward, downward = curve, "apply in_the_middle; [lra | exact upward]" if _middle(m) else curve
     return _claim("laplace_at_delta", text, modules, near=near, upward=upward, downward=f"simpl option_map. {downward}")
 
 
+def _of_union(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
+    """On each piece between the places where an answer passes an end of a span, masses are sums of exponentials."""
+    (first, last, apart), (text, near) = _bounded(m), _answers(m, claim)
+    ends = [Fraction(end) for span in m.shape.spans for end in span if math.isfinite(end)]
+    if claim.delta or len(ends) < 2 * len(m.shape.spans) or len(ends) > _MOST_ENDS:
+        raise _uncovered("unions at a delta, of more than three spans, or with an endless one")
+    spans = "; ".join(f"({_real(low)}, {_real(high)})" for low, high in zip(ends[::2], ends[1::2], strict=True))
+    text += f"Notation spans := ([{spans}]) (only parsing).\n"
+
+    def sides(**answers: Fraction) -> str:
+        found = ((end, name, "below" if end <= x else "above") for name, x in answers.items() for end in ends)
+        return ", ".join(f"(at_most_{side} scale ({_real(end)} - {name}))" for end, name, side in found)
+
+    if refuted:
+        answer, other, sign = _worst_pair(m, claim)
+        text += _numbers(answer=answer, other=other, y=ends[0] if sign == 1 else ends[-1])
+        parts = {"sign": "Rabs_left1" if sign == 1 else "Rabs_right", "sides": sides(answer=answer, other=other)}
+        return _claim("union_laplace_refuted", text, _UNION, **parts)
+    room = last - apart
+    cuts = sorted({first, room, *(x for end in ends for x in (end, end - apart) if first < x < room)})
+    pieces, proofs = "", []
+    for way, more, less in (("upward", "(a + farthest)", "a"), ("downward", "a", "(a + farthest)")):
+        proof = ""
+        for i, (low, high) in enumerate(zip(cuts[:-1] or cuts, cuts[1:] or cuts, strict=True)):
+            names = {"name": f"{way}_{i}", "low": _real(low), "high": _real(high), "more": more, "less": less}
+            found = sides(**{"a": low, "(a + farthest)": low + apart})
+            pieces += _claim("union_laplace_piece", "", "", sides=found, **names)[1]
+            proof += f"destruct (Rle_dec a {_real(high)}); [apply {way}_{i}; lra |]. " * (high < room)
+        proofs.append(f"{proof}apply {way}_{i}; lra".replace(". ", "; "))
+    parts = {"near": near, "pieces": pieces, "upward": proofs[0], "downward": proofs[1]}
+    modules, body = _claim("union_laplace", text, _UNION, **parts)
+    return modules, body + _claim("events", "", "", near=near, inside="", law="truncated scale spans")[1]
+
+
 def _worst_threshold(m: Mechanism, claim: Claim) -> tuple[float, Fraction, Fraction, Fraction]:
-    """What the best threshold finds between two answers as far apart as can be, about; the answers, and it."""
-    first, last, apart = _bounded(m)
-    scale, room, e = m.noise.scale, float(last - first - apart), math.exp(-float(apart) / m.noise.scale)
+    """What the best threshold finds between the two worst answers, about; the answers, and it."""
+    (one, two, sign), scale = _worst_pair(m, claim), m.noise.scale
+    e, (ends, ends2) = math.exp(-float(abs(one - two)) / scale), (_past(m, float(x))[::sign] for x in (one, two))
+    z, z2 = 1.0 - sum(ends) / 2.0, 1.0 - sum(ends2) / 2.0
+    v = math.sqrt(math.exp(claim.epsilon) * e * z / z2)
+    most = (2.0 - ends[0]) / (2.0 * z) + math.exp(claim.epsilon) * ends2[0] / (2.0 * z2) - v / z
+    return most, one, two, one + sign * Fraction(-scale * math.log(min(max(v, e), 1.0)))
 
-    def found(sign: int, near: bool, share: float) -> tuple[float, Fraction, Fraction, Fraction]:
-        a = first + Fraction(share) if near else last - apart - Fraction(share)
-        one, two = (a, a + apart)[::sign]
-        ends, ends2 = (_past(m, float(x))[::sign] for x in (one, two))
-        z, z2 = 1.0 - sum(ends) / 2.0, 1.0 - sum(ends2) / 2.0
-        v = math.sqrt(math.exp(claim.epsilon) * e * z / z2)
-        most = (2.0 - ends[0]) / (2.0 * z) + math.exp(claim.epsilon) * ends2[0] / (2.0 * z2) - v / z
-        return most, one, two, one + sign * Fraction(-scale * math.log(min(max(v, e), 1.0)))
 
-    shares = [0.0, *(2.0 ** (step / 8.0 - 60.0) * room / 2.0 for step in range(481))]
-    _, sign, near, at = max((found(*each)[0], *each) for each in product((1, -1), (True, False), shares))
-    low, high = at / 2.0**0.25, min(at * 2.0**0.25, room)
-    for _ in range(60):  # thirds of a place around the best
-        left, right = low + (high - low) / 3.0, high - (high - low) / 3.0
-        low, high = (left, high) if found(sign, near, left)[0] < found(sign, near, right)[0] else (low, right)
-    return max(found(sign, near, at), found(sign, near, low))
+def _worst_pair(m: Mechanism, claim: Claim) -> tuple[Fraction, Fraction, int]:
+    """The worst answers, as far apart as can be, and the sign of the way from the one to the other."""
+    (first, last, apart), (one, two) = _bounded(m), map(Fraction, m._worst_answers(claim))
+    sign = 1 if one < two else -1
+    one = min(max(one, first), last - apart) if sign == 1 else max(min(one, last), first + apart)
+    return one, one + sign * apart, sign
 
 
 def _of_truncated_gaussian(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
@@ -265,10 +285,10 @@ def _of_truncated_gaussian(m: Mechanism, claim: Claim, refuted: bool) -> tuple[s
             parts = {"answer": "first", "y": "upper", "other": "first + farthest", "lemma": "refuted_downward"}
         return _claim("truncated_gaussian_refuted", text, "Bell TruncatedGaussian", **parts)
     downward = "apply moments_at_most; [lra | unfold tilt, part; no_more]"
-    if first - Fraction(lower) == Fraction(upper) - last:
+    if _middle(m):
         downward = "apply in_the_middle with (last := last); [lra | lra | exact upward]"
     modules, body = _claim("truncated_gaussian", text, "Bell TruncatedGaussian", near=near, downward=downward)
-    return modules, body + _claim("events", "", "", near=near, inside="lower <= c -> d <= upper ->")[1]
+    return modules, body + _claim("events", "", "", near=near, inside="lower <= c -> d <= upper ->", law=_LAW)[1]
 
 
 def _of_line(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:

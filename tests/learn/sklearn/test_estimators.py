@@ -401,7 +401,7 @@ def test_labels_outside_the_classes_are_left_out() -> None:
     np.testing.assert_allclose(floats.theta_[:, 0], [0.5, 0.0, 0.5], atol=1e-3)
 
 
-@pytest.mark.few(60)
+@pytest.mark.few(20)
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_cell_decides_whether_there_is_a_fit(kind: Any, name: str) -> None:

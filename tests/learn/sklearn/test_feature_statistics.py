@@ -43,6 +43,7 @@ def moves(sums: FeatureSums, numbers: Any = None) -> tuple[Fraction, Fraction]:
     return most
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("sums", SUMS, ids=str)
 def test_one_row_moves_all_sums_together_by_what_the_noise_is_made_for(sums: FeatureSums) -> None:
     found = moves(sums)
@@ -116,6 +117,7 @@ def error(kind: Any, rows: int, name: str, **options: Any) -> float:
     return float(np.sqrt(np.mean(np.square(found))))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("neighbours", ["add-remove", "zero-out", "replace-one"])
 @pytest.mark.parametrize(
     ("kind", "name"), [(MeanEstimator, "mean_"), (StandardScaler, "mean_"), (StandardScaler, "var_")]

@@ -104,6 +104,7 @@ def largest_moves(kind: Any, settings: dict[str, Any], monkeypatch: pytest.Monke
     return largest
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize(("kind", "settings"), SETTINGS, ids=str)
 def test_one_row_moves_every_sum_by_its_norm_at_most_and_all_releases_cost_mu(
     kind: Any, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -140,6 +141,7 @@ def dearest(kind: Any, settings: dict[str, Any], neighbours: str, monkeypatch: p
     return float(largest / Fraction(largest_mu(Fraction(1), Fraction(1, 10**6))) ** 2)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("neighbours", ["zero-out", "replace-one"])
 @pytest.mark.parametrize(("kind", "settings"), SETTINGS, ids=str)
 def test_a_row_that_is_another_or_nothing_costs_no_more_than_is_paid(

@@ -118,6 +118,7 @@ def expected(model: nn.Module, clip: Any, losses: Callable[[int], torch.Tensor])
     return total  # type: ignore[no-any-return]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("clip", [Elementwise(clip=0.05), Euclidean(clip=0.3)], ids=["elementwise", "Euclidean"])
 @pytest.mark.parametrize("case", CASES)
 def test_a_step_on_a_tree_is_that_of_its_examples(case: str, clip: Any) -> None:

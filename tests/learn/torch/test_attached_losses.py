@@ -129,6 +129,7 @@ def moved_before(loss: Loss, base: str, last: int, clip: float) -> float:
     return float((sums[1] - sums[0]).norm()) / clip
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
 def test_one_example_moves_the_sum_by_at_most_the_clipping_norm(name: str) -> None:
@@ -274,6 +275,7 @@ def likelihood(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return -torch.distributions.Normal(output[:, :1], scale).log_prob(target[:, None] + 0.5).sum()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("clip", [Elementwise(clip=0.05), Euclidean(clip=0.4)], ids=lambda each: type(each).__name__)
 @pytest.mark.parametrize("criterion", [CRITERION, likelihood])
 @pytest.mark.parametrize("kind", [linear, custom, deciding])

@@ -56,7 +56,7 @@ def private_loop(half: torch.dtype | None = None) -> Any:
     return loop
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("build", list(SHAPES), ids=lambda each: each.__name__)
 @pytest.mark.parametrize("clipping", [Euclidean(clip=0.4), Elementwise(clip=0.05)], ids=lambda c: type(c).__name__)
 def test_both_loops_release_the_same(build: Any, clipping: Any) -> None:
@@ -72,6 +72,7 @@ def test_both_loops_release_the_same(build: Any, clipping: Any) -> None:
     assert (half - ours).abs().max() > 1e-3  # control: other examples, other sums
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("place", range(6))
 def test_a_loss_is_seen_as_it_is_reduced_and_no_gradient_depends_on_it(place: int) -> None:
     def loop(engine: PrivacyEngine, optimizer: Any, a: torch.Tensor, b: torch.Tensor) -> None:

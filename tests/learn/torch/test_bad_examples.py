@@ -54,7 +54,7 @@ def length(sums: dict[str, torch.Tensor], clip: Any) -> float:
     return float(whole.abs().max()) / clip.levels if isinstance(clip, Elementwise) else float(whole.norm()) / clip.clip
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(2)
 @crossed(
     {
         "kind": MODELS,

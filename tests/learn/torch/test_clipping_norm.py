@@ -30,7 +30,7 @@ def tallied_sum(*given: Any) -> tuple[Any, Any, float]:
     return sums, losses, tally(squares, given[4])
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("memory", [1, MEMORY])
 @pytest.mark.parametrize("build", list(SHAPES), ids=lambda each: each.__name__)
 def test_the_sum_is_that_of_euclidean_clipping_and_the_tally_is_counted(build: Any, memory: int) -> None:

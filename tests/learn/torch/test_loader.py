@@ -151,6 +151,7 @@ def test_a_full_batch_that_was_looked_at_makes_a_step() -> None:
     assert engine.steps == 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("before", [True, False], ids=["loaded before", "loaded after"])
 @pytest.mark.parametrize("taken", [1, 3])
 def test_a_target_is_for_the_whole_account(before: bool, taken: int) -> None:

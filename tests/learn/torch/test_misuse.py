@@ -168,6 +168,7 @@ def test_samplers_that_would_be_passed_over_are_refused(loader: Any, words: str)
         private(linear(), loader)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "change",
     [

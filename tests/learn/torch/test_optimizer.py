@@ -53,6 +53,7 @@ def test_the_released_coordinate_has_the_law(bounding: Any, support: Any, source
     assert p_value(half.release(np.full(20_000, -0.5)), mechanism, -0.5, cuts) < 1e-9  # the control: half the noise
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "inner",
     [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.NAdam],

@@ -196,7 +196,7 @@ def test_a_request_is_for_one_run_and_a_crash_keeps_the_charge(ledger: Ledger, t
 def test_two_runs_that_begin_at_once_are_not_one(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """The other run stores its bytes between our charge and ours; without the random word they would be the same."""
     cost = rb.Cost(epsilon=0.5)
-    charge = training_plan.ledger_charge(ledger, "patients", "run 1")
+    charge = training_plan.Charge(ledger=ledger, account="patients", request="run 1")
     assert charge is not None
     reservation = ledger.reserve(account="patients", request="run 1", cost=cost, what="training")
     dumps = json.dumps
@@ -212,7 +212,7 @@ def test_two_runs_that_begin_at_once_are_not_one(ledger: Ledger, monkeypatch: py
     monkeypatch.setattr(training_plan.json, "dumps", lambda facts, **_: "the same for all")  # the control
     reservation = ledger.reserve(account="patients", request="run 2", cost=cost, what="training")
     ledger.publish(reservation, b"the same for all")
-    other = training_plan.ledger_charge(ledger, "patients", "run 2")
+    other = training_plan.Charge(ledger=ledger, account="patients", request="run 2")
     assert other is not None
     other.make((cost,), {"steps": 1})
 

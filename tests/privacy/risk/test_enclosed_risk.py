@@ -101,6 +101,7 @@ def all_of(risk, rates=(0.05,), others=OTHERS, **keywords):
     return found
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", leaving_out(KINDS, "truncated Gaussian", "on a union", "on a half-line"))
 def test_both_ends_are_in_order_and_one_is_the_safe_bound(name):
     if name in SLOW:  # a reconstruction is a second trade-off

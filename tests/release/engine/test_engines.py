@@ -555,6 +555,7 @@ def test_control_another_period_or_bound_gives_other_numbers():
     assert len(set(numbers)) == len(BOUNDS)
 
 
+@pytest.mark.slow
 def test_control_another_salt_or_another_row_gives_other_numbers():
     plan, rows = make_plan(PLANS["people, public keys"]), make_rows(400)
     expected = reference.aggregates(plan, rows, SALT)
@@ -575,6 +576,7 @@ def test_order_of_rows_and_number_of_threads_change_nothing(name):
         assert found(plan, engine) == expected
 
 
+@pytest.mark.slow
 def test_the_sorting_route_finds_what_the_bits_find(monkeypatch):
     plan, rows = make_plan(PLANS["people, public keys"]), make_rows(1000)
     with DuckDB(arrow(rows)) as engine:

@@ -35,6 +35,7 @@ SIZES = [(1, 9), (3, 9), (8, 9), (9, 9), (40, 9), (3, 6), (5, 6)]
 CASES = [(scale, *each) for scale in (4.0, 20.0) for each in SIZES]
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize(("scale", "capacity", "cells"), CASES)
 @pytest.mark.parametrize("replaced", [False, True], ids=["add or remove", "replace"])
 def test_a_layer_loses_as_much_as_any_spread_of_cells(scale, capacity, cells, replaced):

@@ -242,7 +242,7 @@ SOLVERS = ("clarabel.DefaultSolver", "scipy.optimize.linprog", "scipy.optimize.m
 ERRORS = [Mock(side_effect=each("ill-conditioned")) for each in (ValueError, RuntimeError, FloatingPointError)]
 
 
-@pytest.mark.few(17)
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("broken", "near"),
     [

@@ -51,6 +51,7 @@ def made(question, **more):
     return ready.publishers[0], ready.allocation.sensitivities[0], ready.allocation.questions[0]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
 def test_a_publisher_is_private_at_its_share_and_at_no_smaller_one(question):
     publisher, sensitivity, share = made(question)

@@ -27,6 +27,7 @@ def test_a_sheet_asks_eight_things_once_each_with_evidence():
     assert {each.verdict for each in found} == set(Verdict)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("requirement", "parts", "verdict"),
     [

@@ -169,6 +169,7 @@ LINE = {"kind": "line", "x": WAIT, "y": {**WAIT, "column": "y"}}
 ENDS = [0.0, 100.0] * 200
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("question", "waits", "noted"),
     [

@@ -52,6 +52,7 @@ def test_releases_of_every_kind_verify(keys, seed):
 PUBLISHED = json.loads((Path(__file__).parent / "published_tables.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("at", range(len(PUBLISHED)))
 def test_tables_that_were_published_by_an_earlier_version_verify_and_have_the_new_columns(at):
     table, text = PUBLISHED[at]["table"].encode(), said(PUBLISHED[at]["certificate"])
@@ -200,6 +201,7 @@ IMPOSSIBLE = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("unit", "question", "change"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 def test_an_impossible_table_is_refused(unit, question, change):
     made = released(asked(question, unit=unit), ROWS)

@@ -19,6 +19,7 @@ def plan_with(per_unit, **parts):
     return make_plan({**base, "columns": COLUMNS, "per_unit": per_unit, **parts})
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("value", "words"),
     [

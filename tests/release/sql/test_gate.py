@@ -62,6 +62,7 @@ def wide(name, far):
     return make_plan({"unit": {"column": "u"}, "budget": BUDGET, **per_unit(far)[name], "query": [SUM]})
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", per_unit(1.0))
 def test_ends_beyond_every_whole_number_of_an_engine_change_no_answer(name):
     with DuckDB(DATA, threads=1) as engine:

@@ -140,6 +140,7 @@ ODD = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("data", ODD.values(), ids=ODD)
 def test_bytes_that_are_no_request_are_refused_or_dropped(server, data):
     found = server.raw(data)

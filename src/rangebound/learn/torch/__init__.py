@@ -18,25 +18,28 @@ from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
 from rangebound.learn.torch.attached_module import AttachedModule
 from rangebound.learn.torch.clipping_norm import Adaptive, Elementwise, Euclidean
-from rangebound.learn.torch.loader import BatchSampling, Relation
-from rangebound.learn.torch.noise_source import InsecureTorchNoise, SecureNoise
+from rangebound.learn.torch.loader import BatchSampling, Relation, Sampling
+from rangebound.learn.torch.noise_source import InsecureTorchNoise, Noise, SecureNoise
 from rangebound.learn.torch.optimizer import PrivateOptimizer
 from rangebound.learn.torch.privacy_engine import PrivacyEngine
-from rangebound.learn.torch.training_plan import PlannedRun, TrainingPlan, TrainingProgress
+from rangebound.learn.torch.training_plan import Charge, PlannedRun, TrainingPlan, TrainingProgress
 
 __all__ = [
     "Adaptive",
     "AttachedModule",
     "BatchSampling",
+    "Charge",
     "Elementwise",
     "Euclidean",
     "FisherWatcher",
     "InsecureTorchNoise",
+    "Noise",
     "PlannedRun",
     "PrivacyEngine",
     "PrivateOptimizer",
     "Relation",
     "RenyiWatcher",
+    "Sampling",
     "SecureNoise",
     "TrainingPlan",
     "TrainingProgress",

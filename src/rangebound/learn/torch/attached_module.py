@@ -114,12 +114,9 @@ class AttachedModule(torch.nn.Module):
     """
 
     def __init__(
-        self,
-        module: torch.nn.Module,
-        forward: Callable[..., torch.Tensor],
-        optimizer: PrivateOptimizer,
+        self, module: torch.nn.Module, forward: Callable[..., torch.Tensor], optimizer: PrivateOptimizer,
         reduction: Reduction,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.module = module
         self._run = [forward]  # in a list, or a compiled module would be registered as a second part

@@ -63,15 +63,10 @@ class CalledCriterion(torch.nn.Module):
     """
 
     def __init__(
-        self,
-        criterion: Callable[..., torch.Tensor],
-        *,
-        scale: float = 1.0,
-        settings: Mapping[str, object] | None = None,
-        place: int | None = None,
-        precision: Precision | None = None,
+        self, criterion: Callable[..., torch.Tensor], *, scale: float = 1.0,
+        settings: Mapping[str, object] | None = None, place: int | None = None, precision: Precision | None = None,
         dtype: torch.dtype | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.criterion, self.scale, self.settings = criterion, scale, dict(settings or {})
         self.place, self.precision, self.dtype = place, precision, dtype

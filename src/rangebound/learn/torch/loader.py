@@ -9,6 +9,7 @@ import enum
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,28 @@ _SAMPLINGS = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How examples come into batches, for `PrivacyEngine.make_private`; nothing here may be computed from the data.
+
+    `way` is "poisson" (the default), "random-allocation" or "fixed-size" (`BatchSampling`). Each example is in a batch
+    with probability `rate`, and the released sum is divided by `expected_batch`: for about 60,000 examples and batches
+    of about 256, `rate=256/60_000, expected_batch=256`, whatever the exact number of examples is; an epoch then has
+    round(1/rate) steps, and the loader's batch size is not used. Without the two, the rate is batch_size/len(dataset)
+    and the divisor the batch size, or all examples if they are fewer: the number of examples is then public, and the
+    guarantee is labelled zero-out. `neighbours`, "add-remove" or "zero-out", names the relation that you count on; one
+    that the numbers do not support is refused.
+
+    >>> Sampling(rate=0.1, expected_batch=64).expected_batch
+    64
+    """
+
+    way: str | BatchSampling | None = None
+    rate: float | None = None
+    expected_batch: float | None = None
+    neighbours: str | Relation | None = None
+
+
 def chosen_sampling(sampling: object) -> BatchSampling:
     """The way that was named; refused where it has no account."""
     if sampling in ("shuffle", "shuffled"):
@@ -134,16 +157,9 @@ class PrivateLoader:
     """
 
     def __init__(
-        self,
-        source: object,
-        *,
-        rate: float | None = None,
-        expected: float | None = None,
-        neighbours: object = None,
-        sampling: BatchSampling = BatchSampling.POISSON,
-        rank: int = 0,
-        processes: int = 1,
-    ) -> None:
+        self, source: object, *, rate: float | None = None, expected: float | None = None, neighbours: object = None,
+        sampling: BatchSampling = BatchSampling.POISSON, rank: int = 0, processes: int = 1,
+    ) -> None:  # fmt: skip
         given: Any = arguments.instance("data_loader", source, DataLoader, "a torch DataLoader")
         self.dataset = given.dataset
         try:

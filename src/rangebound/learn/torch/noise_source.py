@@ -83,6 +83,27 @@ class NoiseSource(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Noise:
+    """The noise of a training, for `PrivacyEngine.make_private`: its scale, or a target that determines it.
+
+    The scale is `multiplier` times the clipping norm; or with `target_epsilon`, `target_delta` and the `epochs` of
+    `make_private`, it is the smallest for which all steps of these epochs, and of an account that was loaded before,
+    are proved to stay within the target. `bounding` and `support` keep each number of the *summed* gradient in a range.
+    `source` draws it: `SecureNoise()`, the default, or `InsecureTorchNoise(...)`, which guarantees nothing.
+
+    >>> Noise(target_epsilon=8, target_delta=1e-5).target_epsilon
+    8
+    """
+
+    multiplier: float | None = None
+    target_epsilon: float | None = None
+    target_delta: float | None = None
+    bounding: Bounding | None = None
+    support: Support | None = None
+    source: NoiseSource | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class SecureNoise:
     """The draw of `Mechanism.release`: exact, from the operating system's entropy.
 

@@ -62,22 +62,11 @@ class PrivateOptimizer(torch.optim.Optimizer):
     """
 
     def __init__(
-        self,
-        inner: torch.optim.Optimizer,
-        *,
-        module: torch.nn.Module,
-        objective: Objective,
-        clipping: Clipping | Adaptive,
-        mechanism: Mechanism,
-        noise: NoiseSource,
-        loader: PrivateLoader,
-        memory: int,
-        chunk: int | None = None,
-        seen: Seen | None = None,
-        keep_batches: bool = False,
-        discarded: frozenset[str] = frozenset(),
-        cuda_graphs: bool = True,
-    ) -> None:
+        self, inner: torch.optim.Optimizer, *, module: torch.nn.Module, objective: Objective,
+        clipping: Clipping | Adaptive, mechanism: Mechanism, noise: NoiseSource, loader: PrivateLoader, memory: int,
+        chunk: int | None = None, seen: Seen | None = None, keep_batches: bool = False,
+        discarded: frozenset[str] = frozenset(), cuda_graphs: bool = True,
+    ) -> None:  # fmt: skip
         self._inner, self._mechanism, self._scale = inner, mechanism, objective.scale
         self._control: ClipController | None = None
         if isinstance(clipping, Adaptive):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, NoReturn, TextIO, TypeVar
+from typing import Any, NoReturn, TextIO, TypeVar, Unpack
 
 import torch
 from torch.utils.data import DataLoader
 
 from rangebound.accounting.event import repetitions
 from rangebound.errors import ArgumentError
-from rangebound.laws.boundings import UNBOUNDED, Bounding
+from rangebound.laws.boundings import UNBOUNDED
 from rangebound.learn.torch import several_processes
 from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
@@ -21,22 +21,21 @@ from rangebound.learn.torch.called_criterion import objective
 from rangebound.learn.torch.clipping_norm import Adaptive, Clipping, Euclidean
 from rangebound.learn.torch.gradients.one_pass import learned
 from rangebound.learn.torch.gradients.per_example import check_module, check_optimizer
-from rangebound.learn.torch.loader import BatchSampling, PrivateLoader, Relation, chosen_sampling
-from rangebound.learn.torch.noise_source import NoiseSource, SecureNoise, step_mechanism
-from rangebound.learn.torch.opacus_names import refuse_arguments, unknown_attribute
+from rangebound.learn.torch.loader import BatchSampling, PrivateLoader, Relation, Sampling, chosen_sampling
+from rangebound.learn.torch.noise_source import Noise, NoiseSource, SecureNoise, step_mechanism
+from rangebound.learn.torch.opacus_names import SingleNames, joined, refuse_arguments, unknown_attribute
 from rangebound.learn.torch.optimizer import Batch, Criterion, PrivateOptimizer
-from rangebound.learn.torch.training_plan import (
+from rangebound.learn.torch.training_plan import (  # fmt: skip
+    Charge,
     TrainingProgress,
     ledger_charge,
     plan_training,
     step_within,
     steps_within,
-)  # fmt: skip
-from rangebound.ledger import Ledger
+)
 from rangebound.ledger.rule import AnyCost
 from rangebound.privacy.risk import AttackRisk
 from rangebound.values import arguments
-from rangebound.values.support import Support
 
 Found = TypeVar("Found")
 
@@ -52,7 +51,7 @@ class PrivacyEngine:
     (`Relation.ZERO_OUT`). `relation` states which one it is.
 
     >>> import torch
-    >>> from rangebound.learn.torch import Elementwise
+    >>> from rangebound.learn.torch import Elementwise, Noise, Sampling
     >>> data = torch.utils.data.TensorDataset(torch.zeros(8, 3), torch.zeros(8, dtype=torch.long))
     >>> model = torch.nn.Linear(3, 2)
     >>> engine = PrivacyEngine()
@@ -62,9 +61,8 @@ class PrivacyEngine:
     ...     data_loader=torch.utils.data.DataLoader(data, batch_size=8),
     ...     criterion=torch.nn.functional.cross_entropy,
     ...     clipping=Elementwise(clip=0.5),
-    ...     noise_multiplier=20.0,
-    ...     rate=1.0,
-    ...     expected_batch=8,
+    ...     noise=Noise(multiplier=20.0),
+    ...     sampling=Sampling(rate=1.0, expected_batch=8),
     ... )
     >>> for x, y in loader:
     ...     losses = optimizer.backward(x, y)
@@ -100,53 +98,19 @@ class PrivacyEngine:
 
     @arguments.guided
     def make_private(
-        self,
-        *,
-        module: torch.nn.Module,
-        optimizer: torch.optim.Optimizer,
-        data_loader: DataLoader[Any],
-        criterion: Criterion | None = None,
-        loss: Criterion | None = None,
-        clipping: Clipping | Adaptive,
-        noise_multiplier: float | None = None,
-        target_epsilon: float | None = None,
-        target_delta: float | None = None,
-        epochs: int | None = None,
-        bounding: Bounding = UNBOUNDED,
-        support: Support | None = None,
-        neighbours: str | Relation | None = None,
-        sampling: str | BatchSampling = BatchSampling.POISSON,
-        rate: float | None = None,
-        expected_batch: float | None = None,
-        ledger: Ledger | None = None,
-        account: str | None = None,
-        request: str | None = None,
-        noise: NoiseSource | None = None,
-        memory: int | None = None,
-        loss_scale: float = 1.0,
-        chunk_size: int | None = None,
-        cuda_graphs: bool = True,
-        discarded_buffers: Iterable[str] = (),
-        **other: object,
-    ) -> tuple[torch.nn.Module, PrivateOptimizer, PrivateLoader]:
+        self, *, module: torch.nn.Module, optimizer: torch.optim.Optimizer, data_loader: DataLoader[Any],
+        criterion: Criterion | None = None, loss: Criterion | None = None, clipping: Clipping | Adaptive,
+        epochs: int | None = None, noise: Noise | NoiseSource | None = None,
+        sampling: Sampling | str | BatchSampling | None = None, charge: Charge | None = None,
+        memory: int | None = None, loss_scale: float = 1.0, chunk_size: int | None = None, cuda_graphs: bool = True,
+        discarded_buffers: Iterable[str] = (), **single: Unpack[SingleNames],
+    ) -> tuple[torch.nn.Module, PrivateOptimizer, PrivateLoader]:  # fmt: skip
         """Return the module itself, an optimizer that releases its gradients, and a loader that samples as accounted.
 
-        The noise has the scale noise_multiplier * clip; or give `target_epsilon`, `target_delta` and `epochs`, and the
-        smallest multiplier is found for which all steps of these epochs, and of an account that was loaded before, are
-        proved to stay within the target. The support is that of the *summed* gradient. With `epochs`, steps beyond them
-        are refused.
-
-        Each example is in a batch with probability `rate`, and the released sum is divided by `expected_batch`. Both
-        are public numbers: for about 60,000 examples and batches of about 256, `rate=256/60_000, expected_batch=256`,
-        whatever the exact number of examples is. An epoch then has round(1/rate) steps, and the loader's batch size is
-        not used. Without them the rate is batch_size/len(dataset) and the divisor the batch size, or all examples if
-        they are fewer: the number of examples is then public, and the guarantee is labelled zero-out. `neighbours`,
-        "add-remove" or "zero-out", names the relation that you count on; one that the numbers do not support is
-        refused. `sampling` is "poisson", "random-allocation" or "fixed-size", each with its own account
-        (`BatchSampling`).
-
-        With `ledger`, `account` and `request`, all steps of `epochs` are charged to the account before this returns, at
-        `target_delta` where the account counts epsilons. A request is for one run; a crash leaves the charge standing.
+        `noise`, `sampling` and `charge` are groups of settings: `Noise`, `Sampling`, `Charge`. What they hold is also
+        taken by single names (`noise_multiplier=`, `target_epsilon=`, `rate=`, `ledger=`, ...), but not both ways; a
+        way of sampling and a source of noise may stand in place of their groups. The noise needs a multiplier, or a
+        target and `epochs`. With `epochs`, steps beyond them are refused.
 
         The criterion takes outputs and targets with a first axis for the examples; it is called with one example. Or
         give `loss`, a function of the module and a batch, such as `lambda model, batch: model(**batch).loss`, for
@@ -167,21 +131,28 @@ class PrivacyEngine:
 
         Edge cases: modules that mix examples are refused; an engine makes one model private.
         """
-        refuse_arguments("make_private", other)
+        refuse_arguments("make_private", single.keys() - SingleNames.__annotations__.keys())
+        asked = joined("noise", noise, Noise, "source", single)
+        way = joined("sampling", sampling, Sampling, "way", single)
+        source: NoiseSource = SecureNoise() if asked.source is None else asked.source
         if self._optimizer is not None:
             raise ArgumentError("make_private: was called before; each model needs its own engine")
         check_module(module)
         check_optimizer(optimizer, module)
         judged = objective(criterion, loss, loss_scale)
         first = clipping.start if isinstance(clipping, Adaptive) else clipping
-        if noise is not None and not hasattr(noise, "release"):
-            raise ArgumentError(f"noise={arguments.shown(noise)}: must be SecureNoise(), or InsecureTorchNoise(...)")
+        if not hasattr(source, "release"):
+            raise ArgumentError(f"noise={arguments.shown(source)}: must be SecureNoise(), or InsecureTorchNoise(...)")
         rank, processes = several_processes.place()
         loader = PrivateLoader(
-            data_loader, rate=rate, expected=expected_batch, neighbours=neighbours,
-            sampling=chosen_sampling(sampling), rank=rank, processes=processes,
+            data_loader, rate=way.rate, expected=way.expected_batch, neighbours=way.neighbours,
+            sampling=chosen_sampling(BatchSampling.POISSON if way.way is None else way.way),
+            rank=rank, processes=processes,
         )  # fmt: skip
-        charge = ledger_charge(ledger, account, request)
+        named = ledger_charge(single)
+        if charge is not None and named is not None:
+            raise ArgumentError("charge, ledger: Charge(ledger=...) and ledger=... say the same; give one of them")
+        charge = charge or named
         planned = None if epochs is None else repetitions("epochs", epochs) * len(loader)
         if charge is not None and planned is None:
             raise ArgumentError("epochs: must be given with ledger=...; all their steps are charged before the first")
@@ -189,7 +160,10 @@ class PrivacyEngine:
         def step_with(multiplier: float) -> worst_case.Step:
             return worst_case.Step(
                 mechanism=step_mechanism(
-                    clipping=first, noise_multiplier=multiplier, bounding=bounding, support=support
+                    clipping=first,
+                    noise_multiplier=multiplier,
+                    bounding=UNBOUNDED if asked.bounding is None else asked.bounding,
+                    support=asked.support,
                 ),
                 coordinates=sum(each.numel() for each in learned(module).values()),
                 rate=loader.rate,
@@ -199,25 +173,24 @@ class PrivacyEngine:
             )
 
         counted = None if planned is None else step_with(1.0).times(planned)
-        if noise_multiplier is None:
-            step = step_within(target_epsilon, target_delta, counted, step_with, self._history)
-            self._target = target_epsilon, target_delta
-        elif target_epsilon is None:
-            step = step_with(noise_multiplier)
+        if asked.multiplier is None:
+            step = step_within(asked.target_epsilon, asked.target_delta, counted, step_with, self._history)
+            self._target = asked.target_epsilon, asked.target_delta
+        elif asked.target_epsilon is None:
+            step = step_with(asked.multiplier)
         else:
             raise ArgumentError("noise_multiplier, target_epsilon: give one of them; the target determines the noise")
         if isinstance(first, Euclidean):
             first.check_size(loader.rate, loader.expected, loader.examples)
         device = next(module.parameters()).device.type
         limit = arguments.positive("memory", _MEMORY.get(device, 2**28) if memory is None else memory)
-        self._secure = noise is None or isinstance(noise, SecureNoise)
+        self._secure = isinstance(source, SecureNoise)
         optimizer.zero_grad()
+        chunk = loader.chunk if chunk_size is None else repetitions("chunk_size", chunk_size)
         private = PrivateOptimizer(
             optimizer, module=module, objective=judged, clipping=clipping, mechanism=step.mechanism, loader=loader,
-            noise=SecureNoise() if noise is None else noise,
-            memory=int(limit), chunk=loader.chunk if chunk_size is None else repetitions("chunk_size", chunk_size),
-            seen=self._saw, keep_batches=any(each.needs_batches for each in self._watchers),
-            discarded=frozenset(discarded_buffers), cuda_graphs=cuda_graphs,
+            noise=source, memory=int(limit), chunk=chunk, seen=self._saw, cuda_graphs=cuda_graphs,
+            keep_batches=any(each.needs_batches for each in self._watchers), discarded=frozenset(discarded_buffers),
         )  # fmt: skip
         several_processes.agree((step, clipping, loader.expected, loader.examples, self._secure, planned))
         for tensor in module.state_dict().values():
@@ -227,7 +200,7 @@ class PrivacyEngine:
         self._step, self._left, self._clip = step, counted, clipping.clip
         self._planned = None if planned is None else self.steps + planned
         if charge is not None and planned is not None:
-            costs = self.costs(steps=planned, delta=target_delta, order=charge.order)
+            costs = self.costs(steps=planned, delta=asked.target_delta, order=charge.order)
             charge.make(costs, {"steps": planned, "step": step.to_dict()})
         self._optimizer = private
         return module, private, loader

@@ -12,7 +12,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -68,12 +68,9 @@ def smallest_multiplier(epsilon: Callable[[float], float], target: float, guess:
 
 
 def step_within(
-    epsilon: float | None,
-    delta: float | None,
-    times: int | None,
-    step_with: Callable[[float], worst_case.Step],
+    epsilon: float | None, delta: float | None, times: int | None, step_with: Callable[[float], worst_case.Step],
     history: worst_case.History,
-) -> worst_case.Step:
+) -> worst_case.Step:  # fmt: skip
     """The step with the least noise, taken so often, that stays within epsilon at delta; all three must be given.
 
     Guarantee: that is the epsilon of all steps, those of the history included.
@@ -151,18 +148,11 @@ class TrainingPlan:
 
 @arguments.guided
 def plan_training(
-    *,
-    examples: int,
-    delta: float,
-    noise_multipliers: float | Sequence[float],
-    batches: float | Sequence[float],
-    epochs: int | Sequence[int],
-    clipping: Clipping | None = None,
-    coordinates: int | None = None,
-    bounding: Bounding = UNBOUNDED,
-    support: Support | None = None,
+    *, examples: int, delta: float, noise_multipliers: float | Sequence[float], batches: float | Sequence[float],
+    epochs: int | Sequence[int], clipping: Clipping | None = None, coordinates: int | None = None,
+    bounding: Bounding = UNBOUNDED, support: Support | None = None,
     sampling: str | BatchSampling = BatchSampling.POISSON,
-) -> TrainingPlan:
+) -> TrainingPlan:  # fmt: skip
     """Epsilon at delta for a grid of noise, expected batch and epochs, of about this many examples; no data needed.
 
     By default the clipping is Euclidean, for which neither the norm nor the number of coordinates matters.
@@ -203,12 +193,22 @@ def plan_training(
 
 
 @dataclass(frozen=True, kw_only=True)
-class LedgerCharge:
-    """Where a training is charged: the ledger, an account of it, and an id that no other run has."""
+class Charge:
+    """Where a training is charged: the ledger, an account of it, and an id that no other run has.
+
+    With it, `PrivacyEngine.make_private` charges all steps of `epochs` before it returns, at the `target_delta` of its
+    noise where the account counts epsilons. A request is for one run; a crash leaves the charge standing.
+    """
 
     ledger: Ledger
     account: str
     request: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.ledger, Ledger):
+            raise ArgumentTypeError(
+                f"ledger={arguments.shown(self.ledger)}: must be a Ledger, such as Ledger.open(path)"
+            )
 
     @property
     def order(self) -> int | None:
@@ -240,8 +240,9 @@ class LedgerCharge:
         several_processes.by_first(charge)
 
 
-def ledger_charge(ledger: object, account: str | None, request: str | None) -> LedgerCharge | None:
-    """The charge that `make_private` is asked for; None without a ledger."""
+def ledger_charge(older: Mapping[str, Any]) -> Charge | None:
+    """The charge that `make_private` is asked for by ledger, account and request; None without a ledger."""
+    ledger, account, request = (older.get(name) for name in ("ledger", "account", "request"))
     if ledger is None:
         if account is not None or request is not None:
             raise ArgumentError("ledger: missing; account and request name a charge to one")
@@ -251,9 +252,7 @@ def ledger_charge(ledger: object, account: str | None, request: str | None) -> L
             "account, request: must be given with ledger=...: the account that is charged, and an id of this run, such "
             'as request="digits, first run"'
         )
-    if not isinstance(ledger, Ledger):
-        raise ArgumentTypeError(f"ledger={arguments.shown(ledger)}: must be a Ledger, such as Ledger.open(path)")
-    return LedgerCharge(ledger=ledger, account=account, request=request)
+    return Charge(ledger=ledger, account=account, request=request)
 
 
 class TrainingProgress:
@@ -287,16 +286,9 @@ class TrainingProgress:
     """
 
     def __init__(
-        self,
-        batches: Iterable[object],
-        *,
-        delta: float,
-        taken: Callable[[], int],
-        epsilon: Callable[[float], float],
-        planned: int | None,
-        end: float | None,
-        stream: TextIO | None,
-    ) -> None:
+        self, batches: Iterable[object], *, delta: float, taken: Callable[[], int], epsilon: Callable[[float], float],
+        planned: int | None, end: float | None, stream: TextIO | None,
+    ) -> None:  # fmt: skip
         self._batches, self._delta = batches, arguments.probability("delta", delta)
         self._taken, self._planned, self._epsilon = taken, planned, epsilon
         self._stream = sys.stderr if stream is None else stream

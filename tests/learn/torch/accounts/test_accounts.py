@@ -337,7 +337,7 @@ def trained(bounding: Any, support: Any, noise: SecureNoise, clip: float) -> tup
     return run, worst_case.epsilon({step: 3}, 1e-2)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.claim("privacy")
 @pytest.mark.parametrize(("bounding", "support"), KINDS, ids=str)
 def test_whole_trainings_with_a_canary_stay_within_the_claim(bounding: Any, support: Any) -> None:

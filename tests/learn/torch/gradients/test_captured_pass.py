@@ -199,6 +199,7 @@ def test_a_graph_that_did_not_run_gives_no_sums_of_earlier_examples(runs) -> Non
     assert bool(torch.isnan(sums["weight"]).any()) is not runs
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("make", SHAPES)
 @pytest.mark.parametrize("clip", [Elementwise(clip=0.01), Euclidean(clip=0.5)])
 def test_sums_are_the_same(make, clip):

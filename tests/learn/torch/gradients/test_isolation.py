@@ -209,7 +209,7 @@ IGNORED = (
 )  # fmt: skip
 
 
-@pytest.mark.few(20)
+@pytest.mark.few(7)
 @pytest.mark.filterwarnings(*IGNORED)
 @pytest.mark.parametrize("case", HOSTILE)
 def test_sums_are_those_of_one_example_at_a_time(case: str) -> None:
@@ -245,7 +245,7 @@ def moved_by_others(make: Callable[[], nn.Module], shape: tuple[int, ...], clip:
     return worst
 
 
-@pytest.mark.few(25)
+@pytest.mark.few(9)
 @pytest.mark.filterwarnings(*IGNORED)
 @pytest.mark.parametrize("clip", [Elementwise(clip=0.01), Euclidean(clip=0.05)], ids=["elementwise", "Euclidean"])
 @pytest.mark.parametrize("case", [*CASES, *HOSTILE])

@@ -267,7 +267,7 @@ def difference(
     return worst
 
 
-@pytest.mark.few(24)
+@pytest.mark.few(8)
 @pytest.mark.filterwarnings("ignore:There is a performance drop", "ignore:Using padding=.same")  # of torch itself
 @pytest.mark.parametrize("case", CASES)
 def test_sums_are_those_of_one_example_at_a_time(case: str) -> None:
@@ -291,6 +291,7 @@ def test_a_transposed_factor_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     assert difference(module, x, y, Elementwise(clip=50.0)) > 1e3
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3)], ids=str)
 @pytest.mark.parametrize(
     "judge",
@@ -347,6 +348,7 @@ def test_a_pass_without_vmap_mixes_examples_of_a_module_that_does() -> None:
     assert float((found[1] - alone).abs().max()) > 1e-2
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("case", ["residual", "LoRA", "tied words", "LSTM", "GRU", "heads", "layer norm"])
 def test_mixed_precision_is_near(case: str) -> None:
     make, shape = CASES[case]

@@ -120,7 +120,7 @@ def sloped() -> nn.Module:
     return nn.Sequential(nn.Linear(6, 4), nn.PReLU(), nn.Linear(4, 3))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("make", [linear, deciding, sloped])
 @pytest.mark.parametrize("clip", [Elementwise(clip=0.01), Euclidean(clip=0.05)], ids=["elementwise", "Euclidean"])
 def test_what_fills_a_chunk_does_not_count(make: Any, clip: Any) -> None:

@@ -84,6 +84,7 @@ def test_a_function_of_a_units_rows_is_written_in_one_form(text, written):
 WORDS = sorted({each for each in DuckDB.tokenizer_class.KEYWORDS if each.replace("_", "").isalpha()})
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("written", ["{} + 1", "NOT {}", "CASE WHEN {} THEN {} END", "COALESCE({}, 1)", "{} IN ('a')"])
 def test_a_column_may_have_any_word_of_sql_for_its_name(written):
     for word in WORDS:
@@ -124,7 +125,7 @@ def orders_a_text(tree):
 
 
 @given(trees().filter(lambda tree: not orders_a_text(tree)))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_every_tree_reads_as_it_is_written(tree):
     assert read(str(tree)) == tree
     step = UnitCall("count", (tree,))
@@ -198,7 +199,7 @@ def test_functions_that_people_look_for_are_refused_by_name(name):
 @given(
     st.text(max_size=60) | st.text(alphabet="ab01 ()[]+-*/%<>=!,.'\"\\\nCASE WHEN and OR NOT in IS NULL", max_size=60)
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_any_text_is_an_expression_or_an_error_of_ours(text):
     found = None
     with suppress(ValueError):  # any other error fails
@@ -209,6 +210,7 @@ def test_any_text_is_an_expression_or_an_error_of_ours(text):
             assert str(typed(found, {})) == str(found)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("wrap", ["-({})", "ABS({})", "a + ({})", "({} IS NULL)", "CASE WHEN a THEN {} END", "NOT {}"])
 def test_the_deepest_expression_can_be_read_typed_and_written(wrap):
     text, deepest = "a", None

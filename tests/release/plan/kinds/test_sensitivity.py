@@ -218,6 +218,7 @@ CASES = [
 ]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize(("question", "unit", "groups"), CASES)
 def test_no_unit_moves_coordinates_by_more_and_some_unit_by_as_much(question, unit, groups):
     assert check(question, unit, groups, question.sensitivity(unit, groups)) == []

@@ -183,6 +183,7 @@ def test_control_a_sensitivity_of_one_value_too_few_is_caught():
     assert square > less.square
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("budget", [{"epsilon": 20.0}, {"epsilon": 20.0, "delta": 1e-3}], ids=["sums", "gaussian"])
 def test_intervals_of_distinct_counts_hold_at_least_as_often_as_their_level_says(budget):
     """Of 400 intervals at 0.95 fewer than 355 hold with probability 2e-7 (binomial), if each holds with that chance."""

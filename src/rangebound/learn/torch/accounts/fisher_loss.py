@@ -38,15 +38,9 @@ _BLOCK = 256
 
 
 def spectral_losses(
-    module: torch.nn.Module,
-    criterion: Criterion,
-    x: torch.Tensor,
-    y: torch.Tensor,
-    clip: Elementwise,
-    information: torch.Tensor,
-    *,
-    iterations: int = _ITERATIONS,
-) -> torch.Tensor:
+    module: torch.nn.Module, criterion: Criterion, x: torch.Tensor, y: torch.Tensor, clip: Elementwise,
+    information: torch.Tensor, *, iterations: int = _ITERATIONS,
+) -> torch.Tensor:  # fmt: skip
     """The norm of diag(eta) J for each example, by power iteration with forward and backward derivatives.
 
     `information` contains eta^2 for each coordinate. The iteration approaches the norm by lower estimates, and stops
@@ -86,13 +80,9 @@ def spectral_losses(
 
 
 def frobenius_losses(
-    module: torch.nn.Module,
-    criterion: Criterion,
-    x: torch.Tensor,
-    y: torch.Tensor,
-    clip: Elementwise,
+    module: torch.nn.Module, criterion: Criterion, x: torch.Tensor, y: torch.Tensor, clip: Elementwise,
     information: torch.Tensor,
-) -> torch.Tensor:
+) -> torch.Tensor:  # fmt: skip
     """An upper bound on the norm of diag(eta) J for each example, without iteration: its Frobenius norm.
 
     The root of the sum over the inputs k of |diag(eta) J e_k|^2, one forward derivative each.

@@ -108,12 +108,9 @@ def tried(run: Callable[..., R], *like: torch.Tensor) -> R:
 
 
 def spared(
-    together: Callable[..., R] | None,
-    alone: Callable[..., R],
-    lost: Callable[..., R],
-    *leaves: torch.Tensor,
+    together: Callable[..., R] | None, alone: Callable[..., R], lost: Callable[..., R], *leaves: torch.Tensor,
     known: bool = False,
-) -> list[R]:
+) -> list[R]:  # fmt: skip
     """The results of a function for blocks of examples, in order; `lost` where it raises an error.
 
     `together` takes several examples at once, if there is such a way, `alone` one at a time. Which of them is used, and

@@ -205,12 +205,9 @@ class SummedProducts(ExampleRows):
 
 
 def products(
-    count: int,
-    like: torch.Tensor,
-    sizes: tuple[int, int, int],
-    make: Callable[[int, int], torch.Tensor],
+    count: int, like: torch.Tensor, sizes: tuple[int, int, int], make: Callable[[int, int], torch.Tensor],
     factors: Callable[[int, int], Factors] | None,
-) -> ExampleRows:
+) -> ExampleRows:  # fmt: skip
     """Rows of outer products on the device and in the precision of `like`, whose factors, if given, may serve instead.
 
     `sizes` are the numbers of positions, inputs and outputs.

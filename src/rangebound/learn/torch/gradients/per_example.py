@@ -113,13 +113,9 @@ def check_frozen(name: str, part: torch.nn.Module) -> None:
 
 
 def clipped_sum(
-    problem: Problem,
-    leaves: Leaves,
-    clip: Clipping,
-    memory: int,
-    chunk: int | None = None,
+    problem: Problem, leaves: Leaves, clip: Clipping, memory: int, chunk: int | None = None,
     captured: CapturedPasses | None = None,
-) -> Measured:
+) -> Measured:  # fmt: skip
     """The sum over the examples of the clipped gradients, in doubles, and the losses of the examples.
 
     With Euclidean clipping also the squared norms of the gradients in doubles; nothing for another.
@@ -226,12 +222,9 @@ def _block(
 
 
 def _clipped(
-    gradients: dict[str, Gradients],
-    losses: torch.Tensor,
-    watched: list[torch.Tensor],
-    clip: Clipping,
+    gradients: dict[str, Gradients], losses: torch.Tensor, watched: list[torch.Tensor], clip: Clipping,
     counted: int | torch.Tensor,
-) -> Measured:
+) -> Measured:  # fmt: skip
     """The sums of the clipped gradients by the parameters' names, the losses, NaN where nothing counts, and norms.
 
     Only the first `counted` examples count, or those for which it is true.

@@ -151,15 +151,10 @@ class Tape(TorchFunctionMode):
             self.uses.append(Use(name=name, output=output, gradients=gradients, layer=f"rule: {layer}"))
 
     def note(
-        self,
-        layer: str,
-        output: torch.Tensor,
-        x: torch.Tensor,
-        weight: Any,
-        of_weight: Callable[[torch.Tensor, torch.Tensor], Gradients],
-        bias: Any,
+        self, layer: str, output: torch.Tensor, x: torch.Tensor, weight: Any,
+        of_weight: Callable[[torch.Tensor, torch.Tensor], Gradients], bias: Any,
         of_bias: Callable[[torch.Tensor], torch.Tensor],
-    ) -> torch.Tensor:
+    ) -> torch.Tensor:  # fmt: skip
         """The output of a layer, noted: the weights' gradients follow from x and its gradient, the bias's from that."""
         if not self.traced(weight, bias):
             return output
