@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
 from rangebound.release.engine.dialect import CHECKED, Dialect, Tree, call, choice, integer, term, text
+from rangebound.release.engine.duckdb import public_table
 from rangebound.release.engine.interface import Engine, Further, Place, Record, Unrunnable
-from rangebound.release.engine.public_table import public_table
 from rangebound.release.plan.condition import HIDDEN
 from rangebound.release.plan.table_schema import Family, TypedSchema
 from rangebound.values import arguments

@@ -36,7 +36,7 @@ from rangebound.release.plan.fields import (
     canonical,
     named_lists,
 )
-from rangebound.release.plan.key_file import file_rows
+from rangebound.release.plan.source import file_rows
 from rangebound.values import arguments
 
 Plain = bool | int | datetime.date | str
