@@ -3,7 +3,7 @@ From RB Require Import Privacy Bounds HockeyStick TruncatedLaplace UnboundedLapl
   UnboundedGaussian Lattice FiniteTable Limit.
 
 Print Assumptions Privacy.events.
-Print Assumptions Privacy.composition_of_epsilons.
+Print Assumptions Privacy.sequential.
 Print Assumptions Bounds.bounded.
 Print Assumptions Bounds.strictly.
 Print Assumptions HockeyStick.on_the_line.
