@@ -224,17 +224,18 @@ Proof. unfold level. replace (eps * IZR (- (-1))) with eps by (simpl; ring). exa
 
 
 (** Whatever the staircase is, the sum is no less than what was found. *)
-Lemma cheapest_low : forall rest s total ups downs,
-  state s total ups downs -> (forall i, (i < length rest)%nat ->
-    fst (nth i rest (0%Z, 0%nat)) = c (S s + i) /\ (snd (nth i rest (0%Z, 0%nat)) <= s + i)%nat /\ forall r, (s + i - snd (nth i rest (0%Z, 0%nat)) <= r <= s + i)%nat -> (Z.abs (h (S s + i) - h r) <= 1)%Z) ->
-  IZR (cheapest d rise fall rest total ups downs) <= before (s + length rest).
+Lemma cheapest_low : forall later s total ups downs,
+  state s total ups downs -> (forall i, (i < length later)%nat ->
+    fst (nth i later (0%Z, 0%nat)) = c (S s + i) /\ (snd (nth i later (0%Z, 0%nat)) <= s + i)%nat /\
+    forall r, (s + i - snd (nth i later (0%Z, 0%nat)) <= r <= s + i)%nat -> (Z.abs (h (S s + i) - h r) <= 1)%Z) ->
+  IZR (cheapest d rise fall later total ups downs) <= before (s + length later).
 Proof.
-  induction rest as [|[cost back] rest IH]; intros s total ups downs [U [D St]] H; cbn [cheapest length].
+  induction later as [|[cost back] later IH]; intros s total ups downs [U [D St]] H; cbn [cheapest length].
   - replace (s + 0)%nat with s by lia. destruct St as [E|[J|J]].
     + rewrite E. apply IZR_le. rewrite !hd_nth. specialize (U 0%nat). lia.
     + apply first_of in J. apply Rle_trans with (2 := J). apply IZR_le. lia.
     + apply first_of in J. apply Rle_trans with (2 := J). apply IZR_le. lia.
-  - replace (s + S (length rest))%nat with (S s + length rest)%nat by lia. assert (H0 := H 0%nat ltac:(simpl; lia)). cbn [nth fst snd] in H0.
+  - replace (s + S (length later))%nat with (S s + length later)%nat by lia. assert (H0 := H 0%nat ltac:(simpl; lia)). cbn [nth fst snd] in H0.
     rewrite !Nat.add_0_r in H0. destruct H0 as [Hc [Hb Hr]]. apply IH.
     + split; [intro; now apply pushed|]. split; [intro; now apply pushed|].
       assert (One := Hr s ltac:(lia)). destruct (Z.eq_dec (h (S s)) (h s)) as [E|E].

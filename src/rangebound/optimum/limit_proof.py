@@ -298,7 +298,7 @@ class Limit:
         fine <<= max(bits - int(max(map(abs, known)) * fine).bit_length(), 0)
         inside, located = (
             f"exists r, (r < {len(places)})%nat /\\ x = IZR (at_ inputs r) / {unit}",
-            "intros r H; now exists r",
+            "intros r ?; now exists r",
         )
         numbers: dict[str, float | Fraction] = {"epsilon": self.epsilon, "value": self.value}
         if isinstance(self.query.range, Interval):
