@@ -35,6 +35,7 @@ FORMER = "ignore:.* is an expression of version 0.2:DeprecationWarning"
         ("-(a + b) * 2", "-(a + b) * 2"),
         ("(a = b) = c", "(a = b) = c"),
         ("NOT a = b", "NOT a = b"),
+        ("NOT (-x > 3)", "NOT -x > 3"),
         ("(NOT a) = b", "(NOT a) = b"),
         ("x IN (1, 2)", "x IN (1, 2)"),
         ("NOT x IN ('a')", "x NOT IN ('a')"),
