@@ -21,7 +21,8 @@ def stage(*, quick: bool, versioned: bool) -> list[str]:
     """Write all pages and the settings below out/: those of docs/, and those made from the code; what does not fit."""
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(DOCS, PAGES, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
-    verifier(PAGES / "verifier")
+    if (OUT / "page" / "index.html").exists():
+        shutil.copytree(OUT / "page", PAGES / "verifier", dirs_exist_ok=True)
     listed = (DOCS / "api.md").read_text(encoding="utf-8")
     names = reference.entries(listed)
     (PAGES / "api.md").write_text(reference.contents(listed, names), encoding="utf-8")
@@ -37,16 +38,6 @@ def stage(*, quick: bool, versioned: bool) -> list[str]:
     if not misfits:
         (PAGES / "llms.txt").write_text(llms.listing(text, PAGES), encoding="utf-8")
     return misfits
-
-
-def verifier(into: Path) -> None:
-    """Put the page that verifies certificates into the site, or what is said where it was not built."""
-    if (OUT / "page" / "index.html").exists():
-        shutil.copytree(OUT / "page", into)
-        return
-    into.mkdir()
-    words = "This copy of the site was built without the page: run make page, then make docs."
-    (into / "index.html").write_text(f"<!doctype html>\n<title>rangebound</title>\n<p>{words}</p>\n", encoding="utf-8")
 
 
 def guides() -> dict[str, str]:
