@@ -166,6 +166,8 @@ def test_every_tree_reads_as_it_is_written(tree):
         ("CAST(x AS DECIMAL(10, 2))", "round a number"),
         ("x::NUMERIC", "round a number"),
         ("CAST(x AS REAL)", "round a number"),
+        ("CAST(x AS VARCHAR(2))", "must have no length"),
+        ("x::CHAR (2)", "must have no length"),
         ("CAST(x AS DOUBLE[])", "is written in parentheses"),
         ("a\0b", "code 0"),
         ("1,2", "not valid SQL"),

@@ -16,6 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 _OPEN = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE)
 _CLOSE = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END)
+_CUT = [[each, TokenType.TEXT, TokenType.L_PAREN] for each in (TokenType.ALIAS, TokenType.DCOLON)]
 _SHOWN = 60  # characters of a part in an error
 
 
@@ -34,10 +35,12 @@ def tokens(text: str, deepest: int) -> list[Token]:
     except (SqlglotError, ValueError, RecursionError):
         raise Unreadable("not valid SQL: a quotation mark or a comment does not end") from None
     depth = 0
-    for each in found:
+    for at, each in enumerate(found):
         depth += (each.token_type in _OPEN) - (each.token_type in _CLOSE)
         if depth > deepest:
             raise Unreadable(f"has more than {deepest} parts within each other", each.start)
+        if [one.token_type for one in found[at : at + 3]] in _CUT:  # the parser would leave the length out
+            raise Unreadable("a type of texts must have no length; not every database cuts a text to it", each.start)
     return found
 
 
@@ -118,11 +121,8 @@ _INSTEAD_OF_PART = {
 
 def fragment(node: exp.Expr) -> str:
     """A part of the text as an error and a name show it: in one line, cut short."""
-    bare = node.copy()
-    for each in bare.walk():
-        each.comments = None
     try:
-        found = " ".join(bare.sql(unsupported_level=ErrorLevel.IGNORE).split())
+        found = " ".join(node.sql(unsupported_level=ErrorLevel.IGNORE, comments=False).split())
     except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError):  # a tree that it cannot write
         found = node.key.upper()
     return found if len(found) <= _SHOWN else found[: _SHOWN - 3] + "..."
