@@ -30,7 +30,7 @@ ROOMS = {
     "web": 3_650,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
-NEW = {"mechanisms": 438, "cli": 100, "learn": 765, "release/output": 30, "release/plan": 585}
+NEW = {"accounting": 65, "mechanisms": 438, "cli": 100, "learn": 801, "release/output": 30, "release/plan": 585}
 """Lines beside these for what 0.2 could not do: proofs for Coq, graphs that are tried, any batch, plans of 0.2."""
 FILES = 338
 PLANS = 22
