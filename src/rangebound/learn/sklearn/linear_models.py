@@ -272,8 +272,7 @@ def _descended(rows: Floats, classes: int, settings: _Settings, neighbours: _Nei
     vectors, values, hidden, count = np.eye(width), np.zeros(width), 0.0, float(known or 0)
     if known is None:
         first, left = row_sums.part(mu, _COUNT), left - _COUNT
-        counted = row_sums.noisy(row_sums.total(rows, lambda block: np.ones((len(block), 1)), 1.0), 1.0, first)
-        count = float(counted[0])
+        count = float(row_sums.noisy(row_sums.total(rows, lambda block: np.ones((len(block), 1)), 1.0), 1.0, first)[0])
     count = max(count, 2.0 / row_sums.part(mu, _COUNT))
     clear = max(count * mu / math.sqrt(width * classes), 1.0)  # how far the rows are above the noise
     steps = steps or min(max(round(2.0 * math.log2(clear)), 3), 30)
