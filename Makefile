@@ -39,7 +39,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-all coverage test-long test-lowest test-newest dist release-check mutants bench papers proofs docs lint style format clean
+.PHONY: help demo test test-all coverage test-long test-lowest test-newest dist release-check mutants bench papers proofs page docs lint style format clean
 
 help: ## Show this list
 	@echo "usage: make TARGET"
@@ -105,6 +105,9 @@ proofs: ## Compile the theorems of certificates with Coq, which you install (coq
 	@command -v coqc >/dev/null 2>&1 || { echo "coqc: not found; install Coq 8.16 or later with Coquelicot and Interval" \
 	  "(Debian: coq libcoq-interval libcoq-coquelicot libcoq-flocq)" >&2; exit 1; }
 	@cd proofs && for each in $$(grep '\.v$$' _CoqProject); do echo "$$each"; coqc -q -w -ambiguous-paths -R . RB "$$each" || exit 1; done
+
+page: $(DEMO_STAMP) ## Build the page that verifies certificates in a browser, in out/page; needs npm
+	@$(BIN)/python -m website.verifier
 
 docs: $(FULL_STAMP) ## Build the site of the documentation in out/site; INTO=FOLDER puts it beside those of other versions
 	@$(BIN)/python -m website $(if $(INTO),--into "$(INTO)")

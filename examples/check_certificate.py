@@ -201,12 +201,12 @@ class Claim:
         return bool(self.laws.stick(p, q, self.epsilon) <= exact(self.delta))
 
     def _holds_far(self, a: Number, b: Number) -> bool:
-        """The same on a half-line: a law is at most 1/z of the noise, for z its mass on the support, which grows."""
+        """The same on a half-line: a law is at most 1/z of the noise, for z its mass on the last span, which grows."""
         laws, right = self.laws, math.isinf(b)
-        far = laws.bounding == "truncate" and (laws.spans[-1][1] if right else -laws.spans[0][0]) == INF
-        if not far or (math.isinf(a) and math.isinf(b)):
+        last = laws.spans[-1 if right else 0] if laws.bounding == "truncate" and laws.spans else (0, 0)
+        if (last[1] if right else -last[0]) != INF or (math.isinf(a) and math.isinf(b)):
             return False
-        mass = laws.mass(Fraction(a) if right else Fraction(b) + self.reach)
+        mass = Laws(laws.noise, "truncate", [last], []).mass(Fraction(a) if right else Fraction(b) + self.reach)
         free, epsilon = Laws(laws.noise, "unbounded", [], []), ends_of(exact(self.epsilon) + iv.log(mass))[0]
         if self.delta == 0 or epsilon < 0:
             return bool(free.loss(Fraction(0), self.reach) <= exact(epsilon))
@@ -262,7 +262,7 @@ def _fields(what: str, data: Any, *names: str) -> list[Any]:
 
 
 def _number(what: str, value: Any, least: float, below: float = INF) -> Fraction:
-    if type(value) is not float or not least <= value < below or (least >= 0 and str(value) == "-0.0"):
+    if type(value) is not float or not least <= value < below or str(value) == "-0.0":
         raise Refused(f"{what}={str(value)[:40]}: must be a double, at least {least} and below {below}")
     return Fraction(value)
 
@@ -282,10 +282,10 @@ def _places(what: str, data: Any) -> tuple[list[Ends], list[Fraction]]:
         raise Refused(f"{what}: must be an interval, a union or a grid")
     if "grid" in data:
         step, within = _fields("grid", data["grid"], "step", "within")
-        (low, high), width = _ends(within), _number("step", step, SMALLEST)
-        if math.isinf(high - low) or high - low > MOST * width:
-            raise Refused(f"grid: is checked here up to {MOST} points")
-        return [], [Fraction(low) + at * width for at in range(int((high - low) / width) + 1)]
+        (low, high), width = map(float, _ends(within)), float(_number("step", step, SMALLEST))
+        if not 1 <= (count := (high - low) / width + 1e-9) <= MOST:
+            raise Refused(f"grid: is checked here from 2 to {MOST} points")
+        return [], [Fraction(min(low + width * at, high)) for at in range(int(count) + 1)]
     spans = [*map(_ends, data["union"] if "union" in data else [data["interval"]])]
     if not all(a < b for a, b in spans) or any(b >= c for (_, b), (c, _) in itertools.pairwise(spans)):
         raise Refused(f"{what}: spans must ascend and not touch")

@@ -31,6 +31,7 @@ BAD = {
     "Infinity": lambda: changed("0.801", "Infinity"),
     "-Infinity as an end": lambda: PLAIN.replace("0.0,", "-Infinity,"),
     "a key twice": lambda: changed('"epsilon": 0.801', '"epsilon": 0.9, "epsilon": 0.801'),
+    "-0.0 as an end": lambda: PLAIN.replace("0.0,", "-0.0,"),
     "a scale of 1e-320": lambda: changed('"scale": 2.0', '"scale": 1e-320'),
     "a scale of 1e309": lambda: changed('"scale": 2.0', '"scale": 1e309'),
     "a scale of 2": lambda: changed('"scale": 2.0', '"scale": 2'),

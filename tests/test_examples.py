@@ -115,6 +115,25 @@ def test_the_other_program_looks_only_at_answers_that_there_are(checker):
         checker["check"](json.dumps({**data, "mechanism": wider, "theorem": "LOSS_AT_ENDS", "cells": []}))
 
 
+FALSE = [
+    (rb.Laplace(scale=0.1), rb.TRUNCATE, rb.Union((0, 1), (5, math.inf)), (0.5, math.inf)),  # false in the gap alone
+    (rb.Gaussian(scale=1.0), rb.QUANTIZE, rb.Grid(step=0.1, within=rb.Interval(0, 0.3)), (-1, 0)),  # 3 * 0.1 > 0.3
+]
+
+
+@pytest.mark.parametrize(("noise", "bounding", "support", "answers"), FALSE)
+def test_the_other_program_sees_gaps_before_a_half_line_and_the_last_point_of_a_grid(
+    checker, noise, bounding, support, answers
+):
+    query = rb.Query(range=rb.Interval(*answers), sensitivity=0.1)
+    mechanism = rb.Mechanism(noise=noise, query=query, support=support, bounding=bounding)
+    rest = {"format": "rangebound certificate 1", "mechanism": mechanism.to_dict(), "delta": 0.0, "bits": 128}
+    rest |= {"theorem": "LOSS_AT_ENDS", "cells": []}
+    assert checker["check"](json.dumps({**rest, "epsilon": 1.02 * mechanism.epsilon()})) > 0
+    with pytest.raises(checker["Refused"], match="not proved"):
+        checker["check"](json.dumps({**rest, "epsilon": 0.97 * mechanism.epsilon()}))
+
+
 def test_the_other_program_says_in_one_line_what_it_leaves_to_the_first(tmp_path):
     query = rb.Query(range=rb.Interval(0, 18), sensitivity=2.5)
     metric = rb.calibrate(noise=rb.Laplace, query=query, epsilon=0.7, notion="metric")

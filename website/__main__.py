@@ -21,6 +21,8 @@ def stage(*, quick: bool, versioned: bool) -> list[str]:
     """Write all pages and the settings below out/: those of docs/, and those made from the code; what does not fit."""
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(DOCS, PAGES, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    if (OUT / "page" / "index.html").exists():
+        shutil.copytree(OUT / "page", PAGES / "verifier", dirs_exist_ok=True)
     listed = (DOCS / "api.md").read_text(encoding="utf-8")
     names = reference.entries(listed)
     (PAGES / "api.md").write_text(reference.contents(listed, names), encoding="utf-8")

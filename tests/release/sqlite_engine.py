@@ -25,8 +25,8 @@ from sqlglot.optimizer.eliminate_subqueries import eliminate_subqueries
 
 from rangebound.errors import PlanError
 from rangebound.release.engine.dialect import Dialect, Tree, call, integer, term, text
+from rangebound.release.engine.duckdb import public_table
 from rangebound.release.engine.interface import Engine, Further, Place, Record, Unrunnable
-from rangebound.release.engine.public_table import public_table
 from rangebound.release.plan.table_schema import Family, TypedSchema
 
 _FAMILIES = {

@@ -42,9 +42,8 @@ def new(
     """Write a first plan for a table; read no data but a header."""
     from rangebound.release.engine import opened
     from rangebound.release.engine.text_file import proposed_format
-    from rangebound.release.plan.draft import drafted_bounds
+    from rangebound.release.plan.draft import drafted_bounds, read_description
     from rangebound.release.plan.source import TEXT_FILES
-    from rangebound.release.plan.table_description import read_description
 
     place = {next((field for start, field in _PLACES.items() if table.startswith(start)), "path"): table}
     query = [{"name": "rows", "kind": "count"}]
@@ -176,8 +175,7 @@ def upgrade(
 
     Without an option the lines that change are printed; --output writes a new plan beside the old one.
     """
-    from rangebound.release.plan.toml import read_text
-    from rangebound.release.plan.upgrade import changes, upgraded
+    from rangebound.release.plan.toml import changes, read_text, upgraded
 
     before = read_text(plan)
     after = upgraded(before, name=str(plan))

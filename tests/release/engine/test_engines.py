@@ -16,10 +16,9 @@ import pytest
 from sqlglot import exp
 
 from rangebound.errors import EngineError, PlanError
-from rangebound.release.engine.duckdb import DuckDB
+from rangebound.release.engine.duckdb import DuckDB, public_table
 from rangebound.release.engine.interface import Place, Unrunnable
 from rangebound.release.engine.postgres import POSTGRES
-from rangebound.release.engine.public_table import public_table
 from rangebound.release.engine.spark import SPARK, Spark
 from rangebound.release.plan.kinds import kind
 from rangebound.release.plan.kinds.ranks import Bounds

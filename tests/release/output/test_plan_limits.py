@@ -8,7 +8,7 @@ import pytest
 import rangebound as rb
 from rangebound.release import explain, forecast
 from rangebound.release.output.forecast import COLUMNS
-from rangebound.release.output.plan_limits import LimitedMean, _proved, limit_problem, plan_limits
+from rangebound.release.output.plan_risk import LimitedMean, _proved, limit_problem, plan_limits
 from rangebound.release.plan.kinds.facts import OneCoordinate
 from rangebound.release.prepare import prepare
 from rangebound.values.support import Interval

@@ -12,8 +12,8 @@ import openpyxl
 import pytest
 
 from rangebound.errors import ArgumentError, MissingExtra
-from rangebound.release.output import spreadsheets as module
-from rangebound.release.output.spreadsheets import notes_of, workbook
+from rangebound.release.output import rendering as module
+from rangebound.release.output.rendering import notes_of, workbook
 from rangebound.values.serial import plain_text, workbook_text
 from tests.release.output.asked import asked, released
 

@@ -23,7 +23,7 @@ def test_every_kind_has_a_row_on_the_page_of_plans():
 
 
 def test_every_field_has_an_effect_and_every_effect_a_field():
-    wanted = "write it as Field(description=...) of the field, or in _EFFECTS of plan/field_table.py"
+    wanted = "write it as Field(description=...) of the field, or in plan/field_effects.toml"
     assert missing_effects() == [], wanted
     rows = [line.strip("| ").split(" | ") for line in field_table().splitlines() if line.startswith("| `")]
     assert all(len(row) == 4 and all(row) for row in rows), [row for row in rows if len(row) != 4 or not all(row)]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from rangebound.release.plan.key_file import file_rows, files_in
+from rangebound.release.plan.source import file_rows, files_in
 
 
 def rows_in(folder, *given, most):
@@ -71,7 +71,7 @@ def test_devices_pipes_folders_and_huge_files_are_refused(tmp_path, suffix, monk
     (tmp_path / f"folder.{suffix}").mkdir()
     os.mkfifo(tmp_path / f"pipe.{suffix}")
     (tmp_path / f"large.{suffix}").write_text("code\n" + "x" * 100)
-    monkeypatch.setattr("rangebound.release.plan.key_file._LARGEST", 100)
+    monkeypatch.setattr("rangebound.release.plan.source._LARGEST", 100)
     for name, rule in (("device", "plain file"), ("folder", "plain file"), ("pipe", "plain file"), ("large", "bytes")):
         with files_in(tmp_path), pytest.raises(ValueError, match=rule):
             file_rows(f"{name}.{suffix}", ["code"], most=10)

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from rangebound.cli.app import run
 from rangebound.errors import ArgumentError
 from rangebound.release import demo, draft, hazards, parse_plan
+from rangebound.release.plan.draft import read_description
 from rangebound.release.plan.source import Source
-from rangebound.release.plan.table_description import read_description
 from rangebound.release.plan.table_schema import Family, check_schema
 
 FILE = Path(__file__).with_name("visits_csvw_eo.json")

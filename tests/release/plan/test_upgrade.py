@@ -7,8 +7,8 @@ import pytest
 from rangebound.errors import PlanError
 from rangebound.release import make_plan, parse_plan
 from rangebound.release.output.plan_facts import plan_json
+from rangebound.release.plan.toml import changes, upgraded
 from rangebound.release.plan.toml_text import toml_text
-from rangebound.release.plan.upgrade import changes, upgraded
 
 FROZEN = json.loads((Path(__file__).parents[2] / "frozen" / "expressions.json").read_text(encoding="utf-8"))
 OLD = """# a plan of ours

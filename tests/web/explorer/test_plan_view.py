@@ -15,8 +15,7 @@ from rangebound.privacy.risk.tradeoff_curve import TOLERANCE, smallest_mu
 from rangebound.release import demo, parse_plan, read_plan
 from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.plan_facts import plan_risk
-from rangebound.release.output.plan_limits import plan_limits
-from rangebound.release.output.plan_risk import conversions
+from rangebound.release.output.plan_risk import conversions, plan_limits
 from rangebound.release.plan.kinds.facts import OneCoordinate
 from rangebound.release.prepare import prepare
 from rangebound.web.explorer.plan_view import (

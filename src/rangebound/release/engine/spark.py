@@ -21,8 +21,8 @@ from sqlglot import exp
 
 from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError
 from rangebound.release.engine.dialect import Dialect, Tree, call, term, text
+from rangebound.release.engine.duckdb import public_table
 from rangebound.release.engine.interface import Engine, Further, Place, Record, Relation, Unrunnable
-from rangebound.release.engine.public_table import public_table
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 from rangebound.values import arguments
 from rangebound.values.extras import need

@@ -20,9 +20,8 @@ from rangebound.release.noise.draw import Bits, Columns, Coordinates, Draw, Form
 from rangebound.release.noise.joint_loss import Contributions, JointLoss, NoiseAccount
 from rangebound.release.noise.projection import project
 from rangebound.release.noise.strategies.crosstab import Margins, design_crosstab
-from rangebound.release.noise.strategies.series_design import Periods, design_series
+from rangebound.release.noise.strategies.designs import Periods, design_series, design_tree
 from rangebound.release.noise.strategies.strategy import Strategy, wholes
-from rangebound.release.noise.strategies.tree_design import design_tree
 from rangebound.release.noise.strategies.tree_strategy import Tree
 from rangebound.release.plan.kinds.summed_counts import Crosstab, Hierarchy, Series, WorkloadKind, marginals
 from rangebound.release.plan.statistic import Sensitivity

@@ -16,8 +16,7 @@ from rangebound.release.noise.allocation import Allocation, BudgetShare
 from rangebound.release.noise.forms import FractionForm
 from rangebound.release.noise.quantiles import QuantilePublisher
 from rangebound.release.output.plan_facts import PlanFacts, plan_facts
-from rangebound.release.output.plan_limits import percent
-from rangebound.release.output.plan_risk import Conversions
+from rangebound.release.output.plan_risk import Conversions, percent
 from rangebound.release.plan.kinds.fractions import Mean, Share
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import Kind

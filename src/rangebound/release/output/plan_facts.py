@@ -24,8 +24,14 @@ from rangebound.privacy.risk import ProfileRisk
 from rangebound.release.budget_split import allocations
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.draw import Cell
-from rangebound.release.output.plan_limits import LimitedMean, plan_limits
-from rangebound.release.output.plan_risk import Conversions, advantage_odds, conversions, risk_of
+from rangebound.release.output.plan_risk import (
+    Conversions,
+    LimitedMean,
+    advantage_odds,
+    conversions,
+    plan_limits,
+    risk_of,
+)
 from rangebound.release.plan.expressions.former import former, former_conditions, read_former, read_former_call
 from rangebound.release.plan.expressions.reading import expression_places, read, read_call
 from rangebound.release.plan.fields import Ends, bounds, span

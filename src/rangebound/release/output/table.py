@@ -26,9 +26,8 @@ from rangebound.release.output.plan_facts import (
     scopes,
     table_facts,
 )
-from rangebound.release.output.rendering import FACTS, FIRST, FLAGS, LAST, NUMBERS
+from rangebound.release.output.rendering import ENDING, FACTS, FIRST, FLAGS, LAST, NUMBERS, csvw_description, workbook
 from rangebound.release.output.report import report
-from rangebound.release.output.spreadsheets import ENDING, csvw_description, workbook
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
 from rangebound.values import arguments

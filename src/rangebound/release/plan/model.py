@@ -26,12 +26,11 @@ from rangebound.release.plan.expressions.nodes import ValueType
 from rangebound.release.plan.expressions.reading import in_one_grammar
 from rangebound.release.plan.faults import Place, fault, first_rule
 from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Part, Positive, Text, as_tuple
-from rangebound.release.plan.key_file import current_folder
 from rangebound.release.plan.key_rule import Combination, KeyRule, Keys, all_rules
 from rangebound.release.plan.kinds import MADE, Question
 from rangebound.release.plan.kinds.cuts import cut_questions
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.source import Joins, Source, Zone, join_misfit, joined_rows
+from rangebound.release.plan.source import Joins, Source, Zone, current_folder, join_misfit, joined_rows
 from rangebound.release.plan.toml_text import toml_text, written_fields
 from rangebound.release.plan.unit import MOST_ROWS, Budget, Unit
 from rangebound.values import arguments

@@ -20,8 +20,7 @@ from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher,
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.output.explain import dry_run
 from rangebound.release.output.forecast import COLUMNS, expected_widths, forecast, outlook_cells, part_of
-from rangebound.release.output.plan_limits import LimitedMean, plan_limits
-from rangebound.release.output.plan_risk import advantage_odds, risk_of
+from rangebound.release.output.plan_risk import LimitedMean, advantage_odds, plan_limits, risk_of
 from rangebound.release.plan.kinds.facts import OneCoordinate
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import TO_FILL_IN

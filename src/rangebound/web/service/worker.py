@@ -43,7 +43,7 @@ from rangebound.release.output.plan_facts import plan_from_object
 from rangebound.release.output.table import Release
 from rangebound.release.plan.cautions import cautions
 from rangebound.release.plan.faults import reported
-from rangebound.release.plan.key_file import files_in
+from rangebound.release.plan.source import files_in
 from rangebound.release.plan.table_schema import TypedSchema, check_schema
 from rangebound.release.plan.toml import lines
 from rangebound.release.prepare import prepare, rehearse

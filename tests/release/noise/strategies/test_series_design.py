@@ -7,7 +7,7 @@ import pytest
 
 from rangebound.errors import ArgumentError
 from rangebound.release.noise.joint_loss import Contributions, NoiseAccount
-from rangebound.release.noise.strategies.series_design import design_series, workload_square
+from rangebound.release.noise.strategies.designs import design_series, workload_square
 from rangebound.release.noise.strategies.series_strategies import (
     BlockStrategy,
     FactorStrategy,

@@ -7,7 +7,7 @@ import pytest
 
 from rangebound.errors import ArgumentError
 from rangebound.release.noise.joint_loss import Contributions, NoiseAccount
-from rangebound.release.noise.strategies.tree_design import design_tree
+from rangebound.release.noise.strategies.designs import design_tree
 from rangebound.release.noise.strategies.tree_strategy import Tree, TreeStrategy
 from tests.release.noise.strategies.dense_optimum import optimum
 from tests.release.noise.strategies.neighbours import moves

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from rangebound.release.plan.asking.aggregates import Aggregates, Question
-from rangebound.release.plan.asking.statement import only, refused
+from rangebound.release.plan.asking.from_tables import only, refused
 from rangebound.release.plan.expressions.nodes import Expression, iso_day
 from rangebound.release.plan.expressions.row_expression import RowExpressions, bare
-from rangebound.release.plan.expressions.sql_text import fragment
-from rangebound.release.plan.expressions.sql_words import BINARY, INSTEAD
+from rangebound.release.plan.expressions.sql_text import BINARY, INSTEAD, fragment
 
 Value = bool | float | str | None
 _TRUTHS = {"true": True, "false": False}

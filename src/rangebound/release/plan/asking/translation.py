@@ -13,7 +13,16 @@ from sqlglot import exp
 
 from rangebound.errors import ArgumentTypeError, PlanError, plain
 from rangebound.release.plan.asking.aggregates import Aggregates, made_name
-from rangebound.release.plan.asking.from_tables import FromTables, joins, mapping, pairs, plain_data
+from rangebound.release.plan.asking.from_tables import (
+    FromTables,
+    joins,
+    mapping,
+    only,
+    pairs,
+    parsed,
+    plain_data,
+    refused,
+)
 from rangebound.release.plan.asking.published_values import (
     Computed,
     NamedQuestion,
@@ -22,7 +31,6 @@ from rangebound.release.plan.asking.published_values import (
     aggregated,
     free,
 )
-from rangebound.release.plan.asking.statement import only, parsed, refused
 from rangebound.release.plan.expressions.nodes import Call, Constant, Expression, Named, UnitCall, call, columns_of
 from rangebound.release.plan.expressions.row_expression import RowExpressions, bare
 from rangebound.release.plan.expressions.sql_text import fragment

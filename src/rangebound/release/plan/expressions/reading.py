@@ -226,9 +226,9 @@ def expression_places(data: Mapping[str, Any]) -> Iterator[Place]:
 
 
 def _sensible(tree: Expression | UnitCall) -> bool:
-    """Whether a plan of version 0.2 may have had such an expression: it has a column, and types that may fit."""
+    """Whether a plan of version 0.2 may have had such an expression: it has a column, not `NOT`, and types may fit."""
     parts = tree.arguments if isinstance(tree, UnitCall) else (tree,)
-    return all(columns_of(each) and _fits(each) for each in parts)
+    return all(columns_of(each) and "NOT" not in columns_of(each) and _fits(each) for each in parts)
 
 
 def _fits(tree: Expression) -> bool:

@@ -23,8 +23,7 @@ from rangebound.release.plan.expressions.nodes import (
     constant,
     iso_day,
 )
-from rangebound.release.plan.expressions.sql_text import beyond, fragment, tokens, trees
-from rangebound.release.plan.expressions.sql_words import (
+from rangebound.release.plan.expressions.sql_text import (
     A_STEP,
     AGGREGATE,
     BINARY,
@@ -39,6 +38,10 @@ from rangebound.release.plan.expressions.sql_words import (
     SUBSET,
     TIMES,
     WHOLE,
+    beyond,
+    fragment,
+    tokens,
+    trees,
 )
 from rangebound.release.plan.fields import no_time_of_day, printable
 from rangebound.values import arguments

@@ -1,0 +1,1 @@
+"""A page that verifies certificates in a browser, in one file, with no server and no request."""
