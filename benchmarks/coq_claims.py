@@ -309,6 +309,7 @@ def main() -> int:
     parser.add_argument("--alone", action="store_true")
     parser.add_argument("--from", dest="first", type=int, default=0)
     chosen = parser.parse_args()
+    chosen.folder = chosen.folder.resolve()  # Coq runs in it
     chosen.folder.mkdir(parents=True, exist_ok=True)
     compiled(chosen.folder)
     path = chosen.folder / "results.jsonl"

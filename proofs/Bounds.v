@@ -418,7 +418,7 @@ Qed.
 Definition by_odd (m : nat) : Z := (2 * Z.of_nat m + 3)%Z.
 Definition end_ : Z := (12 * one)%Z.
 Definition area_of (t : Z) : option (Z * Z) :=
-  let s := down (t * t) in let e := Z.shiftr (t * t) (Zpos p + 1) in let n := Z.to_nat (Z.shiftr s (Zpos p) + 56) in
+  let s := down (t * t) in let e := Z.shiftr (t * t) (Zpos p + 1) in let n := Z.to_nat (Z.shiftr s (Zpos p) * 3 / 2 + 60) in
   match exp_below e, exp_above (e + 1) with
   | Some l, Some h =>
     if (0 <? l)%Z then if (0 <? h)%Z then
@@ -434,7 +434,7 @@ Qed.
 Lemma area_of_ok : forall t, (0 <= t)%Z -> around (area_of t) (RInt bell 0 (IZR t / IZR one)).
 Proof.
   intros t Ht l h. unfold area_of. set (s := down (t * t)). set (e := Z.shiftr (t * t) (Zpos p + 1)).
-  set (n := Z.to_nat (Z.shiftr s (Zpos p) + 56)).
+  set (n := Z.to_nat (Z.shiftr s (Zpos p) * 3 / 2 + 60)).
   destruct (exp_below e) as [a|] eqn:A; [|discriminate]. destruct (exp_above (e + 1)) as [b|] eqn:B; [|discriminate].
   destruct (0 <? a)%Z eqn:Pa; [|discriminate]. destruct (0 <? b)%Z eqn:Pb; [|discriminate].
   apply Z.ltb_lt in Pa, Pb. remember (S n) as m eqn:M. intro E. injection E as <- <-. assert (P := one_pos'). assert (P' := one_pos).
