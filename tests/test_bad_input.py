@@ -292,9 +292,6 @@ def test_an_object_of_the_wrong_type_is_refused(value):
     assert [name for name, each in asked.items() if not says(refusal(each.call, value), each.names, value)] == []
 
 
-MAY_BE_NONE = {"Mechanism.support", "calibrate.support", "choose.support", "Union.excluding.within", "certify.notion"}
-
-
 def test_laws_of_two_mechanisms_are_not_compared():
     for compare, level in ((rb.hockey_stick, 1.0), (rb.renyi, 2.0)):
         error = refusal(compare, LAW, OTHER.law(3.0), level)

@@ -19,19 +19,27 @@ ROOMS = {
     "plot": 800,
     "privacy": 8_040,
     "release": 1_831,
-    "release/dummy": 497,
-    "release/engine": 2_256,
+    "release/dummy": 496,
+    "release/engine": 2_242,
     "release/noise": 6_976,
     "release/output": 4_179,
-    "release/plan": 10_264,
+    "release/plan": 10_213,
     "release/sql": 2_674,
     "sampling": 1_530,
     "values": 1_660,
     "web": 3_650,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
-NEW = {"mechanisms": 438, "cli": 100, "learn": 765, "release/output": 30, "release/plan": 585}
-"""Lines beside these for what 0.2 could not do: proofs for Coq, graphs that are tried, any batch, plans of 0.2."""
+NEW = {
+    "accounting": 65,
+    "cli": 100,
+    "learn": 837,
+    "mechanisms": 438,
+    "optimum": 60,
+    "release/output": 30,
+    "release/plan": 585,
+}
+"""Lines beside these for what 0.2 could not do: proofs for Coq, tried graphs, any batch, lines, plans of 0.2."""
 FILES = 329
 PLANS = 22
 """Modules that are handed a plan, beside the one that defines it: others are given what they need of it."""

@@ -10,7 +10,6 @@ from mpmath import mp, mpf
 import rangebound as rb
 from rangebound.accounting import MechanismEvent, SampledEvent, group_event
 from rangebound.accounting import renyi as renyi_accountant
-from rangebound.accounting.fisher_information import information
 from rangebound.accounting.pld import accountant
 from rangebound.errors import ArgumentError
 from rangebound.mechanisms.finite import TOTAL
@@ -109,11 +108,6 @@ def test_a_table_with_impossible_outputs_keeps_a_delta():
     found = rb.compose((table, 2)).delta(5.0)
     assert found.lower <= 0.75 <= found.upper <= 0.75 + 1e-9
     assert rb.compose((table, 2)).epsilon(0.1).upper == math.inf
-
-
-def test_the_fisher_information_of_a_table_is_refused():
-    with pytest.raises(rb.ArgumentError, match="no Fisher information"):
-        information(MechanismEvent(mechanism=FLIP), 0.0)
 
 
 def test_control_fewer_uses_are_below_the_truth():

@@ -1,6 +1,5 @@
 """Events from and to dp_accounting."""
 
-import sys
 from fractions import Fraction
 
 import pytest
@@ -10,7 +9,7 @@ from rangebound.accounting import ComposedEvent, MechanismEvent, SampledEvent
 from rangebound.accounting.dp_accounting_events import from_dp_accounting, to_dp_accounting
 from rangebound.accounting.event import steps
 from rangebound.accounting.pld import accountant
-from rangebound.errors import ArgumentError, ArgumentTypeError, MissingExtra
+from rangebound.errors import ArgumentError, ArgumentTypeError
 from tests.accounting.mechanisms import free, gaussian, short
 
 dp = pytest.importorskip("dp_accounting")
@@ -68,9 +67,3 @@ def test_bounded_mechanisms_have_no_event_there():
         to_dp_accounting("gaussian")
     with pytest.raises(ArgumentTypeError):
         from_dp_accounting(MechanismEvent(mechanism=gaussian(1.0)))
-
-
-def test_without_dp_accounting_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with pytest.raises(MissingExtra, match="dp-accounting"):
-        to_dp_accounting(MechanismEvent(mechanism=gaussian(1.0)))

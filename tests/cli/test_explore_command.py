@@ -1,23 +1,11 @@
 """`rangebound explore`: it says where the page is, and what is wrong in a line."""
 
-import json
-import urllib.request
-
 import pytest
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from rangebound.cli.app import run
-from tests.web.explorer.browsing import PATIENCE, running_explorer
-
-
-@pytest.mark.slow
-def test_without_a_plan_it_is_one_number():
-    with running_explorer() as address, urllib.request.urlopen(f"{address}start", timeout=PATIENCE) as answer:
-        found = json.load(answer)
-    assert found["file"] is None
-    assert 'title = "One number"' in found["plan"]
 
 
 def test_a_browser_is_opened_unless_one_says_otherwise(monkeypatch, capsys):

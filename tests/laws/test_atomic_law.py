@@ -34,15 +34,6 @@ def test_quantiles_are_the_least_numbers_with_enough_mass():
     assert law(1).quantile([0.0, 1.0]).tolist() == [0.0, 0.0]  # never a number that cannot be published
 
 
-def test_many_laws_broadcast():
-    both = law([0, 1, 1])
-    assert both.mean.shape == both.variance.shape == (3,)
-    assert both.atoms[1].shape == (3, 3)
-    assert both.cdf(0.0).tolist() == [0.375, 1.0, 1.0]
-    assert law([[0], [1]]).cdf([0.0, 3.0]).tolist() == [[0.375, 1.0], [1.0, 1.0]]
-    assert both.quantile(0.5).tolist() == [2.5, 0.0, 0.0]
-
-
 def test_wrong_arguments_are_refused():
     with pytest.raises(rb.ArgumentError, match="must be in order"):
         law(0).mass(1.0, 0.0)

@@ -18,10 +18,6 @@ GRID = rb.Grid(step=1.0, within=rb.Interval(0, 2))
 TAILS = ((-INF, 0.0), (2.0, INF))
 
 
-def test_there_are_four() -> None:
-    assert [repr(each) for each in Bounding] == ["TRUNCATE", "RECTIFY", "QUANTIZE", "UNBOUNDED"]
-
-
 @pytest.mark.parametrize(
     ("bounding", "noise", "support", "made"),
     [

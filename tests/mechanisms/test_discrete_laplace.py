@@ -256,16 +256,6 @@ def test_the_law_and_the_worst_and_average_error_are_those_of_single_answers(sup
             made.average_error()
 
 
-def test_a_claim_is_carried_and_is_no_part_of_the_value():
-    made = DiscreteLaplace.calibrated(epsilon=0.5)
-    assert made.claim == rb.Claim(epsilon=0.5)
-    assert made == DiscreteLaplace(scale=2.0)
-    assert DiscreteLaplace.from_dict(made.to_dict()).claim == made.claim
-    assert DiscreteLaplace(scale=2.0).claim is None
-    with pytest.raises(TypeError, match="claim"):
-        made.with_claim(0.5)
-
-
 @pytest.mark.parametrize("scale", [0.7, 3.0])
 def test_the_draw_has_the_probabilities_of_the_law_for_all_bits(scale):
     """Every one of 2^12 cells of u goes to one size but those that a threshold cuts, so each is right to two cells."""

@@ -60,7 +60,7 @@ PRECISE: dict[Any, dict[str, Any]] = {
     MeanEstimator: COUNTED,
     StandardScaler: COUNTED,
     GaussianNB: COUNTED,
-    LinearRegression: {**SUMMED, "target_bounds": (-200.0, 200.0), "clip": 1.0},
+    LinearRegression: {**SUMMED, "target_bounds": (-200.0, 200.0), "clip": 0.05},
     LogisticRegression: {**SUMMED, "steps": 60, "learning_rate": 64.0, "clip": 1.0},
     RandomForestClassifier: {**SUMMED, "depth": 7},
     RandomForestRegressor: {**SUMMED, "target_bounds": (-200.0, 200.0), "depth": 9},

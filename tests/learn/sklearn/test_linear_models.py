@@ -9,7 +9,7 @@ from sklearn.datasets import load_diabetes, load_iris, make_classification
 from sklearn.linear_model import LinearRegression as Plain
 from sklearn.linear_model import LogisticRegression as PlainLogistic
 
-from rangebound.learn.sklearn import LinearRegression, LogisticRegression
+from rangebound.learn.sklearn import LinearRegression, LogisticRegression, row_sums
 from rangebound.learn.sklearn.linear_models import gradient_rows, moment_rows, solved
 
 
@@ -32,8 +32,12 @@ def test_clipped_rows_weigh_less() -> None:
     draw = np.random.default_rng(1)
     x, y = draw.uniform(-1, 1, (400, 3)), draw.uniform(-1, 1, 400)
     ours = LinearRegression(epsilon=1e11, bounds=(-1, 1), target_bounds=(-1, 1), clip=0.6).fit(x, y)
-    norm = 0.6 * math.sqrt(5.0)
-    weights = np.minimum(1.0, norm / np.sqrt(1.0 + (x**2).sum(axis=1) + y**2)) ** 2
+    z = np.column_stack([x, y])
+    _, mean, deviation = (np.append(*each) for each in zip(
+        row_sums.spread(x, 0.35, 1e9), row_sums.spread(y[:, None], 1.0, 1e9), strict=True
+    ))  # fmt: skip
+    norm = 0.6 * math.sqrt(1.0 + (((1.0 + np.abs(mean)) / deviation) ** 2).sum())
+    weights = np.minimum(1.0, norm / np.sqrt(1.0 + (((z - mean) / deviation) ** 2).sum(axis=1))) ** 2
     plain = Plain().fit(x, y, sample_weight=weights)
     np.testing.assert_allclose(ours.coef_, plain.coef_, atol=1e-4)
     assert np.abs(ours.coef_ - Plain().fit(x, y).coef_).max() > 1e-3  # the control: unweighted, other slopes
@@ -53,6 +57,28 @@ def test_rows_without_a_target_are_left_out() -> None:
     bounds = np.zeros(1), np.ones(1)
     rows = moment_rows(np.array([[0.0], [1.0], [math.nan]]), np.array([1.0, math.nan, 9.0]), bounds, (0.0, 1.0))
     assert rows.tolist() == [[1.0, -1.0, 1.0], [1.0, 0.0, 1.0]]
+
+
+def test_a_line_is_no_worse_than_the_mean_and_learns_more_with_more_epsilon() -> None:
+    """In a range that is far wider than the rows; the control are products in units of the range, as they were."""
+    draw = np.random.default_rng(5)
+    x = draw.normal(size=(4000, 4))
+    y = x[:, 0] - x[:, 1] + draw.normal(size=4000)
+    plain = np.mean((Plain().fit(x, y).predict(x) - y) ** 2) / y.var()
+
+    def error(epsilon: float) -> float:
+        made = LinearRegression(epsilon=epsilon, bounds=(-20, 20), target_bounds=(-20, 20))
+        return float(np.mean([np.mean((made.fit(x, y).predict(x) - y) ** 2) for _ in range(3)]) / y.var())
+
+    found = [error(each) for each in (0.05, 1.0, 100.0)]
+    assert found[0] < 2.0
+    assert found[1] < 0.7
+    assert found[2] < 1.01 * plain
+    raw = np.column_stack([np.ones(4000), x / 20.0, y / 20.0])
+    scale = 6.0 / row_sums.budget_mu(1.0, 1e-6)[2]
+    noise = draw.normal(size=(6, 6)) * scale / 2.0
+    slopes, _ = solved(raw.T @ raw + noise + noise.T, scale, 1.0)
+    assert np.mean((x @ slopes - y) ** 2) / y.var() > 0.8
 
 
 BOUNDS = np.array([4.5, 2.0, 1.0, 0.0]), np.array([7.5, 4.5, 7.0, 2.5])
@@ -116,11 +142,11 @@ def test_slopes_that_noise_hides_are_next_to_nothing_and_clear_ones_stay() -> No
     for _ in range(60):
         noise = draw.normal(size=truth.shape) * scale / 2.0
         matrix = truth + noise + noise.T
-        slopes, _ = solved(matrix, scale)
+        slopes, _ = solved(matrix, scale, 1.0)
         ridge = np.linalg.solve(matrix[1:-1, 1:-1] + scale * features**0.5 * np.eye(features), matrix[1:-1, -1])
         added.append([float(each @ truth[1:-1, 1:-1] @ each) / truth[-1, -1] for each in (slopes, ridge)])
     ours, control = np.mean(added, axis=0)
     assert ours < control / 2.0
     assert ours < 0.1
     truth[1:-1, -1] = truth[-1, 1:-1] = 0.01 * count
-    np.testing.assert_allclose(solved(truth, 1e-6)[0], 0.1, rtol=1e-6)
+    np.testing.assert_allclose(solved(truth, 1e-6, 1.0)[0], 0.1, rtol=1e-6)

@@ -37,17 +37,6 @@ def sample(rows=400, seed=1):
     return x, np.clip(0.3 * x + chance.uniform(0, 0.7, rows), 0, 1)
 
 
-def test_moments_are_those_of_numpy():
-    x, y = sample()
-    found = own.moments(coordinates(x, y))
-    assert found.rows == pytest.approx(400)
-    assert (found.x, found.y) == (pytest.approx(x.mean()), pytest.approx(y.mean()))
-    assert (found.xx, found.yy) == (pytest.approx(x.var()), pytest.approx(y.var()))
-    assert found.xy == pytest.approx(np.cov(x, y, bias=True)[0, 1])
-    assert own.correlation(found)[0] == pytest.approx(np.corrcoef(x, y)[0, 1])
-    assert own.slope(found)[0] == pytest.approx(stats.linregress(x, y).slope)
-
-
 @pytest.mark.parametrize("gaussian", [False, True])
 def test_simulated_noise_is_fixed_and_of_its_law(gaussian):
     found = own._noise(6, gaussian=gaussian)

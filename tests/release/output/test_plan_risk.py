@@ -7,12 +7,11 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from rangebound.privacy.gdp import delta_of_mu
 from rangebound.release import check_certificate, explain
 from rangebound.release.budget_split import allocations
 from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.plan_facts import plan_facts, plan_risk
-from rangebound.release.output.plan_risk import account_profile, conversions
+from rangebound.release.output.plan_risk import conversions
 from rangebound.release.prepare import prepare, prepared
 from tests.release.output.asked import asked, released, report
 
@@ -101,16 +100,6 @@ def test_a_table_of_other_shares_has_none():
     assert other.facts is None
     plain = conversions(prepared(this, allocations(this)[0]))  # control: the other account has another mu
     assert plain.mu > 1.05 * made.facts.conversions.mu
-
-
-def test_a_gaussian_account_has_the_risk_of_its_mu():
-    given = asked({"kind": "count"}, {"kind": "sum", "column": "amount", "range": [0, 100]}, delta=1e-6)
-    allocation = prepare(given).allocation
-    found = plan_risk(given, allocation)
-    if allocation.mu and math.isfinite(found.mu):
-        assert found.advantage() <= delta_of_mu(found.mu, epsilon=0.0) * (1 + 1e-9)
-    assert account_profile(prepare(given))(1.0) <= 1e-6
-    assert found.advantage() < math.tanh(0.5)
 
 
 def test_explain_and_the_report_have_the_sentence():

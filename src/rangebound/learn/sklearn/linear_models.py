@@ -27,6 +27,10 @@ _Settings = tuple[float | None, int | None, float | None, float]  # clip, steps,
 _Neighbours = tuple[int | None, int]  # the number of rows where it is public, and how many rows they differ by
 _CURVES, _SHORT = Fraction(1, 8), 0.5  # of the squares of mu, and least of the largest length: for the products
 _STEPS = 10**6
+_MEANS = Fraction(1, 8)  # of the squares of mu: mean and deviation of the target, and as much for the features
+_FEW = 2.5  # rows over noise and size: with fewer a line tells less than its noise hides
+_CLIP = 0.35  # of the largest length of (1, features, squares)
+_SHORTEST, _GROWTH = 0.7, 0.015  # the length that rows are clipped to, in deviations of each number
 _LARGEST = 1e50  # learning rate and penalty
 _FARTHEST = 1e100  # weight: scores and their differences are ordinary doubles
 
@@ -34,17 +38,23 @@ _FARTHEST = 1e100  # weight: scores and their differences are ordinary doubles
 @arguments.guided
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearRegression(RegressorMixin, RowSumEstimator):  # type: ignore[misc]
-    """Least squares with an intercept from one noisy matrix, and predictions inside the range of the target.
+    """Least squares with an intercept from noisy second moments, and predictions inside the range of the target.
 
-    Features and target are scaled to [-1, 1] by their bounds. A row z = (1, features, target) longer than `clip` times
-    the largest length, R = clip sqrt(features + 2), is scaled down to R, which gives it less weight. Released is the
-    sum of z z^T with Gaussian noise, once; all else is post-processing: eigenvalues below zero become zero, and the
-    slopes are shrunk by a ridge of sigma sqrt(features), where sigma is the noise, and by what noise has of them, which
-    vanishes with it.
+    Features and target are scaled to [-1, 1] by their bounds. First the means and deviations of the target are
+    released, and where rows are so few that noise hides any line, its mean once more, which is then what is predicted.
+    Else those of the features are, and a row z = (1, features, target), each number less the mean in deviations, that
+    is longer than R is scaled down to R, which gives it less weight. Released is the sum of z z^T; all else is
+    post-processing: eigenvalues below zero become zero, and the slopes are shrunk by a ridge of sigma sqrt(features),
+    where sigma is the noise, and by what noise has of them, which vanishes with it. R is `clip` times the longest z
+    inside the bounds; by default 0.7 deviations of each number, and longer the farther the rows are above the noise, by
+    a rule that was chosen on generated tables.
 
-    Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them. Proof: the
-    squares of z and sqrt(2) times the products of its pairs are a vector of length |z|^2 <= R^2, which is what one row
-    moves the sum by, in whole numbers; noise of scale R^2/mu on each coordinate is mu-GDP [dong2022].
+    Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them. Proof: a row
+    moves the sums of (1, target, its square) by sqrt(3) at most, those of the features by what `row_sums.spread` says.
+    Given these, the squares of z and sqrt(2) times the products of its pairs are a vector of length |z|^2 <= R^2. All
+    are in whole numbers, noise of length/m on each coordinate makes each m-GDP, and the squares of these m add up to
+    mu^2 [dong2022, smith2022]. If a row is replaced, the first and the last have no obtuse angle (1 + x y + x^2 y^2 is
+    positive), as `row_sums.apart` wants; those of the features may be twice as far apart, and have that much noise.
     Assumes: `bounds`, `target_bounds` and `clip` are public.
     Edge cases: values outside the bounds are clipped when fitting. A missing feature counts as the middle of its range,
     and a row with a missing target is left out; both silently. There may be no rows at all.
@@ -57,26 +67,23 @@ class LinearRegression(RegressorMixin, RowSumEstimator):  # type: ignore[misc]
     """
 
     target_bounds: object = None
-    clip: float = 0.5
+    clip: float | None = None
 
     def fit(self, X: object, y: object) -> Self:
-        """Release the second moments, and find the slopes and the intercept from them."""
+        """Release means, deviations and second moments, and find the slopes and the intercept from them."""
         x = self._rows(X, y)
         goal = targets(y, len(x))
         lower, upper = row_sums.ranges(self.bounds, x.shape[1])
         low, high = target_ends(self.target_bounds)
-        size = x.shape[1] + 2
-        norm = row_sums.fraction("clip", self.clip) * math.sqrt(size)
-        rows = moment_rows(x, goal, (lower, upper), (low, high))
-        found, mu = self._released(
-            "linear regression: second moments",
-            lambda mu: {"moments": row_sums.noisy(row_sums.moments(rows, norm), norm**2, mu)},
+        clip = None if self.clip is None else row_sums.fraction("clip", self.clip)
+        rows, size, near = moment_rows(x, goal, (lower, upper), (low, high)), x.shape[1] + 2, self._known(x)
+        found, _ = self._released(
+            "linear regression: second moments", lambda mu: {"line": fitted_line(rows, clip, near, mu)},
             lower, upper, size * (size + 1) // 2,
         )  # fmt: skip
-        slopes, offset = solved(row_sums.symmetric(found["moments"], size), norm**2 / mu)
         middle, half = (high + low) / 2.0, (high - low) / 2.0
-        self.coef_: Floats = slopes * half / ((upper - lower) / 2.0)
-        self.intercept_ = float(middle + half * offset - self.coef_ @ ((upper + lower) / 2.0))
+        self.coef_: Floats = found["line"][1:] * half / ((upper - lower) / 2.0)
+        self.intercept_ = float(middle + half * found["line"][0] - self.coef_ @ ((upper + lower) / 2.0))
         self._target = low, high
         return self
 
@@ -93,16 +100,41 @@ def moment_rows(x: Floats, goal: Floats, bounds: tuple[Floats, Floats], ends: tu
     return np.column_stack([np.ones(int(there.sum())), row_sums.centred(x[there], *bounds), scaled])
 
 
-def solved(matrix: Floats, scale: float) -> tuple[Floats, float]:
+def fitted_line(rows: Floats, clip: float | None, neighbours: _Neighbours, mu: float) -> Floats:
+    """Intercept and slopes of rows (1, features, target) in units of the bounds, see `LinearRegression`."""
+    (known, changed), size = neighbours, rows.shape[1]
+    first, rest = row_sums.part(mu, _MEANS), row_sums.part(mu, 1 - 2 * _MEANS)
+    count, mean, spread = row_sums.spread(rows[:, -1:], 1.0, first, known)
+    clear = count * rest / size  # how far the rows are above the noise
+    if clear < _FEW:
+        mean = row_sums.spread(rows[:, -1:], 1.0, row_sums.part(mu, 1 - _MEANS), known)[1]
+        return np.append(mean, np.zeros(size - 2))
+    near = row_sums.part(first, row_sums.apart(changed, size * (size + 1) // 2) / changed**2)
+    _, means, spreads = row_sums.spread(rows[:, 1:-1], _CLIP, near)
+    hidden = 2.0 / (count * near)  # variances that noise may hide
+    mean, deviation = np.append(means, mean), np.sqrt(np.maximum(np.append(spreads, spread) ** 2, min(hidden, 1.0)))
+    farthest = (1.0 + np.abs(mean)) / deviation
+    longest = math.sqrt(1.0 + float(farthest @ farthest))
+    norm = min(max(_SHORTEST, _GROWTH * clear**0.75) * math.sqrt(size), longest) if clip is None else clip * longest
+    whitened = np.column_stack([rows[:, 0], (rows[:, 1:] - mean) / deviation])
+    moments = row_sums.noisy(row_sums.moments(whitened, norm), norm**2, rest)
+    doubt = 3.0 / (count * first * float(deviation[-1])) ** 2
+    slopes, offset = solved(row_sums.symmetric(moments, size), norm**2 / rest, doubt)
+    slopes = slopes * deviation[-1] / deviation[:-1]
+    return np.append(mean[-1] + deviation[-1] * offset - slopes @ mean[:-1], slopes)
+
+
+def solved(matrix: Floats, scale: float, doubt: float) -> tuple[Floats, float]:
     """Slopes and intercept from a noisy matrix of second moments whose diagonal has noise of this scale.
 
-    A covariance with the target, along an eigenvector of the features, is shrunk by the part that noise has of its
-    square: where noise hides all of them slopes are zero, and the mean is predicted. The mean is drawn to the middle.
+    The mean of the target is drawn to 0, where it was found to be with a variance of `doubt`. A covariance with the
+    target, along an eigenvector of the features, is shrunk by the part that noise has of its square: where noise hides
+    all of them slopes are zero, and the mean is predicted.
     """
     values, vectors = np.linalg.eigh(matrix)
     matrix = (vectors * np.maximum(values, 0.0)) @ vectors.T
     count, sums, total = max(float(matrix[0, 0]), scale), matrix[0, 1:-1], float(matrix[0, -1])
-    total *= count**2 / (count**2 + 1.5 * scale**2)  # to the middle: a mean somewhere in [-1, 1] has the variance 1/3
+    total *= doubt / (doubt + (scale / count) ** 2 / 2.0)
     spread, joint = matrix[1:-1, 1:-1] - np.outer(sums, sums) / count, matrix[1:-1, -1] - sums * total / count
     values, vectors = np.linalg.eigh(spread)
     values, found, size = np.maximum(values, 0.0), vectors.T @ joint, len(values)

@@ -253,21 +253,23 @@ def whole(name: str, value: object, most: int) -> int:
     return int(value)
 
 
-def spread(rows: Floats, clip: float, mu: float) -> tuple[float, Floats, Floats]:
+def spread(rows: Floats, clip: float, mu: float, known: int | None = None) -> tuple[float, Floats, Floats]:
     """The noisy count of rows in [-1, 1], and the noisy mean and standard deviation of each feature.
 
-    A vector (1, features, their squares) longer than clip sqrt(2 features + 1) is scaled down, and counts for less.
+    A vector (1, features, their squares) longer than clip sqrt(2 features + 1) is scaled down, and counts for less. The
+    count is `known` where it is public and no vector is clipped. Where noise hides rows, means are drawn to the middle.
 
     Guarantee: mu-GDP for adding or removing a row. Means lie in [-1, 1] and deviations in [0, 1].
     """
     features = rows.shape[1]
     norm = clip * math.sqrt(2 * features + 1)
     sums = total(rows, lambda some: np.column_stack([np.ones(len(some)), some, some * some]), norm)
-    found = noisy(sums, norm, mu)
-    count = max(float(found[0]), norm / mu)
-    mean: Floats = np.clip(found[1 : features + 1] / count, -1.0, 1.0)
-    deviation: Floats = np.sqrt(np.clip(found[features + 1 :] / count - mean**2, 0.0, 1.0))
-    return count, mean, deviation
+    found, noise = noisy(sums, norm, mu), norm / mu
+    count = max(float(known or found[0]), noise)
+    weight = count**2 / (count**2 + 3.0 * noise**2)  # a mean somewhere in [-1, 1] has the variance 1/3
+    mean: Floats = np.clip(weight * found[1 : features + 1] / count, -1.0, 1.0)
+    square = weight * found[features + 1 :] / count + (1.0 - weight) / 3.0
+    return count, mean, np.sqrt(np.clip(square - mean**2, 0.0, 1.0))
 
 
 def normals(shape: tuple[int, ...]) -> Floats:

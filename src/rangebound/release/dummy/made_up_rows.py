@@ -31,7 +31,6 @@ _MISSING, _BEYOND, _UNLISTED = 0.03, 0.02, 0.03  # parts of the values that are 
 _UNMATCHED = 0.1  # part of the keys that a joined table does not have
 _ROWS_A_UNIT = 3
 _KEYS = 8  # keys of a column of which the plan lists none
-_MOST_NUMERALS = 1000
 _YEAR = 20089.0, 20453.0  # the days of 2025
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib.resources import files
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -51,23 +52,8 @@ _SETTINGS = {
     "client_connection_check_interval": "10s",  # a statement whose client was killed ends
     "application_name": "rangebound",
 }
-_FOUND = """
-SELECT c.oid, n.nspname, c.relkind, pg_catalog.row_security_active(c.oid)
-FROM unnest(%(schemas)s::pg_catalog.text[]) WITH ORDINALITY AS path(schema, place)
-JOIN pg_catalog.pg_namespace n ON n.nspname = path.schema
-JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = %(name)s
-ORDER BY path.place LIMIT 1"""
-_COLUMNS = """
-WITH RECURSIVE base(attnum, oid) AS (
-    SELECT attnum, atttypid FROM pg_catalog.pg_attribute WHERE attrelid = %(table)s AND attnum > 0 AND NOT attisdropped
-    UNION ALL
-    SELECT b.attnum, t.typbasetype FROM base b JOIN pg_catalog.pg_type t ON t.oid = b.oid WHERE t.typtype = 'd'
-)
-SELECT a.attname, t.typname, t.typtype, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attgenerated = 'v'
-FROM base b JOIN pg_catalog.pg_type t ON t.oid = b.oid AND t.typtype <> 'd'
-JOIN pg_catalog.pg_attribute a ON a.attrelid = %(table)s AND a.attnum = b.attnum
-WHERE pg_catalog.has_column_privilege(%(table)s::pg_catalog.oid, a.attnum, 'SELECT')
-ORDER BY a.attnum"""
+_FOUND = (files(__package__) / "postgres_table.sql").read_bytes()
+_COLUMNS = (files(__package__) / "postgres_columns.sql").read_bytes()
 _PART = r'"(?:[^"]|"")+"|[^".]+'  # of the name of a table
 # From 2^1024 - 2^970 on a number is not rounded to a finite double, and up to 2^-1075 it is rounded to 0.
 _ROUNDED = f"""CASE WHEN ABS(:x) <= CAST('{5**1075}e-1075' AS DECIMAL) THEN CAST(0 AS DECIMAL)

@@ -361,10 +361,10 @@ def _of_plan(plan: Plan, certificate: str) -> Iterator[Requirement]:
         small = delta * size < 1.0
         said = f"delta {arguments.upwards(delta)}, 1 over {arguments.counted(size, 'unit')} is {1 / size:.3g}"
     yield _required(topic, "Delta is below 1 over the number of units", small, said)
-    published = stated(certificate, "published")
-    proved, said = isinstance(published, str) and bool(published), "there is no certificate before the release"
-    if proved:
-        said = f"certificate of the published bytes, SHA-256 {published}; rangebound verify checks it"
+    published, said = stated(certificate, "published"), "there is no certificate before the release"
+    if proved := isinstance(published, str) and bool(published):
+        said = f"certificate of the published bytes, SHA-256 {published}; rangebound verify checks it, and the page "
+        said += "verifier/index.html of the documentation compares the bytes in a browser"
     yield _required(topic, "The claim of each number is proved, and can be checked", proved, said)
     topic, said = "The unit of privacy", "the unit is a single row"
     if column is not None:

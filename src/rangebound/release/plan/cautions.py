@@ -25,8 +25,8 @@ def cautions(plan: Plan, schema: Schema, before_units: Schema | None = None) -> 
     """Warnings before the charge: columns that are read as numbers or dates, but may hold texts by their name or type.
 
     A table without types cannot be refused by its types, and must not be by its values: one row would then decide. So
-    the names of its columns are looked at, and nothing else. `before_units` has the columns of the rows that one row a
-    unit is made of, where a plan has that step.
+    the names of its columns are looked at, and nothing else. `before_units` has the columns of the rows of which a plan
+    with that step makes one row per unit.
 
     Guarantee: made of the plan and the names and types of the columns.
     """

@@ -7,8 +7,12 @@ and so none changes a sensitivity.
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from importlib.resources import files
 from itertools import pairwise
+from string import Template
 from typing import Annotated, Any
 
 from pydantic import (
@@ -16,7 +20,6 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
-    PrivateAttr,
     TypeAdapter,
     ValidationInfo,
     WithJsonSchema,
@@ -86,8 +89,6 @@ class KeyRule(Part):
     missing: Name | None = None
     other: Name | None = None
 
-    _labels: tuple[str, ...] = PrivateAttr(default=())
-
     @model_validator(mode="after")
     def _fits(self) -> KeyRule:
         given = [each for each in (self.values, self.weeks, self.months, self.fold, self.bins) if each is not None]
@@ -104,11 +105,8 @@ class KeyRule(Part):
                 raise ValueError("names: two bins have the same name")
         if self.fold is not None and sum(map(len, self.fold.values())) > MOST_KEYS:
             raise ValueError(f"fold: must have at most {MOST_KEYS} keys")
-        own = self.own_labels
-        if len(own) > MOST_KEYS:
+        if len(self.own_labels) > MOST_KEYS:
             raise ValueError(f"must be at most {MOST_KEYS} keys")
-        more = [each for each in (self.other, self.missing) if each is not None] if given else []
-        self._labels = tuple(dict.fromkeys((*own, *more))) if more else own
         return self
 
     def __repr__(self) -> str:
@@ -125,15 +123,16 @@ class KeyRule(Part):
             return tuple(self.fold)
         return tuple(map(canonical, self.starts))
 
-    @property
+    @cached_property
     def labels(self) -> tuple[str, ...]:
         """The public keys as texts, in order; empty where they are selected privately."""
-        return self._labels
+        own, more = self.own_labels, [each for each in (self.other, self.missing) if each is not None]
+        return tuple(dict.fromkeys((*own, *more))) if own and more else own
 
     @property
     def public(self) -> bool:
         """Whether the keys are public."""
-        return bool(self._labels)
+        return bool(self.labels)
 
     @property
     def listed_alone(self) -> bool:
@@ -298,44 +297,13 @@ def as_written(rule: KeyRule) -> object:
     return rule.model_dump(exclude_none=True)
 
 
-_TEXT = {"type": "string", "minLength": 1, "maxLength": 200}
-_DAY_SCHEMA = {"type": "string", "format": "date"}
-_KEY_SCHEMA = {"anyOf": [{"type": "boolean"}, {"type": "integer"}, _DAY_SCHEMA, {"type": "string"}]}
-_LIST_SCHEMA = {"type": "array", "items": _KEY_SCHEMA, "minItems": 1, "maxItems": MOST_KEYS}
-
-
-def _two(kind: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": kind, "minItems": 2, "maxItems": 2}
-
-
-_TABLE_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "values": {"anyOf": [_LIST_SCHEMA, {"type": "object"}]},
-        "days": _two(_DAY_SCHEMA),
-        "weeks": _two(_DAY_SCHEMA),
-        "months": _two(_DAY_SCHEMA),
-        "numbers": _two({"type": "integer"}),
-        "file": _TEXT,
-        "column": _TEXT,
-        "fold": {"type": "object", "additionalProperties": _LIST_SCHEMA, "minProperties": 1},
-        "bins": {
-            "type": "array",
-            "items": {"anyOf": [{"type": "number"}, _DAY_SCHEMA]},
-            "minItems": 2,
-            "maxItems": MOST_BINS + 1,
-        },
-        "names": {"type": "array", "items": _TEXT},
-        "missing": _TEXT,
-        "other": _TEXT,
-    },
-    "additionalProperties": False,
-}
+_TEXT = (files(__package__) / "keys_schema.json").read_text(encoding="utf-8")
+_SCHEMA: dict[str, Any] = json.loads(Template(_TEXT).substitute(most_keys=MOST_KEYS, most_edges=MOST_BINS + 1))
 Keys = Annotated[
     KeyRule,
     PlainValidator(key_rule),
     PlainSerializer(as_written),
-    WithJsonSchema({"anyOf": [_LIST_SCHEMA, _TABLE_SCHEMA]}),
+    WithJsonSchema({"anyOf": [_SCHEMA["list"], _SCHEMA["table"]]}),
 ]
 
 
@@ -346,10 +314,6 @@ def _combined(value: object, info: ValidationInfo) -> object:
         columns = info.data.get("columns", ())
         return tuple(file_rows(value["file"], columns, most=MOST_KEYS))
     return tuple(map(as_tuple, value)) if isinstance(value, (list, tuple)) else value
-
-
-_COMBINED_SCHEMA = {"type": "array", "items": _LIST_SCHEMA, "minItems": 1, "maxItems": MOST_KEYS}
-_FILE_SCHEMA = {"type": "object", "properties": {"file": _TEXT}, "required": ["file"], "additionalProperties": False}
 
 
 class Combination(Part):
@@ -364,10 +328,8 @@ class Combination(Part):
         tuple[tuple[Key, ...], ...],
         Field(min_length=1, max_length=MOST_KEYS),
         BeforeValidator(_combined),
-        WithJsonSchema({"anyOf": [_COMBINED_SCHEMA, _FILE_SCHEMA]}),
+        WithJsonSchema({"anyOf": [_SCHEMA["combinations"], _SCHEMA["file"]]}),
     ]
-
-    _texts: tuple[tuple[str, ...], ...] = PrivateAttr(default=())
 
     @model_validator(mode="after")
     def _fits(self) -> Combination:
@@ -376,18 +338,17 @@ class Combination(Part):
         for at, key in enumerate(self.keys):
             if len(key) != len(self.columns):
                 raise ValueError(f"keys.{at}: must have one key for each of {len(self.columns)} columns")
-        self._texts = tuple(tuple(map(canonical, key)) for key in self.keys)
-        if len(set(self._texts)) < len(self._texts):
+        if len(set(self.texts)) < len(self.texts):
             raise ValueError("keys: a combination is listed twice")
         return self
 
     def __repr__(self) -> str:
         return repr(self.model_dump())
 
-    @property
+    @cached_property
     def texts(self) -> tuple[tuple[str, ...], ...]:
         """The combinations as texts, in order."""
-        return self._texts
+        return tuple(tuple(map(canonical, key)) for key in self.keys)
 
     def rule(self, column: str) -> KeyRule:
         """The keys of one of the columns: those that occur in a combination."""

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from importlib.resources import files
 
 Range = tuple[float, float]
 """The least and the largest that a number can be; a date counts days since 1970-01-01, a truth value is 0 or 1."""
@@ -42,20 +43,7 @@ TOO_DEEP = f"has more than {DEEPEST} levels; name a part in [columns] and use it
 TOO_LONG = f"must have at most {LONGEST} characters; name a part in [columns] and use its name"
 
 Literal = bool | float | str | datetime.date
-_RESERVED = frozenset(
-    re.findall(
-        r"\w+",
-        """
-    ALL ALTER AND ANY ARRAY AS BETWEEN CALL CASE CAST COLLATE COLUMN CONNECT_BY_ROOT CREATE CROSS CURRENT_CATALOG
-    CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER DEFAULT DESCRIBE DISTINCT DROP ELSE END ESCAPE EXCEPT
-    EXECUTE EXISTS EXPLAIN FALSE FETCH FOR FORCE FROM FULL GLOB GRANT GROUP HAVING IF ILIKE IN INNER INSERT INSTALL
-    INTERSECT INTERVAL INTO IS ISNULL JOIN LAMBDA LATERAL LEFT LIKE LIMIT LIST LOCALTIME LOCALTIMESTAMP MAP NATURAL NOT
-    NOTNULL NULL NULLABLE OBJECT OFFSET ON ONLY OPTIMIZE OR ORDER OUTER PARTITIONED_BY POSITIONAL PREPARE QUALIFY RANGE
-    REGEXP RENAME RESET RETURNING REVOKE RIGHT RLIKE ROLLBACK ROW SELECT SESSION_USER SOME STRUCT SUMMARIZE TABLE
-    TABLESAMPLE THEN TRUE UNCACHE UNION UNNEST USING VACUUM VALUES WHEN WHERE WITH XOR
-    """,
-    )
-)
+_RESERVED = frozenset((files(__package__) / "reserved_words.txt").read_text(encoding="utf-8").split())
 """Words of SQL that are not names without quotation marks; a test tries all words that its tokenizer knows."""
 
 
