@@ -38,6 +38,7 @@ COUNTS = {
     "count": {"kind": "count"},
     "unbiased count": {"kind": "count", "unbiased": True},
     "signed count": {"kind": "count", "signed": True},
+    "distinct count": {"kind": "distinct count", "column": "x"},
     "count in fives": {"kind": "count", "step": 5},
     "count up to 40": {"kind": "count", "support": [0, 40]},
     "count with gaps": {"kind": "count", "support": [[0, 4], [9, 11], [20, 400]]},

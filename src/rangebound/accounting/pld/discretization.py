@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count, pairwise
 from statistics import NormalDist
 
@@ -59,7 +59,12 @@ class DiscretizedEvent:
     """Upper PLDs of a step, for adding and for removing a person, and lower PLDs from some single pairs."""
 
     upper: tuple[DiscretePLD, ...]
-    lower: tuple[DiscretePLD, ...]
+    find_lower: Callable[[], tuple[DiscretePLD, ...]]
+
+    @cached_property
+    def lower(self) -> tuple[DiscretePLD, ...]:
+        """Found when asked for: who needs an upper bound alone does without."""
+        return self.find_lower()
 
 
 @dataclass(frozen=True)
@@ -100,21 +105,33 @@ def largest_loss(step: SingleEvent) -> float:
 
 def discretize(step: SingleEvent, width: float, tail: float) -> DiscretizedEvent:
     """Upper and lower PLDs of a step on multiples of `width`, up to where the profile has fallen to `tail`."""
-    edge = step.mechanism._edge is not None
     with precision(step_profile.BITS):
         above = profile_of(step)
         places = _knots(step, above, width, tail)
         forth, back = dominating(above, places, width)
-        upper = (forth, forth if isinstance(step, MechanismEvent) else back)
-        lower: list[DiscretePLD] = []
+    upper = (forth, forth if isinstance(step, MechanismEvent) else back)
+    return DiscretizedEvent(upper, partial(_below, step, places, width))
+
+
+def _below(step: SingleEvent, places: list[int], width: float) -> tuple[DiscretePLD, ...]:
+    """The lower PLDs of a step with these knots."""
+    lower: list[DiscretePLD] = []
+    with precision(step_profile.BITS):
         first, second = step_profile.pairs(step.mechanism)
         for each in (first,) if first is second else (first, second):
-            points = _points(profile_below(each, step), places, width)
-            found = _masses(_lowered(points, edge=edge), lambda new, old: new <= old)
-            lower += _both(found, places, width, down)
-        if step.mechanism._is_mirrored and isinstance(step, MechanismEvent):
-            lower = lower[:1] * 2  # its own mirror image
-        return DiscretizedEvent(upper, (*lower[:2], *lower[-2:]))
+            points = _lowered(_points(profile_below(each, step), places, width), edge=step.mechanism._edge is not None)
+            lower += _both(_masses(points, lambda new, old: new <= old), places, width, down)
+    if step.mechanism._is_mirrored and isinstance(step, MechanismEvent):
+        lower = lower[:1] * 2  # its own mirror image
+    return (*lower[:2], *lower[-2:])
+
+
+def sketch(step: SingleEvent, tail: float) -> DiscretePLD:
+    """The upper PLD for adding a person with few knots, to choose a grid by."""
+    width = max(typical_loss(step), 1e-12) / SEARCHED.fine
+    with precision(step_profile.BITS):
+        above = profile_of(step)
+        return dominating(above, _knots(step, above, width, tail, SEARCHED), width)[0]
 
 
 def dominating(above: step_profile.Profile, places: list[int], width: float) -> tuple[DiscretePLD, DiscretePLD]:
@@ -158,24 +175,27 @@ def _points(found: step_profile.Profile, places: list[int], width: float) -> lis
     return [(ball(place * width).exp(), found(place * width)) for place in places]
 
 
-def _knots(step: SingleEvent, above: step_profile.Profile, width: float, tail: float) -> list[int]:
+def _knots(
+    step: SingleEvent, above: step_profile.Profile, width: float, tail: float, rule: Spacing | None = None
+) -> list[int]:
     """The multiples of the width at which to look, in rising order."""
+    rule = rule or spacing(step)
     limit, last = largest_loss(step), math.inf
     if math.isfinite(limit):
         last = next(place for place in count(math.ceil(limit / width)) if place * width >= limit)
     right = []
-    for place in _places(spacing(step), last):
+    for place in _places(rule, last):
         right.append(place)
         if above(place * width) <= tail:
             break
     left = right
     if isinstance(step, SampledEvent):
         # Without the person nothing is less likely by more than 1 - rate.
-        left = list(_places(spacing(step), 1 - math.floor(math.log1p(-step.rate) / width)))
+        left = list(_places(rule, 1 - math.floor(math.log1p(-step.rate) / width)))
     elif not isinstance(step, MechanismEvent):
         # A batch only adds uncertainty. Far out the first number is lost in its rounding, and the second is not.
         left, plain = [], step_profile.worst(step.mechanism)
-        for place in _places(spacing(step), math.inf):
+        for place in _places(rule, math.inf):
             left.append(place)
             if 1 - ball(place * width).exp() * (1 - above(-place * width)) <= tail or plain(place * width) <= tail:
                 break

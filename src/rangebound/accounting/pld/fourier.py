@@ -149,13 +149,12 @@ class ComposedPLD:
         self.log_scale, self.mean, variance = composition.cumulants(t)
         self.deviation = math.sqrt(max(variance, 0.0)) + self.step
         self._set_window()
-        self._transform()
 
     def delta_upper(self, epsilon: float) -> float:
         """An upper bound on delta at epsilon."""
         epsilon -= self._slack(epsilon)
         found = self._product(epsilon)
-        wrong = self.error * found.length + _PRODUCT * found.size + self.above * found.rim
+        wrong = self.sums[1] * found.length + _PRODUCT * found.size + self.above * found.rim
         wrong += self.below if epsilon <= self.first * self.step else 0.0
         finite = self._untilted(found.value + wrong, epsilon, up(ball(2.0 * self.composition.count * self.blur).exp()))
         return min((self.composition.infinite[1] + finite) * (1.0 + 1e-14), 1.0)
@@ -164,7 +163,7 @@ class ComposedPLD:
         """A lower bound on delta at epsilon."""
         epsilon += self._slack(epsilon)
         found = self._product(epsilon)
-        wrong = self.error * found.length + _PRODUCT * found.size + self.above + self.below
+        wrong = self.sums[1] * found.length + _PRODUCT * found.size + self.above + self.below
         value = max(found.value - wrong, 0.0)
         finite = self._untilted(
             value, epsilon, down(ball(-2.0 * self.composition.count * self.blur).exp()) * (1.0 - 1e-14)
@@ -205,15 +204,16 @@ class ComposedPLD:
                 break
         return min(math.exp(best) * (1.0 + 1e-9), 1.0)
 
-    def _transform(self) -> None:
-        """The circular sum, and a bound on its error in the Euclidean norm."""
+    @cached_property
+    def sums(self) -> tuple[Floats, float]:
+        """The circular sum from the first bin of the window on, and a bound on its error in the Euclidean norm."""
         rows = []
         for each, (_, masses) in zip(self.composition.plds, self.composition.tilted(self.t), strict=True):
             row = np.zeros(self.size)
             np.add.at(row, (each.index * round(each.step / self.step)) % self.size, masses)
             rows.append(row)
-        bins, self.error = circular_sum(rows, self.composition.times)
-        self.bins: Floats = np.roll(bins, -(self.first % self.size))
+        bins, error = circular_sum(rows, self.composition.times)
+        return np.roll(bins, -(self.first % self.size)), error
 
     def _product(self, epsilon: float) -> _Product:
         """The scalar product with the weights of the sums above epsilon."""
@@ -222,7 +222,7 @@ class ComposedPLD:
         over = np.maximum(over, 0.0)
         with np.errstate(under="ignore"):
             weights = np.exp(-self.t * over) * -np.expm1(-over)
-            bins = self.bins[begin:]
+            bins = self.sums[0][begin:]
             rim = math.exp(-self.t * max((self.first + self.size - 1) * self.step - epsilon, 0.0))
             terms = bins * weights
             return _Product(float(terms.sum()), float(np.abs(terms).sum()), norm(weights) * (1.0 + 1e-9), rim)

@@ -29,6 +29,7 @@ from rangebound.learn.torch.noise_source import step_mechanism
 from rangebound.ledger import Ledger
 from rangebound.ledger.rule import AnyCost, RenyiFilter
 from rangebound.values import arguments
+from rangebound.values.roots import boundary, falling_root
 from rangebound.values.support import Support
 
 _LEAST, _MOST = 2.0**-10, 2.0**40
@@ -37,8 +38,12 @@ _STRIDE = 1.5  # of the logarithm of the noise, at most at once
 _PAUSE = 1.0  # seconds between two lines
 
 
-def smallest_multiplier(epsilon: Callable[[float], float], target: float, guess: float = 1.0) -> float:
-    """The smallest noise multiplier, to four digits, whose `epsilon` is at most the target; `guess` is one near it.
+def smallest_multiplier(
+    epsilon: Callable[[float], float], target: float, rough: Callable[[float], float] = lambda noise: noise**-1.5
+) -> float:
+    """The smallest noise multiplier, to four digits, whose `epsilon` is at most the target.
+
+    `rough` falls like it and takes no time: epsilon, which does, is asked where a power of the rough one is on target.
 
     Guarantee: the epsilon of the multiplier that is returned was computed and is at most the target. That a smaller one
     is not enough is only as true as the account is monotone and smooth.
@@ -47,24 +52,31 @@ def smallest_multiplier(epsilon: Callable[[float], float], target: float, guess:
     >>> round(smallest_multiplier(lambda noise: 3.0 / noise, 2.0), 3)
     1.5
     """
-    low, high = -math.inf, math.inf  # of the logarithm of the noise: too small, and enough
-    place, slope, last = math.log(guess), -1.5, (math.nan, math.nan)
-    while True:  # secant steps: an account takes long
-        place = min(max(place, math.log(_LEAST)), math.log(_MOST))
-        noise = min(max(math.exp(place), _LEAST), _MOST)
+    low, high, enough = -math.inf, math.inf, math.nan  # of the logarithm of the noise: too small, and enough
+    noise, power, last = boundary(lambda noise: rough(noise) <= target, _LEAST, _MOST, 1e-3)[1], 1.0, (1.0, math.nan)
+    while True:
+        place, value = math.log(noise), rough(noise)
         height = math.log(max(epsilon(noise), 1e-300) / target)
-        low, high = (place, high) if height > 0.0 else (low, place)
-        steeper = (height - last[1]) / (place - last[0])
-        slope, last = steeper if -1e3 < steeper < -1e-3 else slope, (place, height)
-        if height <= 0.0 and (noise == _LEAST or height >= _CLOSE * slope or high - low <= _CLOSE):
-            return noise
-        if height > 0.0 and (noise == _MOST or high - low <= 1e-12):
+        if height > 0.0:
+            low = place
+        else:
+            high, enough = place, noise
+        steeper = (height - last[1]) / math.log(value / last[0]) if value != last[0] else math.nan
+        power, last = steeper if 0.03 < steeper < 300.0 else power, (value, height)
+        aim = math.log(value) - height / power
+
+        def above(log: float, aim: float = aim) -> float:
+            return math.log(rough(math.exp(log))) - aim
+
+        root = falling_root(above, place - _STRIDE, place + _STRIDE, 1e-9)
+        if high - low <= _CLOSE or (height <= 0.0 and (noise == _LEAST or place - root <= _CLOSE)):
+            return enough
+        if noise == _MOST:
             raise ArgumentError(
                 f"target_epsilon={arguments.shown(target)}: no noise is enough; raise it, or take fewer epochs"
             )
-        place -= min(max(height / slope - 0.5 * _CLOSE, -_STRIDE), _STRIDE)
-        if not low < place < high:
-            place = 0.5 * (low + high)
+        place = root + 0.5 * _CLOSE
+        noise = min(max(math.exp(place if low < place < high else 0.5 * (low + high)), _LEAST), _MOST)
 
 
 def step_within(
@@ -90,8 +102,7 @@ def step_within(
     def total(multiplier: float) -> float:
         return worst_case.epsilon(worst_case.after(history, step_with(multiplier), times), at)
 
-    one = step_with(1.0)
-    return step_with(smallest_multiplier(total, limit, worst_case.rough_multiplier(one, times, limit, at)))
+    return step_with(smallest_multiplier(total, limit, worst_case.rough_epsilon(step_with(1.0), times, at)))
 
 
 def steps_within(epsilon: float, delta: float, most: int, step: worst_case.Step, history: worst_case.History) -> int:

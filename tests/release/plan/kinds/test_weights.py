@@ -2,8 +2,6 @@
 
 import hashlib
 import math
-import random
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -136,63 +134,6 @@ def test_of_each_unit_the_first_values_of_its_own_order_stay(most, column):
     rows = odd_rows(2, 120)
     plan = plan_of([{"kind": "distinct count", "column": column, "values": most}], ONE_ROW)
     assert exact(plan, rows)[0, ()] == (len(kept(rows, column, most)),)
-
-
-def distances(most, unit, seed, pairs=25):
-    """The largest L1 and squared L2 distance between neighbours, of many small random tables.
-
-    All of them are in one table, by places and people of their own, so that the engine is asked once for each side.
-    """
-    chance, worst, square = random.Random(seed), Fraction(0), Fraction(0)
-    places = [[f"{at} {place}" for place in PLACES] for at in range(pairs)]
-    keys = {"place": [each for own in places for each in own]}
-    plan = plan_of([{**CODES, "values": most}], unit, by=["place"], keys=keys)
-
-    def rows_of(at, who, count):
-        own = chance.sample(places[at], chance.randint(1, 3))
-        codes = [chr(97 + chance.randrange(20)) for _ in range(count)]
-        empty = dict.fromkeys(("x", "y", "w", "ward"))
-        return [{**empty, "who": 100 * at + who, "place": chance.choice(own), "code": code} for code in codes]
-
-    sides = [], []
-    for at in range(pairs):
-        rest = [row for who in range(2, 2 + chance.randrange(4)) for row in rows_of(at, who, chance.choice([1, 9]))]
-        other = rows_of(at, 1, 12) if unit.get("neighbours") else []
-        for side, own in zip(sides, (rows_of(at, 1, 12), other), strict=True):
-            side += own + rest
-    one, two = (exact(plan, side) for side in sides)
-    for own in places:
-        moves = [abs(one[0, (place,)][0] - two[0, (place,)][0]) for place in own]
-        worst, square = max(worst, sum(moves)), max(square, sum(move**2 for move in moves))
-    return worst, square, plan.query[0].sensitivity(plan.unit, 3)
-
-
-@pytest.mark.few(2)
-@crossed({"neighbours": [{}, {"neighbours": "replace", "size": 5}], "groups": [1, 2], "most": [1, 3]})
-def test_no_neighbour_is_farther_apart_than_the_sensitivity_and_some_are_as_far(most, groups, neighbours):
-    worst, square, stated = distances(most, {"column": "who", "groups": groups, **neighbours}, 10 * most + groups)
-    assert worst <= stated.total
-    assert square <= stated.square
-    assert worst > stated.total * Fraction(1, 2)
-
-
-def test_control_a_sensitivity_of_one_value_too_few_is_caught():
-    worst, square, stated = distances(3, {"column": "who", "groups": 2}, 5)
-    less = replace(stated, cell=Fraction(2), square=Fraction(8))
-    assert worst > less.total
-    assert square > less.square
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("budget", [{"epsilon": 20.0}, {"epsilon": 20.0, "delta": 1e-3}], ids=["sums", "gaussian"])
-def test_intervals_of_distinct_counts_hold_at_least_as_often_as_their_level_says(budget):
-    """Of 400 intervals at 0.95 fewer than 355 hold with probability 2e-7 (binomial), if each holds with that chance."""
-    groups = [str(at) for at in range(400)]
-    plan = plan_of([CODES], by=["place"], budget=budget, keys={"place": groups})
-    table = pa.table({"place": np.repeat(groups, 30), "code": [str(at % 17) for at in range(30 * 400)]})
-    truth = [len({at % 17 for at in range(30 * group, 30 * group + 30)}) for group in range(400)]
-    cells = release(plan, table, ledger=None).cells
-    assert sum(cell.lower <= true <= cell.upper for cell, true in zip(cells, truth, strict=True)) >= 355
 
 
 # Unbiased and signed numbers: from the same draw, at no cost, certified.

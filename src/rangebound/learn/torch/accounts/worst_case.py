@@ -21,15 +21,24 @@ Euclidean clipping has the sensitivity C and Gaussian noise alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from statistics import NormalDist
 from typing import Any
 
-from rangebound.accounting import Composition, compose, event, renyi
+import numpy as np
+
+from rangebound.accounting import Composition, compose, renyi
 from rangebound.accounting.contraction import contraction
-from rangebound.accounting.event import AllocatedEvent, FixedBatchEvent, MechanismEvent, SampledEvent, SingleEvent
+from rangebound.accounting.event import (
+    AllocatedEvent,
+    FixedBatchEvent,
+    MechanismEvent,
+    SampledEvent,
+    SingleEvent,
+    repetitions,
+)
+from rangebound.accounting.pld import accountant
 from rangebound.errors import ArgumentError
 from rangebound.laws.boundings import TRUNCATE, UNBOUNDED
 from rangebound.laws.gaussian import Gaussian
@@ -42,7 +51,7 @@ from rangebound.privacy.worst import worst_renyi
 from rangebound.values import arguments
 from rangebound.values.ball import ball, precision, up
 from rangebound.values.query import Query
-from rangebound.values.roots import boundary
+from rangebound.values.roots import falling_root
 from rangebound.values.support import Interval
 
 _BITS = 128
@@ -144,21 +153,35 @@ def after(history: History, step: Step, times: int) -> History:
     return {**history, step: history.get(step, 0) + times}
 
 
-def rough_multiplier(step: Step, times: int, epsilon: float, delta: float) -> float:
-    """About how much more noise than such a step has lets it be taken so often: many small steps are nearly Gaussian.
+def rough_epsilon(step: Step, times: int, delta: float) -> Callable[[float], float]:
+    """About the epsilon of so many such steps with this much more noise, to begin a search with; it proves nothing.
 
-    With mu = min(rate sqrt(n (e^(1/s^2) - 1)), sqrt(n)/s) for n steps of noise s, and epsilon about mu^2/2 + z mu.
+    By a saddle point: with K(t) the log-moment of the sum of all losses, delta is about e^(K - t K') over
+    1 + t (1 + t) sqrt(2 pi K'') at the epsilon K'.
     """
     ceiling, number = step.ceiling, times * step.batches
-    unit = ceiling.query.sensitivity / ceiling.noise.scale
-    tail = NormalDist().inv_cdf(1.0 - min(max(delta, 1e-16), 0.5))
+    unit, aim = ceiling.query.sensitivity / ceiling.noise.scale, math.log(min(max(delta, 1e-290), 0.5))
+    rest = math.log1p(-step.rate) if step.rate < 1.0 else -math.inf
 
-    def enough(noise: float) -> bool:
-        each = math.expm1(min((unit / noise) ** 2, 700.0))
-        mu = min(step.rate * math.sqrt(number * each), math.sqrt(number) * unit / noise)
-        return 0.5 * mu * mu + tail * mu <= epsilon
+    def rough(noise: float) -> float:
+        mu = min(unit / noise, 30.0)
+        z = np.linspace(-12.0, 60.0, 1201)
+        losses = np.logaddexp(rest, math.log(step.rate) + mu * z - 0.5 * mu * mu)
+        logs = losses - 0.5 * z * z + math.log((z[1] - z[0]) / math.sqrt(2.0 * math.pi))
 
-    return boundary(enough, 2.0**-10, 2.0**40, 1e-3)[1]
+        def at(log_t: float) -> tuple[float, float]:
+            t = math.exp(log_t)
+            tilted = logs + t * losses
+            weights = np.exp(tilted - tilted.max())
+            total = float(weights.sum())
+            mean = float((weights * losses).sum()) / total
+            variance = number * float((weights * (losses - mean) ** 2).sum()) / total
+            spread = 1.0 + t * (1.0 + t) * math.sqrt(2.0 * math.pi * variance)
+            return number * (math.log(total) + float(tilted.max()) - t * mean) - math.log(spread) - aim, number * mean
+
+        return max(at(falling_root(lambda log_t: at(log_t)[0], -14.0, 11.0, 1e-9))[1], 1e-12)
+
+    return rough
 
 
 def epsilon(history: History, delta: float) -> float:
@@ -173,7 +196,8 @@ def epsilon(history: History, delta: float) -> float:
     taken = {step: times for step, times in history.items() if times}
     if not taken:
         return 0.0
-    found = [together(taken).epsilon(delta).upper]
+    event = together(taken).event  # where the recursion over adaptive adversaries has nothing to add
+    found = [renyi.epsilon_within(event, delta, accountant.epsilon_above(event, delta))]
     if all(step.rate >= 1.0 and len(step.mechanism.shape.points) <= _POINTS for step in taken):
         found.append(_by_coordinates(taken, delta))
     return min(found)
@@ -224,8 +248,8 @@ def loaded(entries: list[dict[str, Any]]) -> tuple[dict[Step, int], dict[Step, i
     taken: dict[Step, int] = {}
     for each in entries:
         step = Step.from_dict(each)
-        history[step] = history.get(step, 0) + event.repetitions("times", each["times"])
-        taken[step] = taken.get(step, 0) + event.repetitions("steps", each.get("steps", each["times"]))
+        history[step] = history.get(step, 0) + repetitions("times", each["times"])
+        taken[step] = taken.get(step, 0) + repetitions("steps", each.get("steps", each["times"]))
     return history, taken
 
 
