@@ -2,8 +2,8 @@
 
 python -m benchmarks.twelve_tables [--quick] [--json FILE] [--only TABLE]
 
-Nothing in the package was tuned on these tables, of which one is generated, since no package ships one of a million rows
-that two classes can be told from. Results of each table are written as soon as they are there.
+Nothing in the package was tuned on these tables. One is generated, since no package at hand ships a million rows.
+Results of each table are written as soon as they are there.
 """
 
 from __future__ import annotations
