@@ -112,6 +112,14 @@ def _table(chance: Chance) -> Any:
     return table.with_claim(rb.Claim(epsilon=epsilon, delta=min(table.delta(epsilon), 1.0)))
 
 
+def _limit(chance: Chance) -> Any:
+    """A limit of few true answers; its file has all inputs, prices and outputs."""
+    query = rb.Query(range=rb.Grid(step=1.0, within=rb.Interval(0, chance.randint(3, 40))), sensitivity=1.0)
+    if chance.random() < 0.5:
+        query = rb.Query(range=rb.Interval(0, 1), sensitivity=round(chance.uniform(0.3, 1), 2))
+    return rb.limit(query=query, epsilon=_epsilon(chance, 0.2, 3.0), objective=chance.choice(["mae", "mse"]))
+
+
 KINDS: dict[str, Callable[[Chance], Any]] = {
     "truncated Laplace": lambda c: _truncated(c, rb.Laplace),
     "truncated Laplace at a delta": lambda c: _truncated(c, rb.Laplace, delta=_delta(c)),
@@ -127,11 +135,17 @@ KINDS: dict[str, Callable[[Chance], Any]] = {
     "lattice": _lattice,
     "table": _table,
     "Laplace on two spans": _spans,
+    "limit": _limit,
 }
 
 
 def quieter(m: Any) -> Any:
-    """The same mechanism and claim with less noise; of a table, the claim with less epsilon and delta."""
+    """The same mechanism and claim with less noise; of a table, the claim with less epsilon and delta.
+
+    Of a limit, a higher one; it is not tight to 1e-8, so it may be true, but its proof is none.
+    """
+    if isinstance(m, rb.Limit):
+        return replace(m, prices=[each * (1 + 1e-3) for each in m.prices])
     if isinstance(m, rb.Table):
         exact = m.with_claim(rb.Claim(epsilon=m.epsilon(m.claim.delta) * (1 - LESS), delta=m.claim.delta))
         small = m.claim.delta * (1 - LESS)
@@ -139,6 +153,15 @@ def quieter(m: Any) -> Any:
     if isinstance(m, rb.Mechanism):
         return replace(m, noise=type(m.noise)(scale=m.noise.scale * (1 - LESS))).with_claim(m.claim)
     return replace(m, scale=m.scale * (1 - LESS)).with_claim(m.claim)
+
+
+def written(m: Any, *, refuted: bool, alone: bool) -> str:
+    """The file of a claim, or of its refutation."""
+    if isinstance(m, rb.Limit):
+        if refuted:
+            raise ArgumentError("limit: has no counterexample")
+        return m.to_coq(library=not alone)
+    return coq_file(m, m.claim, refuted=refuted, library=not alone)
 
 
 def _processor() -> float:
@@ -188,7 +211,7 @@ def claim(folder: Path, seed: int, number: int, *, alone: bool) -> dict[str, Any
     for _ in range(20):
         m = KINDS[kind](chance)
         try:
-            text = coq_file(m, m.claim, library=not alone)
+            text = written(m, refuted=False, alone=alone)
             break
         except ArgumentError as error:  # a kind of claim that the kernel does not cover, which the result counts
             refused = str(error)
@@ -198,11 +221,11 @@ def claim(folder: Path, seed: int, number: int, *, alone: bool) -> dict[str, Any
     found["accepted"], found["seconds"] = coqc(folder, text, alone=alone)
     less = quieter(m)
     try:
-        found["less"], found["less_seconds"] = coqc(folder, coq_file(less, less.claim, library=not alone), alone=alone)
+        found["less"], found["less_seconds"] = coqc(folder, written(less, refuted=False, alone=alone), alone=alone)
     except ArgumentError:
         found["less"] = False
     try:
-        text = coq_file(less, less.claim, refuted=True, library=not alone)
+        text = written(less, refuted=True, alone=alone)
         found["refuted"], found["refuted_seconds"] = coqc(folder, text, alone=alone)
     except ArgumentError as error:
         found["refuted"], found["why"] = False, str(error)[:200]

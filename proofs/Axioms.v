@@ -1,9 +1,9 @@
 (** What the theorems rest on: the real numbers of Coq's library, and nothing else. *)
 From RB Require Import Privacy Bounds HockeyStick TruncatedLaplace UnboundedLaplace UnionLaplace TruncatedLaplaceDelta TruncatedGaussian
-  UnboundedGaussian Lattice FiniteTable.
+  UnboundedGaussian Lattice FiniteTable Limit.
 
 Print Assumptions Privacy.events.
-Print Assumptions Privacy.composition_of_epsilons.
+Print Assumptions Privacy.sequential.
 Print Assumptions Bounds.bounded.
 Print Assumptions Bounds.strictly.
 Print Assumptions HockeyStick.on_the_line.
@@ -17,3 +17,4 @@ Print Assumptions UnboundedGaussian.gaussian_tests.
 Print Assumptions Lattice.clamped_below.
 Print Assumptions Lattice.rounded_answers.
 Print Assumptions FiniteTable.table_of_answers.
+Print Assumptions Limit.limit.

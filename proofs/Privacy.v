@@ -46,19 +46,31 @@ Proof.
   assert (p y * f y <= k * q y * f y) by now apply Rmult_le_compat_r. lra.
 Qed.
 
-(** Sequential composition: two independent answers about the same people. *)
-Theorem composition : forall (p q p' q' : R -> R) k k' y z, 0 <= p y -> 0 <= k' * q' z -> p y <= k * q y -> p' z <= k' * q' z ->
-  p y * p' z <= (k * k') * (q y * q' z).
-Proof.
-  intros. apply Rle_trans with (p y * (k' * q' z)); [now apply Rmult_le_compat_l|].
-  apply Rle_trans with (k * q y * (k' * q' z)); [now apply Rmult_le_compat_r | right; ring].
-Qed.
+(** Sequential composition: any number of answers about the same people, each of a mechanism that may depend on the
+    outputs before it. The density of all outputs together is a product, and the epsilons add. *)
+Fixpoint joint (laws : list (list R -> R -> R)) (past outputs : list R) : R :=
+  match laws, outputs with law :: laws, y :: outputs => law past y * joint laws (y :: past) outputs | _, _ => 1 end.
 
-Corollary composition_of_epsilons : forall (p q p' q' : R -> R) e e' y z, 0 <= p y -> 0 <= q' z ->
-  p y <= exp e * q y -> p' z <= exp e' * q' z -> p y * p' z <= exp (e + e') * (q y * q' z).
+Fixpoint private (epsilons : list R) (ps qs : list (list R -> R -> R)) : Prop :=
+  match epsilons, ps, qs with
+  | e :: epsilons, p :: ps, q :: qs =>
+    (forall past y, 0 <= p past y /\ 0 <= q past y /\ p past y <= exp e * q past y) /\ private epsilons ps qs
+  | [], [], [] => True
+  | _, _, _ => False
+  end.
+
+Theorem sequential : forall epsilons ps qs past outputs, private epsilons ps qs -> length outputs = length ps ->
+  0 <= joint ps past outputs <= exp (fold_right Rplus 0 epsilons) * joint qs past outputs.
 Proof.
-  intros. rewrite exp_plus. apply composition; try assumption.
-  apply Rmult_le_pos; [left; apply exp_pos | assumption].
+  induction epsilons as [|e epsilons IH]; intros [|p ps] [|q qs] past outputs H L; try contradiction; simpl.
+  - rewrite exp_0. lra.
+  - destruct outputs as [|y outputs]; [discriminate|]. simpl in *. injection L as L. destruct H as [H Hs].
+    destruct (H past y) as [P [Q W]]. destruct (IH ps qs (y :: past) outputs Hs L) as [J K]. rewrite exp_plus.
+    split; [now apply Rmult_le_pos|]. apply Rle_trans with (p past y * (exp (fold_right Rplus 0 epsilons) * joint qs (y :: past) outputs)).
+    + now apply Rmult_le_compat_l.
+    + assert (0 <= exp (fold_right Rplus 0 epsilons) * joint qs (y :: past) outputs) by lra.
+      apply Rle_trans with (exp e * q past y * (exp (fold_right Rplus 0 epsilons) * joint qs (y :: past) outputs));
+        [now apply Rmult_le_compat_r | right; ring].
 Qed.
 
 (** What neighbouring answers are, in one of the forms that claims have. *)

@@ -30,7 +30,15 @@ ROOMS = {
     "web": 3_650,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
-NEW = {"accounting": 65, "mechanisms": 438, "cli": 100, "learn": 865, "release/output": 30, "release/plan": 585}
+NEW = {
+    "accounting": 65,
+    "cli": 100,
+    "learn": 865,
+    "mechanisms": 438,
+    "optimum": 60,
+    "release/output": 30,
+    "release/plan": 585,
+}
 """Lines beside these for what 0.2 could not do: proofs for Coq, tried graphs, any batch, lines, plans of 0.2."""
 FILES = 329
 PLANS = 22

@@ -99,6 +99,17 @@ def test_a_proof_is_accepted_and_with_less_noise_only_the_refutation(kind, tmp_p
 
 @needs_coq
 @pytest.mark.slow
+@pytest.mark.parametrize("objective", ["mae", "mse"])
+def test_a_limit_is_accepted_and_a_higher_one_is_not(objective, tmp_path):
+    found = rb.limit(query=rb.Query(range=rb.Interval(0, 1), sensitivity=1.0), epsilon=1.0, objective=objective)
+    assert accepted(found.to_coq(), tmp_path)
+    assert not accepted(replace(found, prices=[1.001 * each for each in found.prices]).to_coq(), tmp_path)
+    with pytest.raises(ArgumentError, match="do not cover limits of an average"):
+        rb.limit(query=found.query, epsilon=1.0, at="average").to_coq()
+
+
+@needs_coq
+@pytest.mark.slow
 def test_a_true_claim_has_no_refutation(tmp_path):
     for kind in ("truncated Laplace", "clamped Laplace", "discrete Laplace"):
         m = KINDS[kind]()

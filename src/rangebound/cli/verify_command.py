@@ -41,7 +41,7 @@ def verify(
     ] = 1000.0,
     coq: Annotated[
         Path | None,
-        option("Of a mechanism: write the claim and its proof for the proof assistant Coq to a .v file, and run coqc."),
+        option("Of a mechanism or a limit: write the claim and its proof for Coq to a .v file, and run coqc."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -68,12 +68,12 @@ def verify(
             name, given = ("key", str(key)) if ledger is None else ("ledger", ledger)
             raise ArgumentError(f"{name}={given!r}: goes with the certificate of a table and its published .json file")
         limit = stated is not None and stated.startswith(_OF_A_LIMIT)
-        if coq is None or limit:
+        if coq is None:
             facts, words = _limit(text) if limit else _mechanism(text)
     if coq is not None:
-        if published is not None or (stated or "").startswith((_OF_A_TABLE, _OF_A_LIMIT)):
-            raise ArgumentError(f"coq={str(coq)!r}: goes with the certificate of a mechanism")
-        facts, words = _in_coq(text, certificate, coq)
+        if published is not None or (stated or "").startswith(_OF_A_TABLE):
+            raise ArgumentError(f"coq={str(coq)!r}: goes with the certificate of a mechanism or a limit")
+        facts, words = _in_coq(text, certificate, coq, limit=limit)
     printing.fact(facts, words, as_json=as_json)
 
 
@@ -116,15 +116,17 @@ def _mechanism(text: str) -> tuple[dict[str, object], str]:
     return facts, f"ok: proved again.\n{found}\n{_NOT_SIGNED}"
 
 
-def _in_coq(text: str, certificate: Path, path: Path) -> tuple[dict[str, object], str]:
+def _in_coq(text: str, certificate: Path, path: Path, *, limit: bool) -> tuple[dict[str, object], str]:
     """The same, and a file for Coq: of the proof or, where the claim is false, of its refutation."""
     from rangebound.cli.output_files import check_files
     from rangebound.mechanisms.coq_file import coq_file
 
     check_files([path], [certificate], name="coq")
     try:
-        facts, words = _mechanism(text)
+        facts, words = _limit(text) if limit else _mechanism(text)
     except CertificateInvalid as error:
+        if limit:
+            raise
         try:
             read = rb.Certificate.from_json(text)
             path.write_text(coq_file(read.mechanism, read.claim, refuted=True), encoding="utf-8")
@@ -132,7 +134,8 @@ def _in_coq(text: str, certificate: Path, path: Path) -> tuple[dict[str, object]
             raise error from None
         _, said = _coqc(path)
         raise CertificateInvalid(f"{error}. A refutation is in {str(path)!r}; {said}") from error
-    path.write_text(rb.Certificate.from_json(text).to_coq(), encoding="utf-8")
+    read_again = rb.Limit.from_json(text) if limit else rb.Certificate.from_json(text)
+    path.write_text(read_again.to_coq(), encoding="utf-8")
     accepted, said = _coqc(path)
     if accepted is False:
         raise CertificateInvalid(f"coq={str(path)!r}: {said}; please report it, with the certificate")

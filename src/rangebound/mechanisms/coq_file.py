@@ -50,14 +50,21 @@ def coq_file(mechanism: Proved, claim: Claim, *, refuted: bool = False, library:
     """
     base = mechanism.base if isinstance(mechanism, Remapped) else mechanism
     if claim.notion is Notion.METRIC:
-        raise _uncovered("metric claims")
+        raise uncovered("metric claims")
     if refuted and base is not mechanism:
-        raise _uncovered("refutations of a remapped mechanism, which may leak less than its base")
+        raise uncovered("refutations of a remapped mechanism, which may leak less than its base")
     modules, body = _route(base)(base, claim, refuted)
     remapped = "\n   What is published is made of the output alone, and costs nothing more." * (base is not mechanism)
+    return coq_text(f"{claim} of\n   {base}", modules, body, said=remapped, refuted=refuted, library=library)
+
+
+def coq_text(
+    stated: str, modules: str, body: str, *, said: str = "", refuted: bool = False, library: bool = False
+) -> str:
+    """A file of a claim, with what is stated in a comment and with the theory that its proof needs."""
     how, verb = "-R proofs RB " * library, "refutation" if refuted else "proof"
-    stated = re.sub(r'[*"]', " ", f"{claim} of\n   {base}")  # nothing that ends a comment, or begins a text in it
-    head = f"(* A {verb} of {stated}.{remapped}\n   Check it with: coqc {how}FILE.v (Coq 8.16 or later, with Coquelicot"
+    stated = re.sub(r'[*"]', " ", stated)  # nothing that ends a comment, or begins a text in it
+    head = f"(* A {verb} of {stated}.{said}\n   Check it with: coqc {how}FILE.v (Coq 8.16 or later, with Coquelicot"
     return f"{head} and Interval) *)\n" + _theory(list(dict.fromkeys(modules.split())), body, library=library) + body
 
 
@@ -70,20 +77,20 @@ def _route(base: Proved) -> Callable[..., tuple[str, str]]:
     assert isinstance(base, Mechanism)
     assert base.support is not None
     if not (base.noise.laplace or base.noise.gaussian):
-        raise _uncovered(f"{base.noise}")
+        raise uncovered(f"{base.noise}")
     if base.bounding is not TRUNCATE or is_line(base.support):
         return _of_line
     if isinstance(base.support, Grid) or len(base.query.spread.spans) > 1 or not base.query.range.bounded:
-        raise _uncovered("grids of truncated noise, and its ranges that are unbounded or have gaps")
+        raise uncovered("grids of truncated noise, and its ranges that are unbounded or have gaps")
     if base.noise.gaussian and isinstance(base.support, Interval):
         return _of_truncated_gaussian
     answers, outputs = base.query.range.hull, base.support.hull
     if base.noise.gaussian or not (outputs.lower <= answers.lower and answers.upper <= outputs.upper):
-        raise _uncovered("Gaussian noise truncated to several spans, or Laplace noise for answers beyond its support")
+        raise uncovered("Gaussian noise truncated to several spans, or Laplace noise for answers beyond its support")
     return _of_truncated_laplace if isinstance(base.support, Interval) else _of_union
 
 
-def _uncovered(what: str) -> ArgumentError:
+def uncovered(what: str) -> ArgumentError:
     return ArgumentError(
         f"certificate: the proofs in Coq do not cover {what}; the page in the folder proofs/ says what they cover, and "
         "rangebound.verify checks the others"
@@ -121,7 +128,7 @@ def _source(name: str) -> str:
     return next(folder for folder in folders if folder.is_dir()).joinpath(f"{name}.v").read_text(encoding="utf-8")
 
 
-def _claim(kind: str, numbers: str, modules: str, **parts: object) -> tuple[str, str]:
+def coq_claim(kind: str, numbers: str, modules: str, **parts: object) -> tuple[str, str]:
     """The theory that a claim needs, and the claim: numbers, and a text of `proofs/claims` with its parts."""
     text = Template(_source(f"claims/{kind}")).substitute(parts)
     bounds = "Bell Bounds" if re.search(r"\b(no_more|less|computed)\b", text) else ""
@@ -135,7 +142,7 @@ def _real(x: float | Fraction) -> str:
     return f"({sign}{abs(exact.numerator)} / {exact.denominator})" if exact.denominator > 1 else f"({exact.numerator})"
 
 
-def _numbers(**named: float | Fraction) -> str:
+def coq_numbers(**named: float | Fraction) -> str:
     return "".join(f"Notation {name} := {_real(value)} (only parsing).\n" for name, value in named.items())
 
 
@@ -153,8 +160,8 @@ def _answers(m: Mechanism, claim: Claim) -> tuple[str, str]:
     ends = {name: end for name, end in (("first", first), ("last", last)) if end is not None}
     left, right = "first <= " * ("first" in ends), " <= last" * ("last" in ends)
     near = "".join(f"{left}{x}{right} -> " for x in ("x", "x'") if ends) + "Rabs (x - x') <= sensitivity ->"
-    named = _numbers(scale=m.noise.scale, sensitivity=m.query.sensitivity, farthest=apart, **ends)
-    return named + _numbers(epsilon=claim.epsilon, delta=claim.delta), near
+    named = coq_numbers(scale=m.noise.scale, sensitivity=m.query.sensitivity, farthest=apart, **ends)
+    return named + coq_numbers(epsilon=claim.epsilon, delta=claim.delta), near
 
 
 def _of_truncated_laplace(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
@@ -169,12 +176,12 @@ def _of_truncated_laplace(m: Mechanism, claim: Claim, refuted: bool) -> tuple[st
             raise _not_refuted(claim)
         ends = ("first", "first + farthest", "upward"), ("last", "last - farthest", "downward")
         at, other, side = ends[losses[0] < losses[1]]
-        return _claim("truncated_laplace_refuted", text, "TruncatedLaplace", answer=at, other=other, side=side)
+        return coq_claim("truncated_laplace_refuted", text, "TruncatedLaplace", answer=at, other=other, side=side)
     alike = m.support == m.query.range and last - first == apart <= Fraction(m.noise.scale) * Fraction(claim.epsilon)
     theorem = "in_the_middle" if _middle(m) else "truncated_laplace"
     kind = "all_neighbours" if alike else "truncated_laplace"
-    modules, body = _claim(kind, text, "TruncatedLaplace", near=near, theorem=theorem)
-    return modules, body + _claim("events", "", "", near=near, inside="", law=_LAW)[1]
+    modules, body = coq_claim(kind, text, "TruncatedLaplace", near=near, theorem=theorem)
+    return modules, body + coq_claim("events", "", "", near=near, inside="", law=_LAW)[1]
 
 
 def _middle(m: Mechanism) -> bool:
@@ -205,10 +212,10 @@ def _of_laplace_at_delta(m: Mechanism, claim: Claim, refuted: bool, text: str, n
     if refuted:
         law, sign = ("lower upper", "") if answer < other else ("(option_map Ropp upper) (option_map Ropp lower)", "- ")
         names = {name: f"({sign}{name})" for name in ("answer", "other", "cut")}
-        text += _numbers(answer=answer, other=other, cut=cut)
-        return _claim("laplace_at_delta_refuted", text, modules, law=law, **names)
+        text += coq_numbers(answer=answer, other=other, cut=cut)
+        return coq_claim("laplace_at_delta_refuted", text, modules, law=law, **names)
     if most > claim.delta * (1.0 + 1e-9):
-        raise _uncovered("this claim at a delta, where the range is not much wider than the noise, or which is false")
+        raise uncovered("this claim at a delta, where the range is not much wider than the noise, or which is false")
     lower, upper = m.shape.spans[0]
     curve = "apply by_curve; [lra |]. unfold bound; halving A"
     if (upper - lower) / m.noise.scale > _WIDE:
@@ -217,7 +224,9 @@ def _of_laplace_at_delta(m: Mechanism, claim: Claim, refuted: bool, text: str, n
     upward, downward = (above, below) if math.isfinite(lower) else (below, above)
     if math.isfinite(lower) and math.isfinite(upper):
         upward, downward = curve, "apply in_the_middle; [lra | exact upward]" if _middle(m) else curve
-    return _claim("laplace_at_delta", text, modules, near=near, upward=upward, downward=f"simpl option_map. {downward}")
+    return coq_claim(
+        "laplace_at_delta", text, modules, near=near, upward=upward, downward=f"simpl option_map. {downward}"
+    )
 
 
 def _of_union(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
@@ -225,7 +234,7 @@ def _of_union(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
     (first, last, apart), (text, near) = _bounded(m), _answers(m, claim)
     ends = [Fraction(end) for span in m.shape.spans for end in span if math.isfinite(end)]
     if claim.delta or len(ends) < 2 * len(m.shape.spans) or len(ends) > _MOST_ENDS:
-        raise _uncovered("unions at a delta, of more than three spans, or with an endless one")
+        raise uncovered("unions at a delta, of more than three spans, or with an endless one")
     spans = "; ".join(f"({_real(low)}, {_real(high)})" for low, high in zip(ends[::2], ends[1::2], strict=True))
     text += f"Notation spans := ([{spans}]) (only parsing).\n"
 
@@ -235,9 +244,9 @@ def _of_union(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
 
     if refuted:
         answer, other, sign = _worst_pair(m, claim)
-        text += _numbers(answer=answer, other=other, y=ends[0] if sign == 1 else ends[-1])
+        text += coq_numbers(answer=answer, other=other, y=ends[0] if sign == 1 else ends[-1])
         parts = {"sign": "Rabs_left1" if sign == 1 else "Rabs_right", "sides": sides(answer=answer, other=other)}
-        return _claim("union_laplace_refuted", text, _UNION, **parts)
+        return coq_claim("union_laplace_refuted", text, _UNION, **parts)
     room = last - apart
     cuts = sorted({first, room, *(x for end in ends for x in (end, end - apart) if first < x < room)})
     pieces, proofs = "", []
@@ -246,12 +255,12 @@ def _of_union(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
         for i, (low, high) in enumerate(zip(cuts[:-1] or cuts, cuts[1:] or cuts, strict=True)):
             names = {"name": f"{way}_{i}", "low": _real(low), "high": _real(high), "more": more, "less": less}
             found = sides(**{"a": low, "(a + farthest)": low + apart})
-            pieces += _claim("union_laplace_piece", "", "", sides=found, **names)[1]
+            pieces += coq_claim("union_laplace_piece", "", "", sides=found, **names)[1]
             proof += f"destruct (Rle_dec a {_real(high)}); [apply {way}_{i}; lra |]. " * (high < room)
         proofs.append(f"{proof}apply {way}_{i}; lra".replace(". ", "; "))
     parts = {"near": near, "pieces": pieces, "upward": proofs[0], "downward": proofs[1]}
-    modules, body = _claim("union_laplace", text, _UNION, **parts)
-    return modules, body + _claim("events", "", "", near=near, inside="", law="truncated scale spans")[1]
+    modules, body = coq_claim("union_laplace", text, _UNION, **parts)
+    return modules, body + coq_claim("events", "", "", near=near, inside="", law="truncated scale spans")[1]
 
 
 def _worst_threshold(m: Mechanism, claim: Claim) -> tuple[float, Fraction, Fraction, Fraction]:
@@ -276,19 +285,19 @@ def _of_truncated_gaussian(m: Mechanism, claim: Claim, refuted: bool) -> tuple[s
     lower, upper = m.shape.spans[0]
     (first, last, _), (text, near) = _bounded(m), _answers(m, claim)
     if claim.delta or math.isinf(upper - lower):
-        raise _uncovered("truncated Gaussian noise at a delta, or on a half-line")
-    text += _numbers(lower=lower, upper=upper)
+        raise uncovered("truncated Gaussian noise at a delta, or on a half-line")
+    text += coq_numbers(lower=lower, upper=upper)
 
     if refuted:
         parts = {"answer": "last", "y": "lower", "other": "last - farthest", "lemma": "refuted_upward"}
         if last - Fraction(lower) < Fraction(upper) - first:
             parts = {"answer": "first", "y": "upper", "other": "first + farthest", "lemma": "refuted_downward"}
-        return _claim("truncated_gaussian_refuted", text, "Bell TruncatedGaussian", **parts)
+        return coq_claim("truncated_gaussian_refuted", text, "Bell TruncatedGaussian", **parts)
     downward = "apply moments_at_most; [lra | unfold tilt, part; no_more]"
     if _middle(m):
         downward = "apply in_the_middle with (last := last); [lra | lra | exact upward]"
-    modules, body = _claim("truncated_gaussian", text, "Bell TruncatedGaussian", near=near, downward=downward)
-    return modules, body + _claim("events", "", "", near=near, inside="lower <= c -> d <= upper ->", law=_LAW)[1]
+    modules, body = coq_claim("truncated_gaussian", text, "Bell TruncatedGaussian", near=near, downward=downward)
+    return modules, body + coq_claim("events", "", "", near=near, inside="lower <= c -> d <= upper ->", law=_LAW)[1]
 
 
 def _of_line(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
@@ -298,16 +307,16 @@ def _of_line(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
     modules = f"HockeyStick {'UnboundedLaplace' if laplace else 'Bell UnboundedGaussian'}"
     if refuted:
         answer, other, cut = _best_cut(m, claim)
-        text += _numbers(answer=answer, other=other, cut=cut)
+        text += coq_numbers(answer=answer, other=other, cut=cut)
         z, y = (f"(cut - {x})" if answer < other else f"({x} - cut)" for x in ("answer", "other"))
         sides = ["below" if (cut - x) * (other - answer) <= 0 else "above" for x in (answer, other)]
         proof = f"rewrite (at_most_{sides[0]} scale {z}), (at_most_{sides[1]} scale {y}) by lra."
         if not laplace:
             proof = "apply refuted, refuted_at."
-        return _claim("line_refuted", text, modules, answer=z, other=y, proof=proof)
+        return coq_claim("line_refuted", text, modules, answer=z, other=y, proof=proof)
     pure = laplace and apart <= scale * Fraction(claim.epsilon)
     if not pure and _found(m, claim, _place(m, claim), float(apart)) > claim.delta * (1.0 + 1e-9):
-        raise _uncovered("a claim that is true of clamped or rounded output alone, and not of the noise, or of neither")
+        raise uncovered("a claim that is true of clamped or rounded output alone, and not of the noise, or of neither")
     if laplace:
         enough = "farthest <= scale * epsilon \\/ 1 - exp ((epsilon - farthest / scale) / 2) <= delta"
         proof = "left; lra" if pure else "right; no_more"
@@ -315,7 +324,7 @@ def _of_line(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
         r, at = "(farthest / scale)", "(farthest / scale / 2 - epsilon / (farthest / scale))"
         enough = f"found epsilon {r} {at} <= 2 * half * delta"
         proof = "apply found_at_most. no_more"
-    return _claim("line", text, modules, near=near, enough=enough, proof=proof, lemma=f"{m.noise.name}_tests")
+    return coq_claim("line", text, modules, near=near, enough=enough, proof=proof, lemma=f"{m.noise.name}_tests")
 
 
 def _place(m: Mechanism, claim: Claim) -> float:
@@ -367,28 +376,28 @@ def _best_cut(m: Mechanism, claim: Claim) -> tuple[Fraction, Fraction, Fraction]
 
 def _of_lattice(m: DiscreteLaplace | Staircase, claim: Claim, refuted: bool) -> tuple[str, str]:
     noise = m._stairs
-    text = _numbers(rate=noise.rate, epsilon=claim.epsilon, sensitivity=m.query.sensitivity)
+    text = coq_numbers(rate=noise.rate, epsilon=claim.epsilon, sensitivity=m.query.sensitivity)
     parts = {"k": noise.steps, "r": noise.plateau, "levels": noise.levels}
     if claim.delta and (refuted or noise.pure > Fraction(claim.epsilon)):
-        raise _uncovered("claims of noise on a lattice that need their delta, and their refutations")
+        raise uncovered("claims of noise on a lattice that need their delta, and their refutations")
     if refuted:
-        return _claim("lattice_refuted", text, "Lattice", **parts)
+        return coq_claim("lattice_refuted", text, "Lattice", **parts)
     near, names, close = f"(Z.abs (i - j) <= {noise.levels} * {noise.steps})%Z ->", " H", "exact H"
     if isinstance(m, Staircase) and isinstance(m.query.range, Interval):
-        text += _numbers(origin=m._anchor, width=m.width)
+        text += coq_numbers(origin=m._anchor, width=m.width)
         near = "forall x x', Rabs (x - x') <= sensitivity -> nearest origin width x i -> nearest origin width x' j ->"
         names, close = " x x' H Hi Hj", "rounding H Hi Hj"
-    return _claim("lattice", text, "Lattice", near=near, names=names, close=close, **parts)
+    return coq_claim("lattice", text, "Lattice", near=near, names=names, close=close, **parts)
 
 
 def _of_table(m: Table, claim: Claim, refuted: bool) -> tuple[str, str]:
     weights, reach = m.weights.tolist(), m.reach.tolist()
     if m.weights.size > _MOST_WEIGHTS:
-        raise _uncovered(f"tables of more than {_MOST_WEIGHTS} weights")
+        raise uncovered(f"tables of more than {_MOST_WEIGHTS} weights")
     d, bits = 1 << _PLACES, 2 * _PLACES + 64 + int(2 * claim.epsilon)
     with precision(bits):
         low = int((ball(claim.epsilon).exp() * d).lower().floor().unique_fmpz() or 0)
-    text = _numbers(epsilon=claim.epsilon, delta=claim.delta, sensitivity=m.query.sensitivity)
+    text = coq_numbers(epsilon=claim.epsilon, delta=claim.delta, sensitivity=m.query.sensitivity)
     parts = {"d": d, "bits": _PLACES + 24 + int(2 * claim.epsilon), "total": TOTAL}
     if refuted:
         pairs = ((p, q) for i, end in enumerate(reach) for j in range(i, end + 1) for p, q in ((i, j), (j, i)))
@@ -397,7 +406,7 @@ def _of_table(m: Table, claim: Claim, refuted: bool) -> tuple[str, str]:
         if most <= Fraction(claim.delta) * d * TOTAL:
             raise _not_refuted(claim)
         rows = {"p": _row(weights[p]), "q": _row(weights[q])}
-        return _claim("table_refuted", text, "FiniteTable", n=low + 1, excess=most, **rows, **parts)
+        return coq_claim("table_refuted", text, "FiniteTable", n=low + 1, excess=most, **rows, **parts)
     apart = Fraction(m.query.sensitivity)
     ends = [Fraction(end) for cell in m._cells for end in (cell.lower, cell.upper) if math.isfinite(end)]
     unit = math.lcm(apart.denominator, *(end.denominator for end in ends))
@@ -409,7 +418,7 @@ def _of_table(m: Table, claim: Claim, refuted: bool) -> tuple[str, str]:
     rows = {"rows": ";\n  ".join(map(_row, weights)), "reach": "; ".join(map(str, reach)), "cells": cells}
     most = math.floor(Fraction(claim.delta) * d * TOTAL)
     parts |= {"count": len(weights), "width": len(weights[0]), "low": low, "most": most, "unit": unit}
-    return _claim("table", text, "FiniteTable", apart=int(apart * unit), **rows, **parts)
+    return coq_claim("table", text, "FiniteTable", apart=int(apart * unit), **rows, **parts)
 
 
 def _row(weights: list[int]) -> str:

@@ -15,13 +15,14 @@ from functools import cached_property
 from flint import arb
 
 from rangebound.errors import ArgumentError, CertificateInvalid, RangeboundError
+from rangebound.mechanisms.coq_file import coq_claim, coq_numbers, coq_text, uncovered
 from rangebound.optimum.input_lattice import LARGEST, first_neighbours
 from rangebound.values import arguments
 from rangebound.values.ball import precision
 from rangebound.values.numeric import rounded_down
 from rangebound.values.query import Query
 from rangebound.values.serial import read_json, same_data, support_from_dict, support_to_dict
-from rangebound.values.support import Grid
+from rangebound.values.support import Grid, Interval
 
 FORMAT = "rangebound limit 1"
 LONGEST = 4_000_000
@@ -270,6 +271,66 @@ class Limit:
             "prior": list(self.prior),
             "prices": list(self.prices),
         }
+
+    def to_coq(self, *, library: bool = False) -> str:
+        """The limit as a theorem for the proof assistant Coq, with its proof, which the kernel computes.
+
+        Guarantee: what `coqc` accepts is proved of every mechanism and expectation; read the last theorem.
+        Edge cases: averages, and inputs of which not all hang together by neighbours, raise `ArgumentError`.
+        With `library` the file asks for the compiled folder `proofs/` of the repository.
+
+        >>> import rangebound as rb
+        >>> "Theorem certified" in rb.limit(
+        ...     query=rb.Query(range=rb.Interval(0, 1), sensitivity=1.0), epsilon=1.0
+        ... ).to_coq()
+        True
+        """
+        squared, exact = self.objective is LimitedError.MSE, [Fraction(each) for each in self.inputs]
+        outputs, prior, prices = self._outputs(), [Fraction(each) for each in self.prior], map(Fraction, self.prices)
+        unit = math.lcm(*(each.denominator for each in (*outputs, *exact)))
+        places = [int(each * unit) for each in exact]
+        away = math.floor(Fraction(self.query.sensitivity) * unit)
+        near = all(places[s] - places[first] <= away for s, first in enumerate(self._first))
+        if self.at is Over.AVERAGE or not near or any(first == s > 0 for s, first in enumerate(self._first)):
+            raise uncovered("limits of an average, or of a range whose parts have no neighbours in each other")
+        known = [each * unit ** (2 if squared else 1) for each in prices]
+        bits, fine = 128 + math.ceil(3.0 * self.epsilon), math.lcm(*(each.denominator for each in (*prior, *known)))
+        fine <<= max(bits - int(max(map(abs, known)) * fine).bit_length(), 0)
+        inside, located = (
+            f"exists r, (r < {len(places)})%nat /\\ x = IZR (at_ inputs r) / {unit}",
+            "intros r ?; now exists r",
+        )
+        numbers: dict[str, float | Fraction] = {"epsilon": self.epsilon, "value": self.value}
+        if isinstance(self.query.range, Interval):
+            first, last = Fraction(self.query.range.lower), Fraction(self.query.range.upper)
+            inside, numbers = "first <= x <= last", numbers | {"first": first, "last": last}
+            ends = f"(lo := {math.ceil(first * unit)}%Z) (hi := {math.floor(last * unit)}%Z)"
+            located = f"apply inputs_between with {ends}; first [lia | lra | vm_compute; reflexivity]"
+        rise, fall = ((a - 1, b + 1) for a, b in (_power(each, bits) for each in (self.epsilon, -self.epsilon)))
+        steps = [int(each * unit) for each in outputs]
+        modules, body = coq_claim(
+            "limit",
+            coq_numbers(sensitivity=self.query.sensitivity, **numbers),
+            "Limit",
+            **{name: "; ".join(map(str, each)) for name, each in (("inputs", places), ("outputs", steps))},
+            prior="; ".join(str(int(each * fine)) for each in prior),
+            prices="; ".join(str(int(each * fine)) for each in known),
+            backs="; ".join(str(s - first - 1) for s, first in enumerate(self._first) if s),
+            gap=max(b - a for a, b in itertools.pairwise(steps)),
+            unit=unit,
+            apart=away,
+            d=1 << bits,
+            bits=2 * bits + 64,
+            squared=str(squared).lower(),
+            rise="{}, {}".format(*rise),
+            fall="{}, {}".format(*fall),
+            inside=inside,
+            located=located,
+            loss="(y - x) ^ 2" if squared else "Rabs (y - x)",
+        )
+        error = "squared" if squared else "absolute"
+        stated = f"a limit: a mean {error} error of {self.value}, at epsilon {self.epsilon}, for\n   {self.query}"
+        return coq_text(stated, modules, body, library=library)
 
     @classmethod
     def from_json(cls, text: str) -> Limit:

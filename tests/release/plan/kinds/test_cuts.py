@@ -71,7 +71,7 @@ def some_rows(chance, people):
     ]
 
 
-def exact(plan, rows, salt=SALT, *, cap=10):
+def exact(plan, rows, salt=SALT):
     """The coordinates of what was cut, row by row, from the words of the documentation."""
     found = {}
     for index, question in enumerate(plan.query):
@@ -113,7 +113,7 @@ def exact(plan, rows, salt=SALT, *, cap=10):
                 first, total = first + counted - clipped, total + clipped
             else:
                 most = (1 if question.units else unit.rows) * min(unit.groups, plan.groups(by))
-                first, total = first + counted, total + min(there, cap * most) - counted
+                first, total = first + counted, total + min(there, 10 * most) - counted
         found[index] = (first, total)
     return found
 
@@ -135,40 +135,6 @@ def test_the_engine_counts_what_was_cut_as_the_words_say(unit, public):
         assert by_engine(plan, engine) == exact(plan, rows)
     with DuckDB(arrow([])) as engine:
         assert set(by_engine(plan, engine).values()) == {(0, 0)}
-
-
-def farthest(plan, worlds, *, cap=10):
-    """For every question about what was cut, the largest L1 distance of neighbouring tables."""
-    found, chance = Counter(), random.Random(3)
-    for _ in range(worlds):
-        others = some_rows(chance, range(1, chance.choice([1, 2, 4])))
-        one, other = some_rows(chance, [0]), some_rows(chance, [0]) if plan.unit.replaced else []
-        if plan.unit.column is None:
-            one, other = one[:1], other[:1]
-        pair = [exact(plan, others + rows, cap=cap) for rows in (one, other)]
-        for index, before in pair[0].items():
-            moved = sum(abs(x - y) for x, y in zip(before, pair[1][index], strict=True))
-            found[index] = max(found[index], moved)
-    return found
-
-
-def declared(plan):
-    return prepare(plan).allocation.sensitivities
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("unit", UNITS, ids=str)
-def test_no_unit_moves_what_was_cut_by_more_than_its_sensitivity(unit):
-    plan = plan_for(unit)
-    found = farthest(plan, 150)
-    assert all(moved <= declared(plan)[index].cell for index, moved in found.items())
-    assert any(moved == declared(plan)[index].cell for index, moved in found.items())  # met, not just respected
-
-
-def test_control_without_a_limit_on_what_is_looked_at_a_unit_moves_more():
-    plan = plan_for(UNITS[0])
-    found = farthest(plan, 100, cap=10**6)
-    assert any(moved > declared(plan)[index].cell for index, moved in found.items())
 
 
 def test_what_would_be_the_same_is_asked_once():
