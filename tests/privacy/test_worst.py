@@ -59,7 +59,8 @@ def test_a_support_that_is_endless_on_the_left_is_its_mirror_image():
     spans = ((-INF, -0.5), (-0.49, 0), (0.1, 4))
     unions = rb.Union(*spans), rb.Union(*((-high, -low) for low, high in reversed(spans)))
     here, there = (mechanism(rb.Gaussian(scale=1.3), each, each, sensitivity=1.46) for each in unions)
-    assert here.epsilon() == there.epsilon() == INF
+    both = rb.Union((-INF, -0.5), (-0.49, 0), (0.1, INF))
+    assert here.epsilon() == there.epsilon() == mechanism(rb.Gaussian(scale=1.3), both, both).epsilon() == INF
     assert here.delta(2.0) == pytest.approx(there.delta(2.0), rel=1e-9)
     assert here.delta(2.0) > 0.04
 
