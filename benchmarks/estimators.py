@@ -24,14 +24,9 @@ TEXT = (
     "that of scikit-learn. Quartiles: how far the rank of a released quartile of a feature is from 1/4, 1/2 or 3/4, "
     "over all features; ours are all of one `QuantileTransformer` with default settings, diffprivlib's one "
     "`tools.quantile` each, with an even share of epsilon or what its accountant has room for at a delta of 1e-5, "
-    "whichever is better. Where the median of a single feature is all that is asked, `tools.quantile` was closer. Rows "
-    "public: nine tables, five splits, epsilon 0.1 to 100, the neighbouring relation of diffprivlib for both (one row "
-    "is replaced, and their number is public), the range of the data as bounds; the better of `LogisticRegression` and "
-    "`GaussianNB`, or of `LinearRegression` and `RandomForestRegressor`."
+    "whichever is better. Where the median of a single feature is all that is asked, `tools.quantile` was closer."
 )
 EPSILONS = (0.5, 1.0, 3.0)
-BAR = (0.1, 0.5, 1.0, 3.0, 10.0, 100.0)  # of the tables that nobody tuned for
-GENERATED = ("2 classes, 1000 rows", "4 classes, 8000 rows", "line, 1000 rows", "line, 8000 rows")
 DELTA = 1e-5
 SEEDS = 20
 DATASETS = ("iris", "wine", "breast cancer", "digits", "diabetes")
@@ -49,27 +44,6 @@ def dataset(name: str) -> Any:
     if name == "digits":
         lower, upper = np.zeros(64), np.full(64, 16.0)
     return 2.0 * (x - lower) / (upper - lower) - 1.0, y
-
-
-def bar_table(name: str) -> Any:
-    """A table of scikit-learn, or one it generates, with features in [-1, 1] and targets, of a line in [-1, 1] too."""
-    import numpy as np
-    from sklearn import datasets
-
-    if "rows" not in name:
-        x, y = getattr(datasets, f"load_{name.replace(' ', '_')}")(return_X_y=True)
-    elif name.startswith("line"):
-        count = int(name.split()[1])
-        x, y = datasets.make_regression(count, 8, n_informative=5, noise=50.0, random_state=35)
-    else:
-        classes, count = int(name[0]), int(name.split()[2])
-        given = {"n_informative": 6, "n_classes": classes, "n_clusters_per_class": 1, "flip_y": 0.03}
-        x, y = datasets.make_classification(count, 10, random_state=35, **given)
-    lower, upper = x.min(axis=0), x.max(axis=0)
-    x = 2.0 * (x - lower) / np.where(upper > lower, upper - lower, 1.0) - 1.0
-    if name == "diabetes" or name.startswith("line"):
-        return x, 2.0 * (y - y.min()) / (y.max() - y.min()) - 1.0
-    return x, y
 
 
 def splits(count: int, seed: int) -> Any:
@@ -307,92 +281,9 @@ def shape_rows(names: tuple[str, ...], epsilon: float, seeds: int, *, quick: boo
             )  # fmt: skip
 
 
-def bar_scores(name: str, epsilons: list[float], seeds: int, delta: float) -> list[list[list[float]]]:
-    """By way and epsilon, for each split: accuracy, or the squared error over that of the mean; the last is no noise.
-
-    Ours has `neighbours="replace-one"`, which is what diffprivlib assumes: the number of rows is public.
-    """
-    import numpy as np
-    from sklearn import linear_model, naive_bayes
-
-    from rangebound.learn import sklearn as private
-
-    x, y = bar_table(name)
-    line = name == "diabetes" or name.startswith("line")
-    given: dict[str, Any] = {"delta": delta, "bounds": (-1, 1), "neighbours": "replace-one"}
-    given |= {"target_bounds": (-1, 1)} if line else {"classes": np.unique(y)}
-    kinds = ("LinearRegression", "RandomForestRegressor") if line else ("LogisticRegression", "GaussianNB")
-    plain: Any = linear_model.LinearRegression() if line else linear_model.LogisticRegression(C=1e4, max_iter=2000)
-    others = (plain, plain) if line else (plain, naive_bayes.GaussianNB(var_smoothing=1e-6))
-
-    def scored(made: Any, seed: int) -> float:
-        fit, held = splits(len(x), seed)
-        found = made.fit(x[fit], y[fit]).predict(x[held])
-        if line:
-            error = np.mean((np.clip(found, -1.0, 1.0) - y[held]) ** 2)
-            return float(error / np.mean((y[fit].mean() - y[held]) ** 2))
-        return float(np.mean(found == y[held]))
-
-    return [
-        [[scored(getattr(private, kind)(epsilon=e, **given), seed) for seed in range(seeds)] for e in epsilons]
-        + [[scored(other, seed) for seed in range(seeds)]]
-        for kind, other in zip(kinds, others, strict=True)
-    ]
-
-
-def bar_with_diffprivlib(name: str, epsilons: list[float], seeds: int) -> list[list[list[float]]]:
-    """The same of diffprivlib: logistic regression and naive Bayes, or linear regression alone."""
-    import numpy as np
-    from diffprivlib.models import GaussianNB, LinearRegression, LogisticRegression
-
-    x, y = bar_table(name)
-    line = name == "diabetes" or name.startswith("line")
-
-    def scored(kind: Any, epsilon: float, seed: int) -> float:
-        fit, held = splits(len(x), seed)
-        more = {"bounds": (-1, 1)} if kind is GaussianNB else {"data_norm": x.shape[1] ** 0.5, "max_iter": 1000}
-        more = {"bounds_X": (-1, 1), "bounds_y": (-1, 1)} if line else more
-        found = kind(epsilon=epsilon, random_state=seed, **more).fit(x[fit], y[fit]).predict(x[held])
-        if line:
-            error = np.mean((np.clip(found, -1.0, 1.0) - y[held]) ** 2)
-            return float(error / np.mean((y[fit].mean() - y[held]) ** 2))
-        return float(np.mean(found == y[held]))
-
-    kinds = (LinearRegression,) if line else (LogisticRegression, GaussianNB)
-    return [[[scored(kind, e, seed) for seed in range(seeds)] for e in epsilons] for kind in kinds]
-
-
-def bar_rows(names: tuple[str, ...], epsilons: tuple[float, ...], seeds: int, *, quick: bool) -> Iterator[Row]:
-    """The better of our ways beside the better of theirs, by held-out rows; in the note what has no noise."""
-    for name in names:
-        line = name == "diabetes" or name.startswith("line")
-        using, best = (bar_table, splits), min if line else max
-        mine = peers.fresh(bar_scores, name, list(epsilons), seeds, DELTA, using=using)
-        theirs, other = [], "not asked"
-        if not quick:
-            try:
-                theirs = peers.call("diffprivlib", bar_with_diffprivlib, name, list(epsilons), seeds, using=using)
-            except peers.Absent as why:
-                other = str(why)
-        plain = best(statistics.fmean(each[-1]) for each in mine)
-        for at, epsilon in enumerate(epsilons):
-            numbers = best((each[at] for each in mine), key=statistics.fmean)
-            beside = best((each[at] for each in theirs), key=statistics.fmean) if theirs else []
-            measure = "squared error over that of the mean" if line else "accuracy"
-            yield Row(
-                what=f"{name}, epsilon {epsilon:g}, rows public: {measure}",
-                ours=statistics.fmean(numbers), unit="",
-                others={"diffprivlib": statistics.fmean(beside) if beside else other},
-                bar=1.0, of="diffprivlib", more=not line,
-                note=f"{told(numbers, beside, 'the better of its ways')}; without noise {plain:.3g}",
-            )  # fmt: skip
-
-
 def rows(*, quick: bool) -> Iterator[Row]:
     names, epsilons, seeds = (DATASETS[:1], EPSILONS[1:2], 2) if quick else (DATASETS, EPSILONS, SEEDS)
     yield from accuracy_rows(names, epsilons, seeds, ours, with_diffprivlib, "", quick=quick)
-    tables, bar, few = (names, epsilons, 2) if quick else ((*DATASETS, *GENERATED), BAR, 5)
-    yield from bar_rows(tables, bar, few, quick=quick)
     yield from accuracy_rows(names, (1.0,), seeds, our_forest, forest_with_diffprivlib, "forest, ", quick=quick)
     yield from shape_rows(names, 1.0, seeds, quick=quick)
     for name in names:

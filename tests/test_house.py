@@ -33,7 +33,7 @@ ROOMS = {
 NEW = {
     "accounting": 65,
     "cli": 100,
-    "learn": 837,
+    "learn": 865,
     "mechanisms": 438,
     "optimum": 60,
     "release/output": 30,

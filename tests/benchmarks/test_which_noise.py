@@ -29,6 +29,7 @@ def test_no_tuned_value_is_at_an_edge_of_what_was_tried() -> None:
     found = json.loads(w.RESULTS.read_text(encoding="utf-8"))
     rows = [row for task in w.TASKS for row in found[task]]
     assert len(rows) == 3 * len(w.KINDS) + 4
+    rows += [row for target in w.LOWER for row in found[f"digits, epsilon {target:g}"]]
     for row in rows:
         assert {"clip", "rate"} <= row["tried"].keys()
         assert ("width" in row["tried"]) == (row["noise"] in ("truncated", "rectified"))

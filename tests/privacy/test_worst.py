@@ -55,6 +55,16 @@ def test_a_gaussian_seen_from_ever_farther_away_tends_to_its_limit():
     assert far < worst.upper < far * (1.0 + 1e-5)
 
 
+def test_a_support_that_is_endless_on_the_left_is_its_mirror_image():
+    spans = ((-INF, -0.5), (-0.49, 0), (0.1, 4))
+    unions = rb.Union(*spans), rb.Union(*((-high, -low) for low, high in reversed(spans)))
+    here, there = (mechanism(rb.Gaussian(scale=1.3), each, each, sensitivity=1.46) for each in unions)
+    both = rb.Union((-INF, -0.5), (-0.49, 0), (0.1, INF))
+    assert here.epsilon() == there.epsilon() == mechanism(rb.Gaussian(scale=1.3), both, both).epsilon() == INF
+    assert here.delta(2.0) == pytest.approx(there.delta(2.0), rel=1e-9)
+    assert here.delta(2.0) > 0.04
+
+
 UNION_ANSWERS = [
     (rb.Union((-5, -1), (3, 5)), 4.0),
     (rb.Union((-5, -1), (0, 2), (3, 5)), 1.5),

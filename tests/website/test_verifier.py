@@ -20,6 +20,7 @@ from website.verifier.__main__ import LARGEST, build, joined
 FOLDER = Path(__file__).parents[2] / "examples" / "certificates"
 VERDICTS = json.loads((FOLDER / "verdicts.json").read_text(encoding="utf-8"))
 NEED_NUMPY = {"table", "remapped", "laplace-on-grid-at-delta", "forged-cells", "forged-weights"}
+DEEP = "The reason: certificate: has more than 500 levels, and is not read."
 LEAKS = """to => {
     const tries = [() => fetch(to), () => new Image().src = to, () => navigator.sendBeacon(to),
         () => new Worker(to), () => new EventSource(to), () => import(to),
@@ -145,6 +146,7 @@ def test_the_page_proves_refutes_and_asks_nobody(browser, served, page_folder, r
         verdict, words, _ = shown(page, (FOLDER / "forged-epsilon.json").read_text(encoding="utf-8"))
         assert (verdict, "counterexample" in words) == ("refused", True)
         assert [each for each in asks if not each.startswith("blob:")] == [f"{address}/index.html"]
+        assert shown(page, "[" * 10_000 + "]" * 10_000)[:2] == ("refused", DEEP)
         for width in (1280, 400):
             page.set_viewport_size({"width": width, "height": 800})
             assert page.evaluate("document.documentElement.scrollWidth") == width

@@ -24,6 +24,8 @@ Answer: TypeAlias = dict[str, object]
 OF_A_TABLE = "rangebound release certificate"
 LONGEST = 64_000_000
 _FORMAT = re.compile(r'"format"\s*:\s*"([^"\\]*)"')
+_BRACKET = re.compile(r"[][{}]")
+_DEEPEST = 500  # levels that are read: certificates have at most 16, and a browser has less room for them
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 _POINTS = 240  # of a curve
 _REACH = 8.0  # scales beyond the answers that a picture shows
@@ -54,6 +56,7 @@ def answer(certificate: str, published: bytes | None) -> str:
     """
     data = None if published is None else bytes(published)
     try:
+        _check_depth(certificate)
         stated = _FORMAT.search(certificate)
         found = (
             _of_table(certificate, data)
@@ -68,9 +71,21 @@ def answer(certificate: str, published: bytes | None) -> str:
     return json.dumps(found, allow_nan=False)
 
 
+def _check_depth(text: str) -> None:
+    """Refuse a text that is nested deep; brackets within quotation marks count too, which no certificate has."""
+    depth = 0
+    if text.count("[") + text.count("{") <= _DEEPEST:
+        return
+    for bracket in _BRACKET.finditer(text):
+        depth += 1 if bracket[0] in "[{" else -1
+        if depth > _DEEPEST:
+            raise CertificateInvalid(f"certificate: has more than {_DEEPEST} levels, and is not read")
+
+
 def _counterexample(text: str) -> Iterator[str]:
     """Why a claim that was read and not proved is false, where that is known."""
     try:
+        _check_depth(text)
         read = rb.Certificate.from_json(text)
         rb.certify(read.mechanism, read.epsilon, read.delta, read.notion)
     except rb.ClaimFalse as error:

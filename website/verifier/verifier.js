@@ -1,5 +1,6 @@
 const at = (id) => document.getElementById(id);
 const LARGEST = 64_000_000; // bytes that are read
+const LONGEST = 2_000_000; // bytes of a certificate: the kinds that are proved here have at most half as many
 const PATIENCE = 120_000; // milliseconds that a proof may take
 let worker, script, parts, timer;
 let attached = null; // a published file that is more than a number
@@ -26,7 +27,7 @@ function begin() {
     if (data.ready) say("Ready. Nothing that you give leaves this page.", "ready");
     else if (data.fault) {
       if (document.body.dataset.state === "loading") return say(`Python cannot be started here: ${data.fault}`, "broken");
-      show({ verdict: "open", title: "Not checked", words: [`Something failed that should not: ${data.fault}`] });
+      again(`Something failed that should not: ${data.fault}.`);
     } else show(data.answer);
   };
   worker.postMessage({ parts });
@@ -44,13 +45,15 @@ function verify() {
   const published = typed ? new TextEncoder().encode(typed) : attached;
   say("Proving it again.", "working");
   at("result").hidden = true;
-  timer = setTimeout(() => {
-    worker.terminate();
-    show({ verdict: "open", title: "Not checked", words: [`Given up after ${PATIENCE / 1000} seconds. Nothing was proved or refuted.`] });
-    say("Loading Python again.", "loading");
-    begin();
-  }, PATIENCE);
+  timer = setTimeout(() => again(`Given up after ${PATIENCE / 1000} seconds.`), PATIENCE);
   worker.postMessage({ certificate: at("certificate").value, published });
+}
+
+function again(why) {
+  worker.terminate();
+  show({ verdict: "open", title: "Not checked", words: [`${why} Nothing was proved or refuted.`] });
+  say("Loading Python again.", "loading");
+  begin();
 }
 
 function show({ verdict, title, words, facts = [], picture, seconds }) {
@@ -128,7 +131,10 @@ async function take(files) {
   for (const { file, bytes } of read) {
     if (!bytes) return show({ verdict: "refused", title: "Refused", words: [`${file.name}: is larger than ${LARGEST / 1e6} MB, and is not checked.`] });
     const text = new TextDecoder().decode(bytes);
-    if (/"format"\s*:\s*"rangebound [^"]*(certificate|limit)/.test(text)) at("certificate").value = text;
+    const stated = /"format"\s*:\s*"rangebound [^"]*(certificate|limit)/.test(text);
+    if ((stated || read.length === 1) && bytes.length > LONGEST)
+      return show({ verdict: "open", title: "Not checked here", words: [`${file.name}: is a certificate of more than ${LONGEST / 1e6} MB. Nothing was proved or refuted.`] });
+    if (stated) at("certificate").value = text;
     else if (text.trim().length <= 40) at("published").value = text.trim();
     else if (read.length === 1) at("certificate").value = text;
     else attached = bytes;

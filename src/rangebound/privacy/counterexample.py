@@ -90,7 +90,7 @@ def lossy_pairs(setting: Setting) -> list[tuple[Setting, SearchLine]]:
     for side in setting.sides():
         mine = [(side, line) for line in side.lines()]
         ends, apart = np.asarray([(line.end, line.far - line.near) for _, line in mine]).T
-        finite = np.where(np.isfinite(ends), ends, side.shape.ends[0])  # the loss rises with the position
+        finite = np.where(np.isfinite(ends), ends, 0.0)  # anywhere, for what is replaced below
         low, high = loss_bounds(Laws(side.noise.scale, side.shape), finite, apart)
         found += mine
         lows += list(np.where(np.isfinite(ends), low, -np.inf))

@@ -131,6 +131,10 @@ def test_losses_are_enclosed_and_unknown_ones_stay():
     low, high = loss_bounds(lost, np.zeros(1), np.ones(1))
     assert low[0] == -math.inf
     assert high[0] == math.inf
+    endless = Shape(spans=((-math.inf, -0.5), (0.0, 4.0)), normalised=True)
+    low, high = loss_bounds(Laws(1.0, endless), p, d)
+    assert (low == -math.inf).all()
+    assert (high == math.inf).all()
 
 
 @pytest.mark.parametrize(("scale", "d"), [(0.15, 0.1), (0.15, 0.25), (1.0, 0.1), (1.0, 0.25)])

@@ -30,7 +30,7 @@ _STEPS = 10**6
 _MEANS = Fraction(1, 8)  # of the squares of mu: mean and deviation of the target, and as much for the features
 _FEW = 2.5  # rows over noise and size: with fewer a line tells less than its noise hides
 _CLIP = 0.35  # of the largest length of (1, features, squares)
-_SHORTEST, _GROWTH = 0.7, 0.015  # the length that rows are clipped to, in deviations of each number
+_SHORTEST, _GROWTH = 0.7, 0.1  # the length that rows are clipped to, in deviations; its square grows less than rows do
 _LARGEST = 1e50  # learning rate and penalty
 _FARTHEST = 1e100  # weight: scores and their differences are ordinary doubles
 
@@ -115,7 +115,7 @@ def fitted_line(rows: Floats, clip: float | None, neighbours: _Neighbours, mu: f
     mean, deviation = np.append(means, mean), np.sqrt(np.maximum(np.append(spreads, spread) ** 2, min(hidden, 1.0)))
     farthest = (1.0 + np.abs(mean)) / deviation
     longest = math.sqrt(1.0 + float(farthest @ farthest))
-    norm = min(max(_SHORTEST, _GROWTH * clear**0.75) * math.sqrt(size), longest) if clip is None else clip * longest
+    norm = min(max(_SHORTEST, _GROWTH * clear**0.4) * math.sqrt(size), longest) if clip is None else clip * longest
     whitened = np.column_stack([rows[:, 0], (rows[:, 1:] - mean) / deviation])
     moments = row_sums.noisy(row_sums.moments(whitened, norm), norm**2, rest)
     doubt = 3.0 / (count * first * float(deviation[-1])) ** 2

@@ -111,8 +111,10 @@ def _sticks(laws: Laws, epsilon: float, p: Floats, d: Floats) -> tuple[Floats, F
 def loss_bounds(laws: Laws, p: Floats, d: Floats) -> tuple[Floats, Floats]:
     """Lower and upper bounds on the losses of pairs; nothing is known of those that are far out."""
     far = laws.far(p, np.zeros_like(d)) | laws.far(p, d)
-    value, error = laws.loss(*_pair(laws, np.where(far, laws.edges[0], p), d))
-    return np.where(far, -np.inf, value - error), np.where(far, np.inf, value + error)
+    value, error = laws.loss(*_pair(laws, np.where(far, laws.edges[np.isfinite(laws.edges)][0], p), d))
+    with np.errstate(invalid="ignore"):  # at the end of an endless support a loss is infinite, and so is its error
+        low, high = value - error, value + error
+    return np.where(far | np.isnan(low), -np.inf, low), np.where(far | np.isnan(high), np.inf, high)
 
 
 def _pair(laws: Laws, p: Floats, d: Floats) -> tuple[Seen, Seen]:

@@ -293,10 +293,25 @@ HELD = nn.Parameter(torch.ones(6))
         (writing, rb.errors.ArgumentError, "writes over a parameter"),
         (lambda m, x: (m.b.bias.data.add_(1.0), m.a(x))[1], rb.errors.ArgumentError, "writes over a parameter"),
         (lambda m, x: (m.b.bias.data.copy_(x[0]), m.a(x))[1], rb.errors.ArgumentError, "writes over a parameter"),
+        (lambda m, x: (m.b.bias.detach().numpy().fill(2.0), m.a(x))[1], rb.errors.ArgumentError, "over a parameter"),
+        (
+            lambda m, x: (torch.from_dlpack(m.b.bias.detach()).add_(1.0), m.a(x))[1],
+            rb.errors.ArgumentError,
+            "over a par",
+        ),
         (replacing, rb.errors.ArgumentError, "writes over a parameter"),
         (writing_over_an_input, RuntimeError, "in place|inplace"),
     ],
-    ids=["kept", "written over", "written past the count", "the same, by the data", "replaced", "in place"],
+    ids=[
+        "kept",
+        "written over",
+        "written past the count",
+        "the same, by the data",
+        "by numpy",
+        "by its memory",
+        "replaced",
+        "in place",
+    ],
 )
 def test_what_would_make_a_gradient_incomplete_is_refused(run: Any, error: Any, words: str) -> None:
     module, (x, y) = two(run)(), examples((6,), torch.float32)
@@ -304,14 +319,22 @@ def test_what_would_make_a_gradient_incomplete_is_refused(run: Any, error: Any, 
         clipped_sum(module, criterion, x, y, Euclidean(clip=1.0), MEMORY)
 
 
-def test_the_number_of_passes_stays_in_no_tensor() -> None:
-    module, (x, y) = two(lambda m, x: m.a(x) * m.calls.add_(1.0))(), examples((6,), torch.float32)
-    module.calls = torch.zeros(())  # neither a buffer nor a parameter
+@pytest.mark.parametrize("deep", [False, True])
+def test_the_number_of_passes_stays_in_no_tensor(deep: bool) -> None:
+    calls: Any = {"each": [torch.zeros(())], "list": []} if deep else torch.zeros(())
+
+    def run(m: Any, x: torch.Tensor) -> torch.Tensor:
+        if deep:
+            m.calls["list"].append(1)
+        return m.a(x) * (m.calls["each"][0] if deep else m.calls).add_(1.0) + float(m.b.bias.detach().numpy()[0])
+
+    module, (x, y) = two(run)(), examples((6,), torch.float32)
+    module.calls = calls  # neither a buffer nor a parameter
     found = [clipped_sum(module, criterion, x, y, Euclidean(clip=50.0), each)[0] for each in (MEMORY, 1)]
-    assert not module.calls
+    assert module.calls == ({"each": [torch.zeros(())], "list": []} if deep else torch.zeros(()))
     assert all(torch.allclose(each, found[1][name]) for name, each in found[0].items())
     module(x)
-    assert module.calls  # control: by itself it counts
+    assert module.calls["list"] if deep else module.calls  # control: by itself it counts
 
 
 def test_a_parameter_may_be_used_by_another_name() -> None:

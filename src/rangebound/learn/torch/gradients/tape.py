@@ -22,7 +22,7 @@ from __future__ import annotations
 import copy
 import gc
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -31,7 +31,7 @@ from weakref import WeakSet, ref
 import torch
 from torch import nn
 from torch._C import _functorch as functorch
-from torch.autograd.graph import get_gradient_edge
+from torch.autograd.graph import get_gradient_edge, increment_version
 from torch.nn.utils.parametrize import ParametrizationList
 from torch.overrides import TorchFunctionMode
 
@@ -49,6 +49,8 @@ _FREE = (
     nn.Dropout, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d,
 )  # fmt: skip
 _RULED = (nn.Linear, nn.Conv2d, nn.GroupNorm)
+_CONTAINERS = (list, dict, set, deque)
+_MEMORY = frozenset({"numpy", "__array__", "__dlpack__", "storage", "untyped_storage"})  # where torch counts no writes
 _PARTS = {"_parameters", "_buffers", "_modules"}
 _HOOKS = frozenset(vars(nn.Module())) - _PARTS  # torch's own, of all modules
 
@@ -87,6 +89,7 @@ class Tape(TorchFunctionMode):
         self._views: dict[str, torch.Tensor] = {}
         self._inputs: list[tuple[torch.Tensor, int]] = []
         self._born: list[ref[torch.Tensor]] = []
+        self._lent: list[tuple[torch.Tensor, torch.Tensor]] = []  # tensors whose memory was asked for, and copies
 
     def enter(self, x: torch.Tensor) -> None:
         """Begin with an example of the vmap that keeps the examples apart."""
@@ -183,6 +186,8 @@ class Tape(TorchFunctionMode):
                 return self._noted(rule(self, *args, **named))
             except Unruled:
                 pass
+        if getattr(func, "__name__", "") in _MEMORY and not functorch.is_batchedtensor(args[0]):
+            self._lent.append((args[0].detach(), args[0].detach().clone()))
         if self.separate:
             _refuse(func, args)
             if self._names and torch.is_grad_enabled():
@@ -218,6 +223,13 @@ class Tape(TorchFunctionMode):
             if isinstance(each, torch.Tensor) and functorch.is_batchedtensor(each):
                 self._born.append(ref(each))
         return found
+
+    def __exit__(self, *raised: Any) -> None:
+        super().__exit__(*raised)  # type: ignore[no-untyped-call]
+        for value, before in self._lent:
+            if not torch.equal(value, before):
+                increment_version(value)  # and of what shares its memory, as after any other write
+        self._lent.clear()
 
     def check_nothing_is_kept(self) -> None:
         """Raise `ArgumentError` if a tensor of single examples outlives the pass.
@@ -284,7 +296,7 @@ def _below(run: Callable[..., Any], level: int | None, *tensors: torch.Tensor) -
 
 @contextmanager
 def discarded_state(*parts: object, whole: bool = False) -> Iterator[set[str]]:
-    """Restore the attributes, containers and buffers of the modules among the parts after the block.
+    """Restore the attributes, containers (in containers too) and buffers of the modules in parts after the block.
 
     What is yielded then has the names of the buffers that were written, those of parametrizations left out. Raises
     `ArgumentError` if a parameter has been written over. Edge cases: objects of other kinds that are attributes are
@@ -302,7 +314,8 @@ def discarded_state(*parts: object, whole: bool = False) -> Iterator[set[str]]:
         own = vars(part)
         state = {name: each for name, each in own.items() if name not in _HOOKS}
         saved.append((own, dict(own)))
-        saved += [(each, each.copy()) for each in state.values() if isinstance(each, (list, dict, set, deque))]
+        saved += [(each, each.copy()) for name, each in state.items() if name in _PARTS]
+        saved += _inside([each for name, each in state.items() if name not in _PARTS], set(), top=True)
         if whole:  # generators are shared: those of copies would give every example the same numbers, in every step
             own |= {
                 name: each.detach().clone() if isinstance(each, torch.Tensor) else copy.deepcopy(each, shared)
@@ -336,8 +349,26 @@ def discarded_state(*parts: object, whole: bool = False) -> Iterator[set[str]]:
         )
 
 
+def _inside(value: object, seen: set[int], top: bool = False) -> Iterator[tuple[object, object]]:
+    """The containers in a container with copies of them, and the tensors in these with their version and numbers."""
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, Iterable) else ():
+        if not isinstance(each, (*_CONTAINERS, tuple, torch.Tensor)) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, _CONTAINERS):
+            yield each, each.copy()
+        if not isinstance(each, torch.Tensor):
+            yield from _inside(each, seen)
+        elif type(each) is torch.Tensor and not top:
+            yield each, (each._version, each.detach().clone())
+
+
 def _restore(container: object, before: object) -> None:
-    if isinstance(container, dict) and isinstance(before, dict):
+    if isinstance(container, torch.Tensor) and isinstance(before, tuple):
+        if container._version != before[0]:
+            with torch.no_grad():
+                container.copy_(before[1])
+    elif isinstance(container, dict) and isinstance(before, dict):
         if container.keys() != before.keys() or [*map(id, container.values())] != [*map(id, before.values())]:
             container.clear()
             container.update(before)
