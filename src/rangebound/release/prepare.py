@@ -16,7 +16,7 @@ from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.mechanisms.finite import Table
 from rangebound.release.budget_split import PlanParts, allocations
 from rangebound.release.noise.allocation import Allocation, BudgetShare
-from rangebound.release.noise.draw import Bits, Cell, Coordinates, Draw, Estimate, Key, Publisher, Reading
+from rangebound.release.noise.draw import Bits, Cell, Coordinates, Draw, Estimate, Key, Publisher, Reading, held
 from rangebound.release.noise.forms import Form, form_of
 from rangebound.release.noise.joint_loss import JointLoss, added_up
 from rangebound.release.noise.partition_selection import (
@@ -25,9 +25,11 @@ from rangebound.release.noise.partition_selection import (
     partition_selection,
     threshold_selection,
 )
+from rangebound.release.noise.population import added_noise, population_interval
 from rangebound.release.noise.quantiles import RankForm
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.plan.groupings import Block, Workload, blocks, hidden_blocks, hidden_groupings, workload_of
+from rangebound.release.plan.kinds.facts import Sampled
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.statistic import Sensitivity
@@ -68,6 +70,26 @@ class PreparedQuestion:
     def half_width(self) -> float | None:
         """Half the width of its intervals; None where the data decide."""
         return self.form.half_width(self.publisher)
+
+    @cached_property
+    def sampled(self) -> Sampled | str:
+        """How its answer in the population shows; or in words why it has no interval for that."""
+        found = self.question.sampled(self.unit)
+        if not isinstance(found, str) and added_noise(self.publisher) is None:
+            return f"no interval for the population is proved for {self.publisher.words()}"
+        return found
+
+    def of_population(self, estimate: Estimate, draw: Draw, level: float) -> dict[str, float]:
+        """The interval for the population, where there is one: in the support that cuts its answers, with the number.
+
+        Guarantee: made of the plan and the draw alone, so it costs nothing.
+        """
+        sampled, added = self.sampled, added_noise(self.publisher)
+        if isinstance(sampled, str) or added is None:
+            return {}
+        answers = getattr(self.question, "answers", self.question.allowed.hull)
+        found = held(estimate.value, *population_interval(sampled, draw, added, level), answers)
+        return {"population_lower": found.lower, "population_upper": found.upper}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,6 +310,8 @@ def _cells(
     own = ready.questions[index]
     form, epsilon = own.form, stated_epsilon(own.question, own.share)
 
+    plan = ready.plan
+
     def estimate(reading: Reading) -> Estimate:
         found = (form.earlier_estimate if earlier else form.estimate)(reading)
         return form.as_whole(found) if isinstance(form, RankForm) and own.question.name in whole else found
@@ -298,7 +322,8 @@ def _cells(
             key=key,
             part=part,
             draws=draw,
-            **vars(estimate(reading)),
+            **vars(made := estimate(reading)),
+            **(own.of_population(made, draw, plan.interval_level) if plan.of_population else {}),
             epsilon=epsilon,
             delta=own.share.delta,
             rank_error=reading.rank_error,

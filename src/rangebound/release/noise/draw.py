@@ -69,7 +69,8 @@ class Reading:
 class Cell:
     """One published number: whose it is, what was drawn for it, what was made of that, and what it cost.
 
-    In a Gaussian account `mu` is the cost of all numbers of the question together, where their noise is Gaussian.
+    `population_lower` and `population_upper` are an interval for the population, where the plan asks for one and it is
+    proved. In a Gaussian account `mu` is the cost of all numbers of the question together, where their noise is Gaussian.
 
     But for the draws, and for keys that were selected privately, all of it follows from the plan.
     """
@@ -85,6 +86,8 @@ class Cell:
     rank_error: float | None = None
     draws: Draw = ()
     mu: float = 0.0
+    population_lower: float | None = None
+    population_upper: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

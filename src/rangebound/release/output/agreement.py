@@ -63,7 +63,14 @@ def consistent(plan: Plan, cells: Sequence[Cell]) -> list[Cell]:
                 cell, number = cells[asked.places[key]], float(value)
                 lower, upper = min(cell.lower, number), max(cell.upper, number)
                 found[asked.places[key]] = replace(cell, value=number, lower=lower, upper=upper)
-    return found
+    return [each if each.population_lower is None else _held(each) for each in found]
+
+
+def _held(cell: Cell) -> Cell:
+    """The same with an interval for the population that is widened to hold the number."""
+    ends = (cell.population_lower, cell.population_upper, cell.value)
+    numbers = [each for each in ends if each is not None]
+    return replace(cell, population_lower=min(numbers), population_upper=max(numbers))
 
 
 def notes(plan: Plan, cells: Sequence[Cell]) -> tuple[str, ...]:

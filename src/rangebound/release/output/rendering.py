@@ -25,7 +25,9 @@ from rangebound.values.extras import need
 from rangebound.values.serial import spreadsheet_cell, visible, workbook_text
 from rangebound.values.support import Interval, Union
 
-NUMBERS = ("value", "lower", "upper", "unbiased", "bias", "rank_error", "epsilon", "delta", "mu")
+POPULATION = ("population_lower", "population_upper")
+"""The columns that a table has only where its plan asks for intervals for the population."""
+NUMBERS = ("value", "lower", "upper", *POPULATION, "unbiased", "bias", "rank_error", "epsilon", "delta", "mu")
 """The columns that hold numbers, or dates in their place."""
 FLAGS = ("unreliable",)
 """The columns that hold truth values."""
@@ -36,6 +38,8 @@ SAID = {
     "value": "the published number, with noise",
     "lower": "the lower end of its interval, for the noise alone",
     "upper": "the upper end of its interval, for the noise alone",
+    "population_lower": "the lower end of its interval for the population, for sampling and the noise",
+    "population_upper": "the upper end of its interval for the population, for sampling and the noise",
     "unbiased": "the number before it was moved into its support",
     "bias": "a bound on how far the number is off on average",
     "unreliable": "whether the interval is wider than the number",
@@ -56,7 +60,7 @@ FACTS = frozenset(SAID)
 _NO_BIAS = 1e-9  # what is printed of a smaller bound on a bias
 _WIDEST = 200  # letters of a cell that are printed, since all others of its column are as wide
 _REPEATED = ("mechanism", "delta", "rank_error", "scope", "bias")  # what only repeats the plan
-_MAY_BE_EMPTY = ("epsilon", "delta", "mu", "unbiased", "bias", "unreliable", "rank_error")
+_MAY_BE_EMPTY = (*POPULATION, "epsilon", "delta", "mu", "unbiased", "bias", "unreliable", "rank_error")
 _MOST = 12  # numbers of a question that are told one by one
 
 
@@ -69,10 +73,14 @@ def _readable(rows: list[Row], *left_out: str) -> list[Row]:
     hidden = {*left_out, *empty, "date"}
     found = []
     for row in rows:
-        days = ("value", "lower", "upper") if row["date"] else ()
+        days = ("value", "lower", "upper", *POPULATION) if row["date"] else ()
         shown_in = {name: value for name, value in row.items() if name not in hidden}
-        found.append({name: date(value).isoformat() if name in days else value for name, value in shown_in.items()})
+        found.append({name: _day(value) if name in days else value for name, value in shown_in.items()})
     return found
+
+
+def _day(value: float | None) -> str | None:
+    return None if value is None else date(value).isoformat()
 
 
 def briefly(rows: list[Row]) -> list[Row]:

@@ -26,7 +26,17 @@ from rangebound.release.output.plan_facts import (
     scopes,
     table_facts,
 )
-from rangebound.release.output.rendering import ENDING, FACTS, FIRST, FLAGS, LAST, NUMBERS, csvw_description, workbook
+from rangebound.release.output.rendering import (
+    ENDING,
+    FACTS,
+    FIRST,
+    FLAGS,
+    LAST,
+    NUMBERS,
+    POPULATION,
+    csvw_description,
+    workbook,
+)
 from rangebound.release.output.report import report
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
@@ -79,7 +89,8 @@ class Release:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the table's columns, in order."""
-        return (*FIRST, *self._named.values(), *LAST)
+        last = LAST if self.plan.of_population else (each for each in LAST if each not in POPULATION)
+        return (*FIRST, *self._named.values(), *last)
 
     @property
     def _named(self) -> dict[str, str]:
@@ -98,8 +109,10 @@ class Release:
         names = ", ".join(map(repr, self.unread))
         unread = f"how many values of {names} could not be read from the file is unknown; they count as missing"
         asked = self._forms, self.cells
+        facts = self.facts if self.plan.of_population else None
         said = (*reliability.reached_ends(*asked), *reliability.unknown_cuts(*asked))
-        return (*notes(self.plan, self.cells), *said, *([unread] if self.unread else []))
+        sampling = () if facts is None else reliability.without_population(facts)
+        return (*notes(self.plan, self.cells), *said, *sampling, *([unread] if self.unread else []))
 
     @cached_property
     def _forms(self) -> tuple[Form, ...]:
@@ -141,6 +154,7 @@ class Release:
                     "value": cell.value,
                     "lower": cell.lower,
                     "upper": cell.upper,
+                    **({each: getattr(cell, each) for each in POPULATION} if self.plan.of_population else {}),
                     "unbiased": unbiased,
                     "bias": bias,
                     "unreliable": None if dated or question.selected else reliability.is_unreliable(cell),
@@ -179,8 +193,13 @@ class Release:
             "plan": json.loads(plan_json(self.plan)),
             "mechanisms": list(self.mechanisms),
             "scopes": list(scopes(self.plan)),
-            "cells": [  # a mu only where it has one
-                {name: value for name, value in vars(cell).items() if name != "mu" or cell.mu} for cell in self.cells
+            "cells": [  # a mu, and an interval for the population, only where it has one
+                {
+                    name: value
+                    for name, value in vars(cell).items()
+                    if (name != "mu" or value) and (name not in POPULATION or value is not None)
+                }
+                for cell in self.cells
             ],
             **({"tables": tables} if tables else {}),
             **({"unread": list(self.unread)} if self.unread else {}),
@@ -227,7 +246,8 @@ class Release:
     def to_pandas(self) -> Any:
         """The table for pandas."""
         frame = _optional("pandas").DataFrame(self.rows(), columns=self.columns)
-        return frame.astype(dict.fromkeys(NUMBERS, float) | dict.fromkeys(FLAGS, "boolean"))
+        types = dict.fromkeys(NUMBERS, float) | dict.fromkeys(FLAGS, "boolean")
+        return frame.astype({name: each for name, each in types.items() if name in self.columns})
 
     def to_polars(self) -> Any:
         """The table for Polars."""
@@ -314,8 +334,9 @@ def _cell(data: dict[str, Any]) -> Cell:
     """The cell that was written, if all its fields are of their types."""
     cell = Cell(**{**data, "key": tuple(data["key"]), "draws": tuple(data["draws"])})
     numbers = (*cell.draws, cell.value, cell.lower, cell.upper, cell.epsilon, cell.delta, cell.mu)
-    error = 0.0 if cell.rank_error is None else cell.rank_error
-    right = type(cell.question) is int and all(type(each) is float for each in (*numbers, error))
+    given = (cell.rank_error, cell.population_lower, cell.population_upper)
+    numbers += tuple(each for each in given if each is not None)
+    right = type(cell.question) is int and all(type(each) is float for each in numbers)
     if not right or type(cell.part) is not str or not all(each is None or type(each) is str for each in cell.key):
         raise TypeError("a field of a cell is of another type")
     return cell

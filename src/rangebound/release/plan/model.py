@@ -52,6 +52,7 @@ class Plan(Part):
     that of the "relative" ones, which suits tables whose numbers are of very different size. A question with a
     `margin` gets the share that half the width of its interval asks for, and the others split the rest. With
     `joint` all intervals of the table hold at once with probability `level`, else each of them does. With
+    `intervals` other than "table" a number has an interval for the population of its units as well. With
     `report_clipping` the part `clipping_share` of what the margins leave goes into questions about how much of the
     rows and values of the others is cut; these stand behind the others in `query`.
 
@@ -79,6 +80,7 @@ class Plan(Part):
     objective: Literal["total", "relative"] | None = None
     level: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.95
     joint: bool | None = None
+    intervals: Literal["table", "population", "both"] | None = None
     consistent: bool = False
     report_clipping: bool = False
     clipping_share: Annotated[float, Field(gt=0.0, le=0.5)] = 0.05
@@ -140,6 +142,10 @@ class Plan(Part):
                 raise ValueError(f"query.{index}.signed: counts that agree are not negative; ask for unbiased = true")
             if each.margin is not None and (refused := each.no_margin(self.unit_of(each))):
                 raise ValueError(f"query.{index}.margin: {refused}")
+        if self.of_population:
+            epsilon = self.budget.epsilon / len(self.query)
+            found = tuple(each.for_population(self.unit_of(each), epsilon) for each in self.query)
+            object.__setattr__(self, "query", found)
         self._add_cuts()
         self._interval_level = self.level
         if self.joint:
@@ -162,6 +168,11 @@ class Plan(Part):
                     f"unit.rows: the joins allow {arguments.counted(rows, 'row')} per unit; state how many are to count"
                 )
             object.__setattr__(self, "unit", self.unit.model_copy(update={"rows": rows}))
+
+    @property
+    def of_population(self) -> bool:
+        """Whether it asks for intervals for the population."""
+        return self.intervals in ("population", "both")
 
     @property
     def folder(self) -> Path | None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Part, Range, bounds, number
 from rangebound.release.plan.measure import Values, values_of
+from rangebound.release.plan.statistic import Pair
+from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 
 
@@ -139,3 +142,34 @@ class OneCoordinate:
     whole: bool
     support: Interval | Union
     step: float | None = None
+
+
+Linear = tuple[Floats, ...]
+"""A linear form of the drawn coordinates: a constant, and a factor for each coordinate; at many answers at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled:
+    """How an answer x about a population shows in the coordinates: what units add to D(x) has mean 0 at the true one.
+
+    `deviation` is D(x) by x, `variance` a linear form whose expectation is at least the variance of D(x) at the true
+    x. D falls in x, from `ends[0]` to `ends[1]`, between which all answers lie. `measured` says in words what the
+    variance is made of.
+    """
+
+    ends: Pair
+    deviation: Callable[[Any], Linear]
+    variance: Callable[[Any], Linear]
+    measured: str
+
+    def known(self, rows: int | None) -> Sampled:
+        """The same where the first coordinate is left out, since all of them add up to a public number of rows."""
+
+        def left(form: Linear) -> Linear:
+            constant, first, *others = form
+            return (constant + rows * first, *(each - first for each in others))
+
+        if rows is None:
+            return self
+        own, spread = self.deviation, self.variance
+        return replace(self, deviation=lambda x: left(own(x)), variance=lambda x: left(spread(x)))

@@ -10,20 +10,24 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from rangebound.release.plan.condition import Condition, Conditions, conditions, hidden_text
 from rangebound.release.plan.fields import UNKNOWN, Bound, Name, Range
-from rangebound.release.plan.kinds.facts import Agreement, FormName, OneCoordinate, Weight
+from rangebound.release.plan.kinds.facts import Agreement, FormName, OneCoordinate, Sampled, Weight
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.kinds.scalars import values_summed
-from rangebound.release.plan.measure import ONE, Counted, Found, Met, Square, Value
+from rangebound.release.plan.measure import ONE, Counted, Found, Measures, Met, Square, Value
 from rangebound.release.plan.statistic import Coordinates, Fractional, Sensitivity, Statistic, of_parts
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
+
+
+_PAYS = 16.0  # rows times epsilon^2 from which on squares are worth their noise where the rows are public
 
 
 def apart(every: Callable[[Any, Found], Coordinates]) -> Callable[[FractionKind, Found, Unit], Coordinates]:
@@ -109,11 +113,76 @@ def fraction_sensitivity(asked: FractionKind, unit: Unit, groups: float) -> Sens
     return of_parts(unit.most_rows, unit, groups)
 
 
+def by_rows(t: Any, rows: int) -> tuple[Any, Any]:
+    """Factors of n - p and p in a bound on the variance of the sum over units of d = sum of w (x - t).
+
+    For x from 0 to 1 and weights w from 0 to 1 of mean t, E w (x - t)^2 <= E w t (1 - t), attained by zeros and ones
+    [bhatia2000]. A unit of at most r rows has d^2 <= r sum of w^2 (x - t)^2 (Cauchy and Schwarz), and w^2 <= w.
+    """
+    return rows * t * (1.0 - t), rows * t * (1.0 - t)
+
+
+def of_fraction(bounds: Interval, unit: Unit) -> Sampled:
+    """A fraction of the rows in the population, on the scale of the answer: of units drawn independently of each other.
+
+    The coordinates n - p and p make D(t) = (1 - t) p - t (n - p), the sum of w (x - t).
+    """
+    place = _place(bounds)
+    return Sampled(
+        ends=(bounds.lower, bounds.upper),
+        deviation=lambda x: (0.0, -place(x), 1.0 - place(x)),
+        variance=lambda x: (0.0, *by_rows(place(x), unit.most_rows)),
+        measured="the largest variance that the mean allows",
+    )
+
+
+def of_squares(bounds: Interval, unit: Unit) -> Sampled:
+    """A mean in the population, with its variance from the second moment of the rows.
+
+    With the sums a of (1 - x)^2, b of 2 x (1 - x) and c of x^2, D(t) = (1 - t) c + (1/2 - t) b - t a is the sum of
+    x - t, and that of (x - t)^2 is t^2 a - t (1 - t) b + (1 - t)^2 c. A unit of r rows has at most r times that, as in
+    `by_rows`. One unit more at the end of the range that is farther from t counts as seen: the sum of few squares is
+    small where large ones are rare, and happen not to be drawn.
+    """
+    place, rows = _place(bounds), unit.most_rows
+
+    def variance(x: Any) -> tuple[Any, ...]:
+        t = place(x)
+        more = rows**2 * (0.5 + abs(t - 0.5)) ** 2
+        return more, rows * t**2, -rows * t * (1.0 - t), rows * (1.0 - t) ** 2
+
+    return Sampled(
+        ends=(bounds.lower, bounds.upper),
+        deviation=lambda x: (0.0, -place(x), 0.5 - place(x), 1.0 - place(x)),
+        variance=variance,
+        measured="the squares of the values, measured together with them",
+    )
+
+
+def _place(bounds: Interval) -> Callable[[Any], Any]:
+    return lambda x: (x - bounds.lower) / bounds.width
+
+
+def _mean_measures(asked: Mean, unit: Unit, groups: float) -> Measures:
+    return (_SPREAD.measures if asked.squared else values_summed)(asked, unit, groups)
+
+
+def _mean_coordinates(asked: Mean, found: Found) -> Coordinates:
+    return _squares(asked, found) if asked.squared else distances(asked, found)
+
+
+def _mean_sensitivity(asked: Mean, unit: Unit, groups: float) -> Sensitivity:
+    """That of a fraction, or of the three sums of a variance; the two are the same unless the rows are public."""
+    return (_spread_sensitivity if asked.squared else fraction_sensitivity)(asked, unit, groups)
+
+
 class Mean(FractionKind):
     """The mean of a column; with weights, the weighted one."""
 
     in_units = True
-    statistic = Statistic(measures=values_summed, coordinates=apart(distances), sensitivity=fraction_sensitivity)
+    statistic = Statistic(
+        measures=_mean_measures, coordinates=apart(_mean_coordinates), sensitivity=_mean_sensitivity
+    )
 
     kind: Literal["mean"] = "mean"
     weighted_by: Weight | None = None
@@ -122,9 +191,36 @@ class Mean(FractionKind):
     missing: Bound | None = None
     mechanism: Literal["optimal"] | None = None
 
+    _squared: bool = PrivateAttr(default=False)
+
     @property
     def natural(self) -> Interval:
         return self.bounds
+
+    @property
+    def squared(self) -> bool:
+        """Whether the squares of the values are measured too, which an interval for the population needs."""
+        return self._squared
+
+    def for_population(self, unit: Unit, epsilon: float) -> Self:
+        """With squares: they cost nothing more, and add an eighth to the error at most, unless the rows are public.
+
+        Where these are, the noise is half as large again: 2.5 of its variance more for 1 / epsilon^2, for the sixth of
+        the rows that the variance is smaller by where values are spread evenly.
+        """
+        known = self.known_rows(unit)
+        if self.weights is not None or self.mechanism is not None or self.margin is not None:
+            return self
+        if known is not None and known * epsilon**2 < _PAYS:
+            return self
+        found = self.model_copy()
+        found._squared = True
+        return found
+
+    def sampled(self, unit: Unit) -> Sampled:
+        """By squares where they are measured, else by the largest variance."""
+        found = (of_squares if self.squared else of_fraction)(self.bounds, unit)
+        return found.known(self.known_rows(unit))
 
     def answer_of(self, parts: Sequence[Fractional]) -> Fractional:
         share, (least, most) = parts[0]
@@ -163,6 +259,11 @@ class Share(FractionKind):
 
     def known_rows(self, unit: Unit) -> int | None:
         return self.all_rows(unit)
+
+    def sampled(self, unit: Unit) -> Sampled:
+        """By its own number: a share says how large its variance is."""
+        found = replace(of_fraction(self.natural, unit), measured="the share itself")
+        return found.known(self.known_rows(unit))
 
     @property
     def subject(self) -> tuple[str, str]:

@@ -32,7 +32,15 @@ from rangebound.release.plan.fields import (
     written,
 )
 from rangebound.release.plan.fields import support as as_support
-from rangebound.release.plan.kinds.facts import OPTIMAL, Agreement, FormName, OneCoordinate, RangedColumn, Weight
+from rangebound.release.plan.kinds.facts import (
+    OPTIMAL,
+    Agreement,
+    FormName,
+    OneCoordinate,
+    RangedColumn,
+    Sampled,
+    Weight,
+)
 from rangebound.release.plan.measure import (
     Counted,
     Found,
@@ -326,6 +334,19 @@ class Kind(Part):
     def answer(self, key: Summed, draws: Draw) -> str:
         """The key that was drawn in the group of a key, where its answers are keys."""
         raise TypeError(f"{self.kind}: its answers are numbers")
+
+    # What it says of a population
+
+    def sampled(self, unit: Unit) -> Sampled | str:
+        """How its answer in the population shows in its coordinates; or in words why it has no such interval."""
+        return f"no interval for the population is proved for kind {self.kind!r}"
+
+    def for_population(self, unit: Unit, epsilon: float) -> Self:
+        """The same question with what an interval for the population has it measure beside its own, if that pays.
+
+        Told its unit and about what it may spend: nothing but the plan decides.
+        """
+        return self
 
     # What is said about it
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from rangebound.release.plan.fields import HALF_LINE, LINE, UNKNOWN, Bound, Name, Range, measurable
-from rangebound.release.plan.kinds.facts import OPTIMAL, Agreement, FormName, Mechanism, OneCoordinate, Weight
+from rangebound.release.plan.kinds.facts import (
+    OPTIMAL,
+    Agreement,
+    FormName,
+    Mechanism,
+    OneCoordinate,
+    Sampled,
+    Weight,
+)
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import ONE, DistinctValues, Found, Measures, Owned, Value
 from rangebound.release.plan.statistic import (
@@ -293,6 +301,32 @@ class Sum(ScalarKind):
         if self.signed:
             return LINE
         return Interval(0.0 if self.bounds.lower >= 0 else -math.inf, 0.0 if self.bounds.upper <= 0 else math.inf)
+
+    def sampled(self, unit: Unit) -> Sampled | str:
+        """The sum to be expected of as many units, which divided by their number is that per capita.
+
+        A unit adds s, from u to v. Of n units, a public number, whose expected sum is x, the variance is at most
+        (x - n u) (n v - x) / n [bhatia2000]. Where it is not public s must have one sign: s^2 <= v s, so that the
+        variance of the sum is at most v x.
+        """
+        most, n = float(unit.most_rows * self.largest_weight), unit.size
+        least, largest = most * min(self.bounds.lower, 0.0), most * max(self.bounds.upper, 0.0)
+        if self.known_rows(unit) is not None:
+            least, largest = self.bounds.lower, self.bounds.upper
+        if n is not None:
+            low, high = n * least, n * largest
+            bound: Callable[[Any], Any] = lambda x: (x - low) * (high - x) / n
+        elif least and largest:
+            return "values of both signs have no bound on their variance where the number of units is not public"
+        else:
+            low, high = (-math.inf if least else 0.0), (math.inf if largest else 0.0)
+            bound = lambda x: abs(x) * (largest - least)
+        return Sampled(
+            ends=(low, high),
+            deviation=lambda x: (-x, 1.0 + 0.0 * x),
+            variance=lambda x: (bound(x), 0.0 * x),
+            measured="the largest variance that the sum allows",
+        )
 
     def misfit(self, unit: Unit) -> str:
         ends, weights = self.bounds, self.weighted_by

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import field_validator, model_validator
 
 from rangebound.release.plan.fields import LINE, UNKNOWN, Span, number, span
-from rangebound.release.plan.kinds.facts import FormName, RangedColumn
+from rangebound.release.plan.kinds.facts import FormName, RangedColumn, Sampled
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import ONE, Counted, Found, Measures, Product, Square, Value
 from rangebound.release.plan.statistic import Coordinates, Sensitivity, Statistic, of_counts, touched
@@ -124,6 +124,35 @@ class Ratio(TwoColumnsKind):
     @property
     def subject(self) -> tuple[str, str]:
         return f" of {self.numerator.subject}, to {self.denominator.subject}", ""
+
+    def sampled(self, unit: Unit) -> Sampled | str:
+        """The ratio of two expectations, by the sum D(R) of x - R y, x and y in units of their farthest ends.
+
+        At the true R its mean is 0, so for d from u to v the variance of a row is at most -u v [bhatia2000], and of
+        y >= l > 0 there are at most Y / l rows. For x >= 0 no l is needed: d^2 <= x^2 + R^2 y^2 <= x + R^2 y, whose
+        sum has the expectation (R + R^2) Y. A unit of r rows has at most r times that, as for a mean.
+        """
+        above, least, rows = self.numerator.bounds, self.denominator.bounds.lower, unit.most_rows
+        farthest, unit_ratio = far(self.numerator), far(self.numerator) / far(self.denominator)
+        lowest, highest, least = above.lower / farthest, above.upper / farthest, least / far(self.denominator)
+        if not least and above.lower < 0.0:
+            return "a numerator of both signs has no bound on its variance where the denominator may be 0"
+
+        def variance(x: Any) -> tuple[Any, ...]:
+            ratio = x / unit_ratio
+            up, down = (ratio + abs(ratio)) / 2.0, (ratio - abs(ratio)) / 2.0  # its positive and its negative part
+            own = (up + down * least - lowest) * (highest - up * least - down) / (least or 1.0)
+            if not least:
+                own = ratio + ratio**2
+            return 0.0, rows * own, -rows * own
+
+        hull = self.allowed.hull
+        return Sampled(
+            ends=(hull.lower, hull.upper),
+            deviation=lambda x: (0.0, 1.0 - x / unit_ratio, 1.0 + x / unit_ratio),
+            variance=variance,
+            measured="the largest variance that the ratio allows",
+        )
 
 
 def _summed(column: RangedColumn, rows: Fraction, parts: Fraction) -> Fraction:

@@ -1,0 +1,192 @@
+"""Intervals for the population that the units of a table were drawn from, by inversion of a test of every answer.
+
+At the true answer x the units are independent draws of a number d(x) of mean 0, and the noisy coordinates show their
+sum with noise: its law is that of sampling, taken as normal, and of the noise, which is known. The interval has all x
+at which what is seen is not too large for both.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+
+import numpy as np
+
+from rangebound.laws.boundings import Bounding
+from rangebound.laws.family import Curve
+from rangebound.release.noise.draw import AddedNoise, Draw, Publisher
+from rangebound.release.noise.noisy_coordinates import MechanismPublisher
+from rangebound.release.plan.kinds.facts import Linear, Sampled
+from rangebound.release.plan.statistic import Pair
+from rangebound.values.array_types import Bools, Floats
+
+_VARIANCE_PART = 0.1  # of what the level leaves: how often noise may make the bound on the sampling variance too small
+_APART = 1e-3  # relative: scales of noise that are nearer to each other are moved apart, upwards
+_COARSE, _FINE, _ROUNDS = 128, 32, 6
+
+
+def added_noise(publisher: Publisher) -> AddedNoise | None:
+    """The noise of a publisher whose coordinates have Laplace or Gaussian noise that is at most clamped; else None."""
+    if not isinstance(publisher, MechanismPublisher):
+        return None
+    mechanism, noise = publisher.mechanism, publisher.mechanism.noise
+    clamped = mechanism.bounding in (Bounding.RECTIFY, Bounding.UNBOUNDED)
+    if not clamped or noise.curve not in (Curve.LINEAR, Curve.QUADRATIC) or math.isfinite(noise.extent):
+        return None
+    slack = (publisher.step or noise.scale * 2.0**-20) + publisher.grain
+    return AddedNoise(noise=noise, level=publisher.level, slack=slack)
+
+
+def population_interval(sampled: Sampled, draw: Draw, added: AddedNoise, level: float) -> Pair:
+    """An interval for the answer in the population, from the noisy coordinates of a group.
+
+    An x is left out where the sum D(x) + noise is beyond what N(0, v) + noise exceeds with probability 1 - level. Here
+    v is an upper bound of the sampling variance: a linear form of the coordinates, at least as large as the noisy one
+    says with probability 1 - (1 - level) / 10. That and the rest of what the level leaves add up to it.
+
+    Guarantee: of the noise exact, of sampling asymptotic (the sum is taken as normal) but for the bound of its
+    variance; it holds all x that coordinates before their clamping at 0 would leave. Lies within `sampled.ends`.
+    Edge cases: where noise hides whether there are rows at all, all of the range is in it.
+    """
+    left = 1.0 - level
+    part = _VARIANCE_PART * left if any(np.any(each) for each in sampled.variance(np.ones(1))[1:]) else 0.0
+
+    def plausible(x: Floats) -> Bools:
+        own, spread = sampled.deviation(x), sampled.variance(x)
+        seen = np.abs(_at(own, draw)) - _moved(own, added.slack)
+        bound = _at(spread, draw) + _moved(spread, added.slack)
+        bound += reach(spread[1:], added, part) if part else 0.0
+        found: Bools = (seen <= 0.0) | (2.0 * tail(own[1:], np.maximum(bound, 0.0), added, seen) >= left - part)
+        return found
+
+    return _hull(plausible, sampled, draw, _ends(sampled, draw, added, left))
+
+
+def noise_interval(sampled: Sampled, draw: Draw, added: AddedNoise, level: float) -> Pair:
+    """The same for the answer of the table: there is no sampling, and the noise alone is exact.
+
+    Guarantee: holds the true answer, moved between the ends, with probability `level` at least.
+    """
+
+    def plausible(x: Floats) -> Bools:
+        own = sampled.deviation(x)
+        seen = np.abs(_at(own, draw)) - _moved(own, added.slack)
+        found: Bools = (seen <= 0.0) | (2.0 * tail(own[1:], np.zeros_like(x), added, seen) >= 1.0 - level)
+        return found
+
+    return _hull(plausible, sampled, draw, _ends(sampled, draw, added, 1.0 - level))
+
+
+def _at(form: Linear, draw: Draw) -> Floats:
+    """A linear form of the noisy coordinates."""
+    found: Floats = form[0] + sum(each * value for each, value in zip(form[1:], draw, strict=True))
+    return found
+
+
+def _moved(form: Linear, slack: float) -> Floats:
+    """What rounding the coordinates can move a linear form by."""
+    found: Floats = slack * sum((np.abs(each) for each in form[1:]), np.zeros(()))
+    return found
+
+
+def _ends(sampled: Sampled, draw: Draw, added: AddedNoise, left: float) -> Pair:
+    """The ends of the answers; far from the draw where they are infinite, where no level lets an answer be plausible.
+
+    A sum S of the expectation x has a variance of at most c x, so with x = 4 S + 64 k (c + scale), k = 1 + ln(1 / left)
+    the distance x - S is at least 3 x / 4, above 8 sqrt(c x k) / 2 + 24 k scale.
+    """
+    lower, upper = sampled.ends
+    if math.isfinite(lower) and math.isfinite(upper):
+        return lower, upper
+    most = float(np.abs(_at(sampled.variance(np.ones(1)), draw))[0])
+    far = 4.0 * abs(draw[0]) + 64.0 * (1.0 - math.log(left)) * (most + added.noise.scale)
+    return max(lower, -far), min(upper, far)
+
+
+def _hull(plausible: Callable[[Floats], Bools], sampled: Sampled, draw: Draw, ends: Pair) -> Pair:
+    """The hull of the plausible answers, rounded outwards: those of a grid, which is made finer at the two ends."""
+    lower, upper = ends
+    if not lower < upper:
+        return lower, upper
+    first, last = _at(sampled.deviation(np.array([lower, upper])), draw).tolist()
+    if not first > last:  # no rows
+        return lower, upper
+    middle = min(max(lower + (upper - lower) * (first / (first - last)), lower), upper)
+    if not plausible(np.array([middle]))[0]:
+        return lower, upper
+    return _last(plausible, middle, lower), _last(plausible, middle, upper)
+
+
+def _last(plausible: Callable[[Floats], Bools], inside: float, end: float) -> float:
+    """The end, or a point just beyond the last plausible one on the way there."""
+    for parts in (_COARSE, *[_FINE] * _ROUNDS):
+        points = inside + (end - inside) * (np.arange(parts + 1) / parts)
+        points[-1] = end
+        at = int(np.flatnonzero(np.append(True, plausible(points[1:])))[-1])
+        if at == parts:
+            return end
+        inside, end = float(points[at]), float(points[at + 1])
+    return end
+
+
+def reach(form: tuple[Floats, ...], added: AddedNoise, part: float) -> Floats:
+    """What a linear form of the noise exceeds with probability `part`, less than a half, at most.
+
+    The logarithm of the tail of log-concave noise is concave, so that a step of Newton's ends at or beyond its root.
+    """
+    scales = added.noise.scale * np.abs(np.stack(np.broadcast_arrays(*form)))
+    length = np.sqrt((scales**2).sum(axis=0))
+    if added.noise.curve is Curve.QUADRATIC:
+        found: Floats = statistics.NormalDist().inv_cdf(1.0 - part) * length
+        return found
+    apart, weights = _mixture(scales)
+    at = length
+    for _ in range(5):
+        each = weights * np.exp(-at / apart) / 2.0
+        beyond = each.sum(axis=0)
+        at = at + np.log(beyond / part) * beyond / (each / apart).sum(axis=0)
+    return at
+
+
+def tail(form: tuple[Floats, ...], variance: Floats, added: AddedNoise, seen: Floats) -> Floats:
+    """P(Z + noise > seen) for Z of the law N(0, variance) and a linear form of independent noise; seen >= 0.
+
+    A sum of Laplace noise of different scales is a mixture of Laplace laws of these scales, with weights that may be
+    negative (`_mixture`), and for one of scale A, r = sqrt(variance),
+    P = Phi(-s/r) + e^(r^2/2A^2) (e^(-s/A) Phi(s/r - r/A) - e^(s/A) Phi(-s/r - r/A)) / 2.
+    """
+    from scipy import special  # an import of rangebound stays light
+
+    scales = added.noise.scale * np.abs(np.stack(np.broadcast_arrays(*form)))
+    if added.noise.curve is Curve.QUADRATIC:
+        total = np.sqrt(variance + (scales**2).sum(axis=0))
+        found: Floats = special.ndtr(-seen / total)
+        return found
+    apart, weights = _mixture(scales)
+    root = np.maximum(np.sqrt(variance), 1e-6 * apart[-1])
+    far, ratio = seen / root, root / apart
+    rising = special.log_ndtr(far - ratio) + ratio**2 / 2.0 - seen / apart
+    falling = special.log_ndtr(-far - ratio) + ratio**2 / 2.0 + seen / apart
+    one = special.ndtr(-far) + (np.exp(rising) - np.exp(falling)) / 2.0
+    found = (weights * one).sum(axis=0)
+    return found
+
+
+def _mixture(scales: Floats) -> tuple[Floats, Floats]:
+    """The scales of a sum of Laplace noise from the least, moved apart upwards, and the weights of their mixture.
+
+    The characteristic function prod 1 / (1 + A_i^2 s^2) has partial fractions w_i / (1 + A_i^2 s^2), with
+    w_i = prod over j of A_i^2 / (A_i^2 - A_j^2). Larger scales have larger tails.
+    """
+    apart = np.sort(scales, axis=0)
+    apart[0] = np.maximum(apart[0], _APART * apart[-1])
+    for at in range(1, len(apart)):
+        apart[at] = np.maximum(apart[at], apart[at - 1] * (1.0 + _APART))
+    squares = apart**2
+    weights = np.ones_like(apart)
+    for one in range(len(apart)):
+        for other in range(len(apart)):
+            if one != other:
+                weights[one] *= squares[one] / (squares[one] - squares[other])
+    return apart, weights
