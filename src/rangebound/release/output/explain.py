@@ -73,11 +73,24 @@ def explained(facts: PlanFacts, account: Account | None = None) -> str:
             f"{own.publisher.words()}"
         )
         lines += [f"  expected error: {own.error}", f"  {limit.words()}"]
+        lines += [f"  interval for the population: {_population(own)}"] if facts.plan.of_population else []
         if own.question.margin is not None:
             lines.append(f"  margin: {own.question.margin:g}, half the width of its interval at most")
     for each in obstacles(facts.plan):
         lines += ["", f"Note: {each}."]
     return "\n".join(map(plain, lines))
+
+
+def _population(own: PreparedQuestion) -> str:
+    """How a question has an interval for the population, and what that costs; or why it has none."""
+    found, squared = own.sampled, getattr(own.question, "squared", False)
+    if isinstance(found, str):
+        return f"none; {found}"
+    public = own.question.known_rows(own.unit) is not None
+    more = f"; the error above is up to {'49' if public else '12'} % larger for it" if squared else ", nothing further"
+    rows = own.unit.most_rows
+    clusters = f"; for units of {rows} rows as if all were alike" if rows > 1 else ""
+    return f"asymptotic, its variance from {found.measured}{clusters}; costs no budget{more}"
 
 
 def _protected(plan: Plan) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_EVEN
 from importlib.resources import files
 from itertools import groupby, pairwise
@@ -25,6 +25,13 @@ _ROW, _LABEL, _WIDTH, _EDGE, _HEIGHT = 22, 200, 760, 230, 170
 _LONGEST = 34  # letters that fit beside a picture
 _MOST_ROWS, _MOST_PICTURES, _MOST_COLUMNS = 200, 24, 12
 _FEWEST_DAYS = 8  # that are drawn as a series
+_TABLE_ALONE = (
+    "They are for this table: how far it is from a population that its rows are a sample of is left out of them."
+)
+_WIDER = (
+    "The dark ones are for this table, where the noise is all that is uncertain; the wider, paler ones, where a number "
+    "has one, are for the population that its units are an independent sample of, where sampling is so too."
+)
 _GREY = " Numbers in grey are unreliable: their interval is wider than the number."
 
 
@@ -61,6 +68,7 @@ def report(found: TableFacts, csv: str) -> str:
         confidence=f"{plan.level:.0%}",
         once=", for all of them at once, " if plan.joint else " ",
         grey=_GREY if any(row["unreliable"] for row in rows) else "",
+        sampling=_WIDER if plan.of_population else _TABLE_ALONE,
         words=words,
         pictures=_all_pictures(found),
         level=level,
@@ -193,7 +201,7 @@ def _heading(words: str) -> str:
 
 def _ends(rows: Sequence[Row], from_zero: bool) -> tuple[float, float]:
     """The ends of an axis: round numbers beyond all that is drawn, or 0."""
-    ends = [x for row in rows for x in (row["value"], row["lower"], row["upper"]) if math.isfinite(x)]
+    ends = [x for row in rows for x in (row["value"], row["lower"], row["upper"], *_population_of(row)) if math.isfinite(x)]
     low, high = min(ends), max(ends)
     low = min(low, 0.0) if from_zero else low
     step = tick_step(low, high, least=1.0 if rows[0]["date"] else 0.0)
@@ -237,9 +245,11 @@ def _series(rows: list[Row], column: str, ends: tuple[float, float], kind: str) 
         f"{datetime.date.fromordinal(day).isoformat()}</text>"
         for day in labelled
     ]
-    upper = [f"{across(day)},{down(row['upper'])}" for day, row in dated]
-    lower = [f"{across(day)},{down(row['lower'])}" for day, row in reversed(dated)]
-    marks.append(f'<polygon points="{" ".join(upper + lower)}" class="band"/>')
+    paler = [(day, *_population_of(row)) for day, row in dated] if "population_lower" in dated[0][1] else []
+    for band in filter(None, (paler, [(day, row["lower"], row["upper"]) for day, row in dated])):
+        upper = [f"{across(day)},{down(high)}" for day, _, high in band]
+        lower = [f"{across(day)},{down(low)}" for day, low, _ in reversed(band)]
+        marks.append(f'<polygon points="{" ".join(upper + lower)}" class="band{" population" * (band is paler)}"/>')
     marks += [
         f'<line x1="{across(a)}" y1="{down(one["value"])}" x2="{across(b)}" y2="{down(two["value"])}" '
         f'class="curve{" unreliable" if one["unreliable"] or two["unreliable"] else ""}"/>'
@@ -306,6 +316,7 @@ def _points(rows: Sequence[Row], columns: Sequence[str], ends: tuple[float, floa
         label = html.escape(label if len(label) <= _LONGEST else label[: _LONGEST - 3] + "...")
         marks.append(
             f'<text x="{_LABEL - 6}" y="{y + 4}" text-anchor="end" class="label{grey}">{label}</text>'
+            f"{_paler(row, at, y)}"
             f'<line x1="{at(row["lower"])}" x2="{at(row["upper"])}" y1="{y}" y2="{y}" class="bar{grey}"/>'
             f'<circle cx="{at(row["value"])}" cy="{y}" r="4" class="dot{grey}"/>'
             f'<text x="{_WIDTH}" y="{y + 4}" text-anchor="end" class="small{grey}">{_told(row, dated=dated)}</text>'
@@ -314,6 +325,18 @@ def _points(rows: Sequence[Row], columns: Sequence[str], ends: tuple[float, floa
     left_out = f"<p class=scope>The table alone has {counted(more, 'more number')}.</p>" if more else ""
     box = f"0 0 {_WIDTH} {bottom + 18}"
     return _framed(f'<svg viewBox="{box}" role="img" aria-label="{kind}">{"".join(marks)}</svg>') + left_out
+
+
+def _paler(row: Row, at: Callable[[float], float], y: float) -> str:
+    """The interval for the population behind that for the table, wider and paler."""
+    lower, upper = _population_of(row)
+    return f'<line x1="{at(lower)}" x2="{at(upper)}" y1="{y}" y2="{y}" class="bar population"/>' if lower < upper else ""
+
+
+def _population_of(row: Row) -> tuple[float, float]:
+    """The interval for the population; without one, that for the table."""
+    found = row.get("population_lower"), row.get("population_upper")
+    return tuple(row[name] if each is None else each for each, name in zip(found, ("lower", "upper"), strict=True))
 
 
 def _framed(drawing: str) -> str:

@@ -16,6 +16,7 @@ from rangebound.release.noise.draw import Cell
 from rangebound.release.noise.forms import Form, form_of
 from rangebound.release.output import reliability, rendering
 from rangebound.release.output.agreement import notes
+from rangebound.release.output.comparison import compare_groups
 from rangebound.release.output.plan_facts import (
     PlanFacts,
     Row,
@@ -54,7 +55,8 @@ class Release:
 
     The column `scope` says what a number is of: what contribution bounds, clipping and missing values did before the
     noise, which is all that the interval is for. `bias` bounds how far the number is off on average, at any true answer
-    in its interval; `unbiased` is the number before it was moved into its support, where the plan asks for it; a number
+    in its interval; `population_lower` and `population_upper` are an interval for the population, where the plan asks
+    for one; `unbiased` is the number before it was moved into its support, where the plan asks for it; a number
     is `unreliable` where its interval is wider than the number.
     `tables` are the optimal tables that numbers were drawn from, by the place of their question in the plan. `unread`
     are columns of a text file of which no number says how many values could not be read; `whole` are the quantiles of
@@ -184,6 +186,33 @@ class Release:
         return reliability.estimate_rows(
             self._forms, self.facts, self.cells, self.tables, question, prior=prior, level=level
         )
+
+    def compare(self, question: str, *, by: str, level: float | None = None) -> list[Row]:
+        """The differences between the groups of a question in the population, for every pair by the column `by`.
+
+        A mapping for each pair of groups that differ in nothing else: the keys `first` and `second`, the `difference`
+        of their numbers, an interval `lower, upper` for that in the population, and a `p_value` for no difference. Both
+        are corrected for the number of pairs (Bonferroni): all intervals hold at once with probability `level`, by
+        default that of the plan, and a p-value is below 1 - level where its interval leaves 0 out.
+
+        Guarantee: post-processing of the published table. Asymptotic, as intervals for the population are.
+        Assumes: units are an independent sample of the population. Where a unit may be in several groups, intervals are
+        wide enough for whatever that does.
+        Edge cases: a kind without an interval for the population is refused. Means whose plan does not ask for
+        `intervals = "both"` are compared by the largest variance that they allow, which is wide.
+
+        >>> import pyarrow
+        >>> from rangebound.release import parse_plan, release
+        >>> plan = parse_plan('''budget = {epsilon = 50.0}
+        ... keys = {plot = ["a", "b"]}
+        ... query = [{name = "tall", kind = "share", of = "height > 10", by = ["plot"]}]''')
+        >>> rows = pyarrow.table({"plot": ["a"] * 90 + ["b"] * 90, "height": [4] * 80 + [20] * 100})
+        >>> (found,) = release(plan, rows, ledger=None).compare("tall", by="plot")
+        >>> found["first"], found["second"], found["upper"] < 0, found["p_value"] < 0.001
+        ('a', 'b', True, True)
+        """
+        level = self.plan.level if level is None else level
+        return compare_groups(self.facts, self.cells, question, by=by, level=level)
 
     def to_bytes(self) -> bytes:
         """The release as canonical JSON: these are the bytes that the ledger keeps and the certificate is about."""

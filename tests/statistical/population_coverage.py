@@ -1,0 +1,213 @@
+"""How often the intervals of means and shares hold the mean of the population, and how wide they are; by simulation.
+
+Units are drawn from a law on [0, 1], their sums are made by numpy, and get noise of the law that the publisher states.
+The interval of a release is made of these. Beside it stand today's interval, for the table alone; Student's, of the raw
+rows, without noise or privacy; and the narrowest that knows the variance of the law, the number of rows and the noise.
+
+    python -m tests.statistical.population_coverage [samples]     prints the tables of docs/population.md
+"""
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import numpy as np
+from scipy import stats
+
+from rangebound.release import make_plan
+from rangebound.release.noise.draw import Estimate, Reading
+from rangebound.release.noise.population import added_noise
+from rangebound.release.prepare import PreparedQuestion, prepare
+
+LEVEL = 0.95
+SIZES, EPSILONS = (30, 100, 1_000, 10_000), (0.1, 1.0, 4.0)
+_MIDDLES = (np.arange(200_000) + 0.5) / 200_000
+
+Sums = tuple[np.ndarray, np.ndarray]
+"""The sums over the units of a sample, for many samples: of the three coordinates of a mean; and the rows of each."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """A law of units: draws of the sums of samples of n units, the mean, the variance of d = sum of (x - mean) of one.
+
+    A unit has at most this many `rows`; `kind` is how the plan asks for the mean.
+    """
+
+    name: str
+    sums: Callable[[np.random.Generator, int, int], Sums]
+    mean: float
+    variance: float
+    rows: int = 1
+    kind: str = "mean"
+
+
+def _sums(x: np.ndarray, there: np.ndarray | float = 1.0) -> Sums:
+    """Coordinates of values in the last axes, of which those that are `there` count."""
+    axes = tuple(range(1, x.ndim))
+    parts = ((1.0 - x) ** 2, 2.0 * x * (1.0 - x), x**2)
+    return np.stack([(each * there).sum(axis=axes) for each in parts], axis=1), x[:, :, 0] if x.ndim > 2 else x
+
+
+def rows_of(name: str, dist, weight: float = 1.0, *, rest: float = 0.0, kind: str = "mean") -> Law:
+    """Rows as units: a law clipped to [0, 1] with a probability, else the number `rest`."""
+    x = np.clip(dist.ppf(_MIDDLES), 0.0, 1.0)
+    mean = weight * x.mean() + (1.0 - weight) * rest
+    square = weight * (x**2).mean() + (1.0 - weight) * rest**2
+
+    def sums(rng: np.random.Generator, samples: int, n: int) -> Sums:
+        drawn = np.clip(dist.rvs((samples, n), random_state=rng), 0.0, 1.0)
+        return _sums(drawn if weight == 1.0 else np.where(rng.random((samples, n)) < weight, drawn, rest))
+
+    return Law(name, sums, float(mean), float(square - mean**2), kind=kind)
+
+
+def two_points(p: float, kind: str) -> Law:
+    def sums(rng: np.random.Generator, samples: int, n: int) -> Sums:
+        ones = rng.binomial(n, p, samples).astype(float)
+        return np.stack([n - ones, 0.0 * ones, ones], axis=1), (np.arange(n) < ones[:, None]).astype(float)
+
+    return Law(f"{kind}, {p:g} of ones", sums, p, p * (1.0 - p), kind=kind)
+
+
+def clusters(name: str, *, binary: bool) -> Law:
+    """Units of 1 to 5 rows with intra-class correlation 0.3, more rows where values are larger."""
+
+    def drawn(rng: np.random.Generator, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+        size = rng.integers(1, 6, shape)
+        own = 0.3 + 0.05 * size[..., None]
+        if binary:  # every row is that of the unit with probability sqrt(0.3), else one of its own
+            common = rng.random((*shape, 1)) < own
+            x = np.where(rng.random((*shape, 5)) < math.sqrt(0.3), common, rng.random((*shape, 5)) < own).astype(float)
+        else:
+            z = math.sqrt(0.3) * rng.standard_normal((*shape, 1)) + math.sqrt(0.7) * rng.standard_normal((*shape, 5))
+            x = np.clip(own + 0.12 * z, 0.0, 1.0)
+        return x, np.arange(5) < size[..., None]
+
+    x, there = drawn(np.random.default_rng(1), (1, 400_000))
+    mean = 11.0 / 3.0 * 0.05 + 0.3  # size-weighted: E size^2 / E size = 11 / 3; clipping is symmetric but for 1e-5
+    variance = float((((x - mean) * there).sum(axis=-1) ** 2).mean())
+    return Law(name, lambda rng, samples, n: _sums(*drawn(rng, (samples, n))), mean, variance, rows=5)
+
+
+@cache
+def laws() -> tuple[Law, ...]:
+    """Twenty laws."""
+    return (
+        rows_of("normal", stats.norm(0.5, 0.15)),
+        rows_of("narrow normal", stats.norm(0.3, 0.02)),
+        rows_of("uniform", stats.uniform()),
+        rows_of("beta(2, 5)", stats.beta(2, 5)),
+        rows_of("beta(0.3, 0.3)", stats.beta(0.3, 0.3)),
+        rows_of("exponential, clipped", stats.expon(scale=0.2)),
+        rows_of("lognormal, clipped", stats.lognorm(1.0, scale=0.05)),
+        rows_of("steep lognormal, clipped", stats.lognorm(2.0, scale=0.01)),
+        rows_of("Pareto 1.5, clipped", stats.lomax(1.5, scale=0.02)),
+        rows_of("Student 2, clipped", stats.t(2, loc=0.5, scale=0.05)),
+        rows_of("zero-inflated uniform, 10 %", stats.uniform(), 0.1),
+        rows_of("zero-inflated lognormal, 30 %", stats.lognorm(1.0, scale=0.05), 0.3),
+        rows_of("1 % at the top", stats.uniform(0.999, 0.001), 0.01, rest=0.1),
+        rows_of("all equal", stats.uniform(0.37, 1e-12)),
+        two_points(0.5, "mean"),
+        two_points(0.02, "mean"),
+        two_points(0.3, "share"),
+        two_points(0.02, "share"),
+        two_points(0.002, "share"),
+        two_points(0.95, "share"),
+        clusters("clusters", binary=False),
+        clusters("clusters of zeros and ones", binary=True),
+    )
+
+
+@lru_cache
+def question(kind: str, rows: int, epsilon: float) -> PreparedQuestion:
+    unit = {"column": "person", "rows": rows} if rows > 1 else {}
+    asked = {"of": "x > 0.5"} if kind == "share" else {"column": "x", "range": [0, 1]}
+    plan = {"unit": unit, "budget": {"epsilon": epsilon}, "level": LEVEL, "intervals": "both"}
+    return prepare(make_plan({**plan, "query": [{"name": "asked", "kind": kind, **asked}]})).questions[0]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How many intervals of a cell hold the mean, of how many samples; those for the table, and Student's; the widths.
+
+    `width` and `known` are the median width, and the width of the interval that knows the variance and the noise.
+    """
+
+    held: int
+    table: int
+    student: int
+    samples: int
+    width: float
+    known: float
+
+
+def measure(law: Law, n: int, epsilon: float, samples: int, seed: int = 1) -> Measured:
+    own, rng = question(law.kind, law.rows, epsilon), np.random.default_rng([seed, n, round(1000 * epsilon)])
+    added = added_noise(own.publisher)
+    assert added is not None
+    held = table = student = 0
+    widths = []
+    block = max(1, min(samples, 2_000_000 // (n * law.rows)))
+    for start in range(0, samples, block):
+        sums, raw = law.sums(rng, min(block, samples - start), n)
+        if law.kind == "share":
+            sums = sums[:, [0, 2]]
+        noisy = sums + rng.laplace(0.0, added.noise.scale, sums.shape)
+        noisy = np.maximum(noisy, 0.0) if law.kind == "share" else noisy
+        for draw in map(tuple, noisy.tolist()):
+            (((reading,),),) = [own.publisher.read([[draw]])]
+            assert isinstance(reading, Reading)
+            estimate = own.form.estimate(reading)
+            ends = own.of_population(estimate, draw, LEVEL)
+            lower, upper = ends["population_lower"], ends["population_upper"]
+            held += lower <= law.mean + 1e-12 and law.mean - 1e-12 <= upper
+            table += holds(estimate, law.mean)
+            widths.append(upper - lower)
+        if law.rows == 1:
+            half = stats.t.ppf(0.5 + LEVEL / 2, n - 1) * raw.std(axis=1, ddof=1) / math.sqrt(n)
+            student += int((np.abs(raw.mean(axis=1) - law.mean) <= half + 1e-12).sum())
+    return Measured(held, table, student, samples, float(np.median(widths)), known_width(law, n, epsilon))
+
+
+def holds(estimate: Estimate, mean: float) -> bool:
+    return estimate.lower <= mean <= estimate.upper
+
+
+def known_width(law: Law, n: int, epsilon: float) -> float:
+    """The width of mean +- the quantile of sampling and noise, within [0, 1]; noise on the two sums of a fraction."""
+    rng, draws, scale = np.random.default_rng(2), 200_000, law.rows / epsilon
+    noise = (1.0 - law.mean) * rng.laplace(0.0, scale, draws) - law.mean * rng.laplace(0.0, scale, draws)
+    seen = math.sqrt(n * law.variance) * rng.standard_normal(draws) + noise
+    half = float(np.quantile(np.abs(seen), LEVEL)) / (n * (3.0 if law.rows > 1 else 1.0))
+    return min(law.mean + half, 1.0) - max(law.mean - half, 0.0)
+
+
+def too_few(found: dict[object, tuple[int, int]], wrong: float = 0.01) -> list[object]:
+    """The cells that reject a coverage of `LEVEL`, where all of them together do so with probability `wrong`."""
+    rare = wrong / len(found)
+    return [name for name, (held, drawn) in found.items() if held < stats.binom.ppf(rare, drawn, LEVEL)]
+
+
+def tables(samples: int) -> str:
+    """Coverage in percent and the width in those of the interval that knows the variance, in Markdown."""
+    head = " | ".join(f"{n:,} at {epsilon:g}" for n in SIZES for epsilon in EPSILONS)
+    lines = [f"| law | {head} |", "| --- |" + " ---: |" * (len(SIZES) * len(EPSILONS))]
+    cells, control = {}, {}
+    for law in laws():
+        own = []
+        for n in SIZES:
+            for epsilon in EPSILONS:
+                found = measure(law, n, epsilon, samples)
+                cells[law.name, n, epsilon] = found.held, samples
+                control[law.name, n, epsilon] = found.table, samples
+                own.append(f"{100 * found.held / samples:.1f}, {found.width / found.known:.2f}")
+                print(law.name, n, epsilon, found, file=sys.stderr, flush=True)
+        lines.append(f"| {law.name} | {' | '.join(own)} |")
+    return "\n".join([*lines, "", f"Too few: {too_few(cells)}", f"Control: {len(too_few(control))} of {len(control)}"])
+
+
+if __name__ == "__main__":
+    print(tables(int(sys.argv[1]) if len(sys.argv) > 1 else 400))
