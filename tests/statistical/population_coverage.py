@@ -26,7 +26,7 @@ SIZES, EPSILONS = (30, 100, 1_000, 10_000), (0.1, 1.0, 4.0)
 _MIDDLES = (np.arange(200_000) + 0.5) / 200_000
 
 Sums = tuple[np.ndarray, np.ndarray]
-"""The sums over the units of a sample, for many samples: of the three coordinates of a mean; and the rows of each."""
+"""The sums over the units of a sample, for many samples: of the coordinates of a mean; and the rows of each."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,14 @@ class Law:
     kind: str = "mean"
 
 
-def _sums(x: np.ndarray, there: np.ndarray | float = 1.0) -> Sums:
-    """Coordinates of values in the last axes, of which those that are `there` count."""
-    axes = tuple(range(1, x.ndim))
-    parts = ((1.0 - x) ** 2, 2.0 * x * (1.0 - x), x**2)
-    return np.stack([(each * there).sum(axis=axes) for each in parts], axis=1), x[:, :, 0] if x.ndim > 2 else x
+def _sums(x: np.ndarray, there: np.ndarray | None = None) -> Sums:
+    """Coordinates of rows (samples, n), or of units (samples, n, rows) of which those rows that are `there` count."""
+    if there is None:
+        return np.stack([each.sum(axis=1) for each in ((1.0 - x) ** 2, 2.0 * x * (1.0 - x), x**2)], axis=1), x
+    y, z, rows = (x * there).sum(axis=2), ((1.0 - x) * there).sum(axis=2), x.shape[2]
+    left = 1.0 - (y + z) / rows
+    parts = (z**2 / rows, 2.0 * y * z / rows, y**2 / rows, z * left, y * left)
+    return np.stack([each.sum(axis=1) for each in parts], axis=1), x[:, :, 0]
 
 
 def rows_of(name: str, dist, weight: float = 1.0, *, rest: float = 0.0, kind: str = "mean") -> Law:

@@ -32,13 +32,13 @@ from rangebound.release.noise.draw import (
 )
 from rangebound.release.noise.exponential_mechanism import SelectionForm
 from rangebound.release.noise.noisy_moments import CorrelationForm, LineForm, RatioForm
-from rangebound.release.noise.population import noise_interval
+from rangebound.release.noise.population import estimated, noise_interval
 from rangebound.release.noise.publishers import PublicConstant
 from rangebound.release.noise.quantiles import EdgesForm, RankForm
 from rangebound.release.noise.workload_publisher import StrategyForm
 from rangebound.release.plan.fields import HALF_LINE, LINE
-from rangebound.release.plan.kinds.facts import OPTIMAL, FormName
-from rangebound.release.plan.kinds.fractions import FractionKind, Mean
+from rangebound.release.plan.kinds.facts import OPTIMAL, FormName, Sampled
+from rangebound.release.plan.kinds.fractions import FractionKind
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.kinds.selections import RankedCounts
@@ -49,7 +49,6 @@ from rangebound.values.support import Interval
 
 __all__ = ["Form", "form_of"]
 
-_SQUARED = math.sqrt(1.25)  # the error of c + b / 2, b and c two coordinates, in errors of one
 _MECHANISM = 50  # steps of 10 milliseconds to find a mechanism again, beside the square of its spans
 
 
@@ -260,7 +259,7 @@ class FractionForm(Form):
             return publishers.joint_coordinates(
                 found,
                 share,
-                support=LINE if self._squared else Interval(0.0, most),
+                support=LINE if self.question.squared else Interval(0.0, most),
                 width=len(asked.coordinates({}, self.unit)),
                 parts=1,
                 confidence=level,
@@ -289,26 +288,19 @@ class FractionForm(Form):
         then the result's interval holds the true answer, moved into the question's `answers`.
         """
         asked = self.question
-        if self._squared:
+        if self.question.squared:
             return self._estimate_of_squares(reading)
         parts = fractions(reading.values, reading.intervals, rows=asked.known_rows(self.unit))
         value, (lower, upper) = asked.answer_of(parts)
         return held(nearest(value, asked.allowed, asked.step), lower, upper, asked.answers)
 
-    @property
-    def _squared(self) -> bool:
-        """Whether it is a mean whose squares are measured for an interval for the population."""
-        return isinstance(self.question, Mean) and self.question.squared
-
     def _estimate_of_squares(self, reading: Reading) -> Estimate:
-        """The mean that three noisy sums make, or two where the rows are public; see `noise_interval`."""
-        asked, rows = self.question, self.question.known_rows(self.unit)
-        assert isinstance(asked, Mean) and reading.added is not None
-        both, squares = (max(each, 0.0) for each in reading.values[-2:])
-        most = max(reading.values[0], 0.0) + both + squares if rows is None else float(rows)
-        share = min((squares + both / 2.0) / most, 1.0) if most else 0.5
-        ends = noise_interval(asked.sampled(self.unit), reading.values, reading.added, reading.added.level)
-        value = asked.bounds.lower + asked.bounds.width * share
+        """The number at which nothing is seen, with an interval for the noise; see `noise_interval`."""
+        asked = self.question
+        sampled = asked.sampled(self.unit)
+        assert isinstance(sampled, Sampled) and reading.added is not None
+        ends = noise_interval(sampled, reading.values, reading.added, reading.added.level)
+        value = estimated(sampled, reading.values)
         return held(nearest(value, asked.allowed, asked.step), *ends, asked.answers)
 
     def earlier_estimate(self, reading: Reading) -> Estimate:
@@ -336,7 +328,7 @@ class FractionForm(Form):
         the answer `scale` times that: whatever the values are. None with weights, whose sum the rows do not say, and
         for the table with the least error.
         """
-        plain = self.question.weights is None and not self._squared
+        plain = self.question.weights is None and not self.question.squared
         return self._half_width(publisher, rows) if plain else None
 
     def _half_width(self, publisher: Publisher, rows: float) -> float | None:
@@ -351,7 +343,7 @@ class FractionForm(Form):
         if self.question.weights is not None:
             divisor = f"sum of their weights in units of {float(self.question.largest_weight):g}"
         form = f"about {{}} divided by the {divisor} (root mean square, many rows)"
-        return publisher.expected_error(self.question.scale * (_SQUARED if self._squared else 1.0), form)
+        return publisher.expected_error(self.question.scale * self.question.error_of_squares(self.unit), form)
 
 
 _FORMS: Mapping[FormName, type[Form]] = {

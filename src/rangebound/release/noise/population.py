@@ -22,7 +22,7 @@ from rangebound.release.plan.statistic import Pair
 from rangebound.values.array_types import Bools, Floats
 
 _VARIANCE_PART = 0.1  # of what the level leaves: how often noise may make the bound on the sampling variance too small
-_APART = 1e-3  # relative: scales of noise that are nearer to each other are moved apart, upwards
+_APART = (1e-3, 5e-3)  # relative: scales of noise that are nearer are moved apart, upwards; of up to three, and of more
 _COARSE, _FINE, _ROUNDS = 128, 32, 6
 
 
@@ -109,13 +109,24 @@ def _hull(plausible: Callable[[Floats], Bools], sampled: Sampled, draw: Draw, en
     lower, upper = ends
     if not lower < upper:
         return lower, upper
-    first, last = _at(sampled.deviation(np.array([lower, upper])), draw).tolist()
-    if not first > last:  # no rows
-        return lower, upper
-    middle = min(max(lower + (upper - lower) * (first / (first - last)), lower), upper)
-    if not plausible(np.array([middle]))[0]:
+    middle = _unseen(sampled, draw, ends)
+    if middle is None or not plausible(np.array([middle]))[0]:
         return lower, upper
     return _last(plausible, middle, lower), _last(plausible, middle, upper)
+
+
+def _unseen(sampled: Sampled, draw: Draw, ends: Pair) -> float | None:
+    """The answer at which D is 0, or the end on that side; None where D does not fall, since there seem no rows."""
+    lower, upper = ends
+    first, last = _at(sampled.deviation(np.array(ends)), draw).tolist()
+    share = first / (first - last) if first > last else None
+    return None if share is None else min(max(lower + (upper - lower) * share, lower), upper)
+
+
+def estimated(sampled: Sampled, draw: Draw) -> float:
+    """The answer that noisy coordinates make, between two finite ends: their middle where there seem to be no rows."""
+    found = _unseen(sampled, draw, sampled.ends)
+    return sum(sampled.ends) / 2.0 if found is None else found
 
 
 def _last(plausible: Callable[[Floats], Bools], inside: float, end: float) -> float:
@@ -179,10 +190,10 @@ def _mixture(scales: Floats) -> tuple[Floats, Floats]:
     The characteristic function prod 1 / (1 + A_i^2 s^2) has partial fractions w_i / (1 + A_i^2 s^2), with
     w_i = prod over j of A_i^2 / (A_i^2 - A_j^2). Larger scales have larger tails.
     """
-    apart = np.sort(scales, axis=0)
-    apart[0] = np.maximum(apart[0], _APART * apart[-1])
+    apart, least = np.sort(scales, axis=0), _APART[len(scales) > 3]
+    apart[0] = np.maximum(apart[0], least * apart[-1])
     for at in range(1, len(apart)):
-        apart[at] = np.maximum(apart[at], apart[at - 1] * (1.0 + _APART))
+        apart[at] = np.maximum(apart[at], apart[at - 1] * (1.0 + least))
     squares = apart**2
     weights = np.ones_like(apart)
     for one in range(len(apart)):

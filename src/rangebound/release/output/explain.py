@@ -14,6 +14,7 @@ from rangebound.release.output.plan_facts import PlanFacts, hazards, plan_facts
 from rangebound.release.plan.columns import described
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.kinds.cuts import WIDE
+from rangebound.release.plan.kinds.fractions import FractionKind
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import Prepared, PreparedQuestion, rehearse
 from rangebound.values import arguments
@@ -83,14 +84,14 @@ def explained(facts: PlanFacts, account: Account | None = None) -> str:
 
 def _population(own: PreparedQuestion) -> str:
     """How a question has an interval for the population, and what that costs; or why it has none."""
-    found, squared = own.sampled, getattr(own.question, "squared", False)
+    found, question = own.sampled, own.question
     if isinstance(found, str):
         return f"none; {found}"
-    public = own.question.known_rows(own.unit) is not None
-    more = f"; the error above is up to {'49' if public else '12'} % larger for it" if squared else ", nothing further"
-    rows = own.unit.most_rows
-    clusters = f"; for units of {rows} rows as if all were alike" if rows > 1 else ""
-    return f"asymptotic, its variance from {found.measured}{clusters}; costs no budget{more}"
+    rows, times = own.unit.most_rows, question.error_of_squares(own.unit) if isinstance(question, FractionKind) else 1.0
+    times *= 4.0 / 3.0 if times > 1.0 and question.known_rows(own.unit) is not None else 1.0
+    more = f", and makes the error up to {arguments.upwards(100 * (times - 1), 2)} % larger" if times > 1.0 else ""
+    alike = f", as if all {rows} rows of a unit were alike" if rows > 1 and "unit" not in found.measured else ""
+    return f"asymptotic, its variance from {found.measured}{alike}; costs no budget{more}"
 
 
 def _protected(plan: Plan) -> Iterator[str]:

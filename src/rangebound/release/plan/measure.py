@@ -107,11 +107,21 @@ A unit that has more rows in a group counts with the average over all choices of
 
 
 @dataclass(frozen=True, kw_only=True)
+class UnitPart:
+    """What a unit adds up to, as a part of `rows` rows in fixed point, from 0 to `ONE`; or the product of two of these.
+
+    Each is rounded down. It needs a unit with a column, and no period.
+    """
+
+    of: tuple[Measure, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class GroupSums:
     """Sums of measures in every group, each under a name of the question's own."""
 
     rows: Rows
-    of: Mapping[str, Measure]
+    of: Mapping[str, Measure | UnitPart]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -203,13 +203,21 @@ class _Compiler:
     def _sums(self, asked: measure.GroupSums, rows: int, counts: Sheet, measures: Sheet) -> dict[str, Tree]:
         """What a unit's sums in one group count for, after the truncation."""
         n = local(counts.name(self._measure(measure.Counted(), asked.rows)))
-        columns = {
-            name: local((counts if _counts(each) else measures).name(self._measure(each, asked.rows)))
+
+        def counts_for(each: measure.Measure) -> Tree:
+            sheet = counts if _counts(each) else measures
+            amount = local(sheet.name(self._measure(each, asked.rows)))
+            return amount if self.scan.unit is None else self._bounded(each, amount, n, rows)
+
+        def part(each: measure.Measure) -> Tree:
+            one, most = integer(measure.ONE if _counts(each) else 1), integer(rows)
+            whole = term("(:amount * :one)", amount=counts_for(each), one=one)
+            return exp.cast(exp.IntDiv(this=whole, expression=most), "BIGINT")
+
+        return {
+            name: reduce(scaled_product, map(part, each.of)) if isinstance(each, measure.UnitPart) else counts_for(each)
             for name, each in asked.of.items()
         }
-        if self.scan.unit is None:
-            return dict(columns)
-        return {name: self._bounded(each, columns[name], n, rows) for name, each in asked.of.items()}
 
     def _rows(self, index: int) -> int:
         """How many rows of a unit count for a question in each group."""
@@ -291,7 +299,7 @@ _COUNTS: dict[type, Callable[[_Compiler, int, Any], Statement]] = {
 }
 
 
-def _owned(measures: Mapping[str, measure.Measure]) -> set[str]:
+def _owned(measures: Mapping[str, measure.Measure | measure.UnitPart]) -> set[str]:
     """The names of the measures that a unit adds 1 to at most."""
     return {name for name, each in measures.items() if isinstance(each, measure.Owned)}
 

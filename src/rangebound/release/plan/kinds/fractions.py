@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -18,15 +17,15 @@ from pydantic import Field, PrivateAttr
 
 from rangebound.release.plan.condition import Condition, Conditions, conditions, hidden_text
 from rangebound.release.plan.fields import UNKNOWN, Bound, Name, Range
-from rangebound.release.plan.kinds.facts import Agreement, FormName, OneCoordinate, Sampled, Weight
+from rangebound.release.plan.kinds.facts import Agreement, FormName, Linear, OneCoordinate, Sampled, Weight
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.kinds.scalars import values_summed
-from rangebound.release.plan.measure import ONE, Counted, Found, Measures, Met, Square, Value
-from rangebound.release.plan.statistic import Coordinates, Fractional, Sensitivity, Statistic, of_parts
+from rangebound.release.plan.measure import ONE, Counted, Found, Measure, Measures, Met, Square, UnitPart, Value
+from rangebound.release.plan.statistic import Coordinates, Fractional, Sensitivity, Statistic, of_parts, scaled
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
 
+_SEEN = 0.5  # of the largest square that a unit can have
 _PAYS = 16.0  # rows times epsilon^2 from which on squares are worth their noise where the rows are public
 
 
@@ -57,6 +56,30 @@ class FractionKind(Kind):
     form = FormName.FRACTION
     whole_parts: ClassVar[bool] = False
     """Whether its coordinates are whole numbers where rows have no weights."""
+
+    _squared: bool = PrivateAttr(default=False)
+
+    @property
+    def squared(self) -> bool:
+        """Whether squares are measured too, which an interval for the population needs."""
+        return self._squared
+
+    @property
+    def part_of_one(self) -> Measure:
+        """What a row adds to the numerator, from 0 to `ONE`."""
+        return Value(of=self.column_values)
+
+    def with_squares(self) -> Self:
+        """The same with squares, unless what else the plan asks of it needs the coordinates as they are."""
+        if self.weights is not None or self.named_mechanism is not None or self.margin is not None:
+            return self
+        found = self.model_copy()
+        found._squared = True
+        return found
+
+    def error_of_squares(self, unit: Unit) -> float:
+        """The error of the numerator of several coordinates, in errors of one: of c + b / 2, and of that and e."""
+        return (1.5 if _by_unit(unit) else math.sqrt(1.25)) if self.squared else 1.0
 
     @property
     @abstractmethod
@@ -113,76 +136,114 @@ def fraction_sensitivity(asked: FractionKind, unit: Unit, groups: float) -> Sens
     return of_parts(unit.most_rows, unit, groups)
 
 
-def by_rows(t: Any, rows: int) -> tuple[Any, Any]:
-    """Factors of n - p and p in a bound on the variance of the sum over units of d = sum of w (x - t).
-
-    For x from 0 to 1 and weights w from 0 to 1 of mean t, E w (x - t)^2 <= E w t (1 - t), attained by zeros and ones
-    [bhatia2000]. A unit of at most r rows has d^2 <= r sum of w^2 (x - t)^2 (Cauchy and Schwarz), and w^2 <= w.
-    """
-    return rows * t * (1.0 - t), rows * t * (1.0 - t)
-
-
-def of_fraction(bounds: Interval, unit: Unit) -> Sampled:
+def of_fraction(bounds: Interval, unit: Unit, measured: str) -> Sampled:
     """A fraction of the rows in the population, on the scale of the answer: of units drawn independently of each other.
 
-    The coordinates n - p and p make D(t) = (1 - t) p - t (n - p), the sum of w (x - t).
+    The coordinates n - p and p make D(t) = (1 - t) p - t (n - p), the sum of w (x - t) for x from 0 to 1 and weights w
+    from 0 to 1. Of mean t, E w (x - t)^2 <= E w t (1 - t), attained by zeros and ones [bhatia2000]. A unit of at most r
+    rows has a d with d^2 <= r sum of w^2 (x - t)^2 (Cauchy and Schwarz), and w^2 <= w.
     """
-    place = _place(bounds)
+    place, rows = _place(bounds), unit.most_rows
+
+    def variance(x: Any) -> Linear:
+        largest = rows * place(x) * (1.0 - place(x))
+        return 0.0 * x, largest, largest
+
     return Sampled(
         ends=(bounds.lower, bounds.upper),
-        deviation=lambda x: (0.0, -place(x), 1.0 - place(x)),
-        variance=lambda x: (0.0, *by_rows(place(x), unit.most_rows)),
-        measured="the largest variance that the mean allows",
+        deviation=lambda x: (0.0 * x, -place(x), 1.0 - place(x)),
+        variance=variance,
+        measured=measured,
     )
 
 
 def of_squares(bounds: Interval, unit: Unit) -> Sampled:
-    """A mean in the population, with its variance from the second moment of the rows.
+    """The same with the variance from squares: of rows, or where units have several, of what each adds up to.
 
-    With the sums a of (1 - x)^2, b of 2 x (1 - x) and c of x^2, D(t) = (1 - t) c + (1/2 - t) b - t a is the sum of
-    x - t, and that of (x - t)^2 is t^2 a - t (1 - t) b + (1 - t)^2 c. A unit of r rows has at most r times that, as in
-    `by_rows`. One unit more at the end of the range that is farther from t counts as seen: the sum of few squares is
-    small where large ones are rare, and happen not to be drawn.
+    With the sums a of (1 - x)^2, b of 2 x (1 - x) and c of x^2 over rows, D(t) = (1 - t) c + (1/2 - t) b - t a is the
+    sum of x - t, and that of (x - t)^2 is v = t^2 a - t (1 - t) b + (1 - t)^2 c; r rows of a unit have at most r times
+    that. With those of z^2 / r, 2 y z / r and y^2 / r over units, y the sum of x and z that of 1 - x, r v is the sum of
+    d^2 itself; D(t) then needs those of z (1 - n / r) and y (1 - n / r) as well, n = y + z (`_unit_squares`).
+
+    Half of the largest d^2 counts as seen beside the others: where large ones are rare, and none happens to be drawn,
+    the sum of squares is too small.
     """
-    place, rows = _place(bounds), unit.most_rows
+    place, rows, by_unit = _place(bounds), unit.most_rows, _by_unit(unit)
 
-    def variance(x: Any) -> tuple[Any, ...]:
+    def deviation(x: Any) -> Linear:
+        below, above = -place(x), 1.0 - place(x)
+        own = 0.0 * x, below, 0.5 - place(x), above
+        return (*own, below, above) if by_unit else own
+
+    def variance(x: Any) -> Linear:
         t = place(x)
-        more = rows**2 * (0.5 + abs(t - 0.5)) ** 2
-        return more, rows * t**2, -rows * t * (1.0 - t), rows * (1.0 - t) ** 2
+        own = _SEEN * (rows * (0.5 + abs(t - 0.5))) ** 2, rows * t**2, -rows * t * (1.0 - t), rows * (1.0 - t) ** 2
+        return (*own, 0.0 * x, 0.0 * x) if by_unit else own
 
+    whose = "what each unit adds up to" if by_unit else "the values"
     return Sampled(
         ends=(bounds.lower, bounds.upper),
-        deviation=lambda x: (0.0, -place(x), 0.5 - place(x), 1.0 - place(x)),
+        deviation=deviation,
         variance=variance,
-        measured="the squares of the values, measured together with them",
+        measured=f"the squares of {whose}, measured together with them",
     )
+
+
+def _by_unit(unit: Unit) -> bool:
+    """Whether squares are those of units: of several rows, which are not bounded in each of several periods."""
+    return unit.most_rows > 1 and unit.period is None
 
 
 def _place(bounds: Interval) -> Callable[[Any], Any]:
     return lambda x: (x - bounds.lower) / bounds.width
 
 
-def _mean_measures(asked: Mean, unit: Unit, groups: float) -> Measures:
-    return (_SPREAD.measures if asked.squared else values_summed)(asked, unit, groups)
+def _fraction_measures(asked: FractionKind, unit: Unit, groups: float) -> Measures:
+    """The rows and their values, or what they meet, in fixed point; with the squares that intervals need."""
+    if not asked.squared:
+        return asked.sums(n=asked.counted, t=asked.weighted(asked.part_of_one))
+    if not _by_unit(unit):
+        return _SPREAD.measures(asked, unit, groups)
+    n, y = Counted(), asked.part_of_one
+    products = {"yy": UnitPart(of=(y, y)), "yn": UnitPart(of=(y, n)), "nn": UnitPart(of=(n, n))}
+    return asked.sums(n=UnitPart(of=(n,)), y=UnitPart(of=(y,)), **products)
 
 
-def _mean_coordinates(asked: Mean, found: Found) -> Coordinates:
-    return _squares(asked, found) if asked.squared else distances(asked, found)
+def _fraction_coordinates(asked: FractionKind, found: Found, unit: Unit) -> Coordinates:
+    if asked.squared and _by_unit(unit):
+        return _unit_squares(found, unit.most_rows)
+    return apart(_squares if asked.squared else distances)(asked, found, unit)
 
 
-def _mean_sensitivity(asked: Mean, unit: Unit, groups: float) -> Sensitivity:
-    """That of a fraction, or of the three sums of a variance; the two are the same unless the rows are public."""
+def _unit_squares(found: Found, rows: int) -> Coordinates:
+    """The sums over units of z^2 / r, 2 y z / r, y^2 / r, z (1 - n / r) and y (1 - n / r); they add up to the rows."""
+    n, y, yy, yn, nn = (found.get(name, 0) for name in ("n", "y", "yy", "yn", "nn"))
+    whole = (nn - 2 * yn + yy, 2 * (yn - yy), yy, n - y - nn + yn, y - yn)
+    return tuple(Fraction(rows * each, ONE) for each in whole)
+
+
+def _measured_sensitivity(asked: FractionKind, unit: Unit, groups: float) -> Sensitivity:
+    """That of a fraction; with squares of rows, that of a variance; with squares of units, L1 r g (1 + 6 / ONE).
+
+    Of a unit all five coordinates are r / ONE times whole numbers, with Y <= N <= ONE for y and n as parts of r:
+    N in all. Products are rounded down, so that YY <= YN <= Y. The first is above -2 and the fourth above -1, the
+    others are not negative: the sizes add up to less than N + 6. So it is 1 + 6 / ONE times a case of `of_parts`.
+    """
+    if asked.squared and _by_unit(unit):
+        return scaled(of_parts(unit.most_rows, unit, groups), 1 + Fraction(6, ONE))
     return (_spread_sensitivity if asked.squared else fraction_sensitivity)(asked, unit, groups)
+
+
+_FRACTION = Statistic(
+    measures=_fraction_measures, coordinates=_fraction_coordinates, sensitivity=_measured_sensitivity
+)
 
 
 class Mean(FractionKind):
     """The mean of a column; with weights, the weighted one."""
 
     in_units = True
-    statistic = Statistic(
-        measures=_mean_measures, coordinates=apart(_mean_coordinates), sensitivity=_mean_sensitivity
-    )
+    statistic = _FRACTION
 
     kind: Literal["mean"] = "mean"
     weighted_by: Weight | None = None
@@ -191,36 +252,23 @@ class Mean(FractionKind):
     missing: Bound | None = None
     mechanism: Literal["optimal"] | None = None
 
-    _squared: bool = PrivateAttr(default=False)
-
     @property
     def natural(self) -> Interval:
         return self.bounds
 
-    @property
-    def squared(self) -> bool:
-        """Whether the squares of the values are measured too, which an interval for the population needs."""
-        return self._squared
-
     def for_population(self, unit: Unit, epsilon: float) -> Self:
-        """With squares: they cost nothing more, and add an eighth to the error at most, unless the rows are public.
+        """With squares, which cost nothing more, and add an eighth to the error of rows at most, a half to that of units.
 
-        Where these are, the noise is half as large again: 2.5 of its variance more for 1 / epsilon^2, for the sixth of
-        the rows that the variance is smaller by where values are spread evenly.
+        Where the rows are public the noise is half as large again: 2.5 of its variance more for 1 / epsilon^2, for the
+        sixth of the rows that the variance is smaller by where values are spread evenly.
         """
         known = self.known_rows(unit)
-        if self.weights is not None or self.mechanism is not None or self.margin is not None:
-            return self
-        if known is not None and known * epsilon**2 < _PAYS:
-            return self
-        found = self.model_copy()
-        found._squared = True
-        return found
+        return self if known is not None and known * epsilon**2 < _PAYS else self.with_squares()
 
     def sampled(self, unit: Unit) -> Sampled:
         """By squares where they are measured, else by the largest variance."""
-        found = (of_squares if self.squared else of_fraction)(self.bounds, unit)
-        return found.known(self.known_rows(unit))
+        found = of_fraction(self.bounds, unit, "the largest variance that the mean allows")
+        return (of_squares(self.bounds, unit) if self.squared else found).known(self.known_rows(unit))
 
     def answer_of(self, parts: Sequence[Fractional]) -> Fractional:
         share, (least, most) = parts[0]
@@ -241,11 +289,7 @@ class Share(FractionKind):
 
     whole_parts = True
     scale: ClassVar[float] = 1.0
-    statistic = Statistic(
-        measures=lambda asked, *_: asked.sums(n=asked.counted, t=asked.weighted(Met(conditions=asked.conditions))),
-        coordinates=apart(distances),
-        sensitivity=fraction_sensitivity,
-    )
+    statistic = _FRACTION
 
     kind: Literal["share"] = "share"
     weighted_by: Weight | None = None
@@ -261,9 +305,17 @@ class Share(FractionKind):
         return self.all_rows(unit)
 
     def sampled(self, unit: Unit) -> Sampled:
-        """By its own number: a share says how large its variance is."""
-        found = replace(of_fraction(self.natural, unit), measured="the share itself")
-        return found.known(self.known_rows(unit))
+        """By its own number, which says how large the variance of a row is; where units have several, by squares."""
+        found = of_fraction(self.natural, unit, "the share itself")
+        return (of_squares(self.natural, unit) if self.squared else found).known(self.known_rows(unit))
+
+    @property
+    def part_of_one(self) -> Measure:
+        return Met(conditions=self.conditions)
+
+    def for_population(self, unit: Unit, epsilon: float) -> Self:
+        """With squares of units, where these have several rows."""
+        return self.with_squares() if _by_unit(unit) else self
 
     @property
     def subject(self) -> tuple[str, str]:

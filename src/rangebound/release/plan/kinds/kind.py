@@ -49,6 +49,7 @@ from rangebound.release.plan.measure import (
     Measures,
     Product,
     Rows,
+    UnitPart,
     Value,
     Values,
     values_of,
@@ -284,7 +285,7 @@ class Kind(Part):
         """A measure in fixed point, times the weight of its row as a part of the largest one."""
         return measure if self.weights is None else Product(of=(self.counted, measure))
 
-    def sums(self, **of: Measure) -> GroupSums:
+    def sums(self, **of: Measure | UnitPart) -> GroupSums:
         """The rows within the contribution bounds, and sums of measures over them."""
         return GroupSums(rows=self.counted_rows, of=of)
 
