@@ -524,6 +524,7 @@ def random_plan(seed):
         "unit": unit,
         "budget": {"epsilon": chance.choice([0.3, 1.0, 4.0]), "delta": delta},
         "objective": chance.choice(["total", "relative"]),
+        "intervals": "both" if seed % 3 else "table",
         "query": named(asked),
     }
 
@@ -658,6 +659,9 @@ def reader():
 
 def found_in(plan, small, sides, worlds):
     """Of the tables of each side, what `coordinates_of` says."""
+    for one, other in zip(plan.query, small.query, strict=True):
+        if isinstance(one, FractionKind):
+            one._squared = other.squared  # by whether the rows are public, which they are not in many worlds
     engine, written = reader(), compiled(plan, reader(), SALT)
     for rows in sides:
         engine._connection.register(engine._table._raw, table(rows))

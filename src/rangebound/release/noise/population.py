@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from rangebound.values.array_types import Bools, Floats
 
 _VARIANCE_PART = 0.1  # of what the level leaves: how often noise may make the bound on the sampling variance too small
 _APART = (1e-3, 5e-3)  # relative: scales of noise that are nearer are moved apart, upwards; of up to three, and of more
+_NONE = 1e-100  # a scale of noise that is not there
 _COARSE, _FINE, _ROUNDS = 128, 32, 6
 
 
@@ -39,46 +41,44 @@ def added_noise(publisher: Publisher) -> AddedNoise | None:
 
 
 def population_interval(sampled: Sampled, draw: Draw, added: AddedNoise, level: float) -> Pair:
-    """An interval for the answer in the population, from the noisy coordinates of a group.
+    """An interval for the answer in the population, from the noisy coordinates of a group: see `plausible`.
 
-    An x is left out where the sum D(x) + noise is beyond what N(0, v) + noise exceeds with probability 1 - level. Here
-    v is an upper bound of the sampling variance: a linear form of the coordinates, at least as large as the noisy one
-    says with probability 1 - (1 - level) / 10. That and the rest of what the level leaves add up to it.
-
-    Guarantee: of the noise exact, of sampling asymptotic (the sum is taken as normal) but for the bound of its
-    variance; it holds all x that coordinates before their clamping at 0 would leave. Lies within `sampled.ends`.
+    Guarantee: exact for the noise, asymptotic for sampling, since the sum over units is taken as normal. It holds all
+    answers that the coordinates would leave before they were clamped at 0. Lies within `sampled.ends`.
     Edge cases: where noise hides whether there are rows at all, all of the range is in it.
     """
-    left = 1.0 - level
-    part = _VARIANCE_PART * left if any(np.any(each) for each in sampled.variance(np.ones(1))[1:]) else 0.0
-
-    def plausible(x: Floats) -> Bools:
-        own, spread = sampled.deviation(x), sampled.variance(x)
-        seen = np.abs(_at(own, draw)) - _moved(own, added.slack)
-        bound = _at(spread, draw) + _moved(spread, added.slack)
-        bound += reach(spread[1:], added, part) if part else 0.0
-        found: Bools = (seen <= 0.0) | (2.0 * tail(own[1:], np.maximum(bound, 0.0), added, seen) >= left - part)
-        return found
-
-    return _hull(plausible, sampled, draw, _ends(sampled, draw, added, left))
+    return _hull(partial(plausible, sampled, draw, added, level), sampled, draw, _ends(sampled, draw, added, level))
 
 
 def noise_interval(sampled: Sampled, draw: Draw, added: AddedNoise, level: float) -> Pair:
-    """The same for the answer of the table: there is no sampling, and the noise alone is exact.
+    """The same for the answer of the table: there is no sampling.
 
     Guarantee: holds the true answer, moved between the ends, with probability `level` at least.
     """
-
-    def plausible(x: Floats) -> Bools:
-        own = sampled.deviation(x)
-        seen = np.abs(_at(own, draw)) - _moved(own, added.slack)
-        found: Bools = (seen <= 0.0) | (2.0 * tail(own[1:], np.zeros_like(x), added, seen) >= 1.0 - level)
-        return found
-
-    return _hull(plausible, sampled, draw, _ends(sampled, draw, added, 1.0 - level))
+    seen = partial(plausible, sampled, draw, added, level, sampling=False)
+    return _hull(seen, sampled, draw, _ends(sampled, draw, added, level))
 
 
-def _at(form: Linear, draw: Draw) -> Floats:
+def plausible(
+    sampled: Sampled, draw: Sequence[float | Floats], added: AddedNoise, level: float, x: Floats, *, sampling: bool = True
+) -> Bools:
+    """Whether answers are left in: D(x) with noise is not beyond what N(0, v) and noise exceed with 1 - level.
+
+    The sampling variance v is an upper bound: what the linear form of it is with its noise, and as much more as that
+    noise exceeds with a tenth of 1 - level. This tenth and the rest of 1 - level add up to it.
+    """
+    own, spread, left = sampled.deviation(x), sampled.variance(x), 1.0 - level
+    part = _VARIANCE_PART * left if sampling and any(np.any(each) for each in spread[1:]) else 0.0
+    bound = np.zeros(())
+    if sampling:
+        bound = _at(spread, draw) + _moved(spread, added.slack)
+        bound = np.maximum(bound + (reach(spread[1:], added, part) if part else 0.0), 0.0)
+    seen = np.abs(_at(own, draw)) - _moved(own, added.slack)
+    found: Bools = (seen <= 0.0) | (2.0 * tail(own[1:], bound, added, seen) >= left - part)
+    return found
+
+
+def _at(form: Linear, draw: Sequence[float | Floats]) -> Floats:
     """A linear form of the noisy coordinates."""
     found: Floats = form[0] + sum(each * value for each, value in zip(form[1:], draw, strict=True))
     return found
@@ -90,17 +90,17 @@ def _moved(form: Linear, slack: float) -> Floats:
     return found
 
 
-def _ends(sampled: Sampled, draw: Draw, added: AddedNoise, left: float) -> Pair:
+def _ends(sampled: Sampled, draw: Draw, added: AddedNoise, level: float) -> Pair:
     """The ends of the answers; far from the draw where they are infinite, where no level lets an answer be plausible.
 
-    A sum S of the expectation x has a variance of at most c x, so with x = 4 S + 64 k (c + scale), k = 1 + ln(1 / left)
+    A sum S of the expectation x has a variance of at most c x, so with x = 4 S + 64 k (c + scale), k = 1 - ln(1 - level)
     the distance x - S is at least 3 x / 4, above 8 sqrt(c x k) / 2 + 24 k scale.
     """
     lower, upper = sampled.ends
     if math.isfinite(lower) and math.isfinite(upper):
         return lower, upper
     most = float(np.abs(_at(sampled.variance(np.ones(1)), draw))[0])
-    far = 4.0 * abs(draw[0]) + 64.0 * (1.0 - math.log(left)) * (most + added.noise.scale)
+    far = 4.0 * abs(draw[0]) + 64.0 * (1.0 - math.log(1.0 - level)) * (most + added.noise.scale)
     return max(lower, -far), min(upper, far)
 
 
@@ -191,7 +191,7 @@ def _mixture(scales: Floats) -> tuple[Floats, Floats]:
     w_i = prod over j of A_i^2 / (A_i^2 - A_j^2). Larger scales have larger tails.
     """
     apart, least = np.sort(scales, axis=0), _APART[len(scales) > 3]
-    apart[0] = np.maximum(apart[0], least * apart[-1])
+    apart[0] = np.maximum(apart[0], np.maximum(least * apart[-1], _NONE))
     for at in range(1, len(apart)):
         apart[at] = np.maximum(apart[at], apart[at - 1] * (1.0 + least))
     squares = apart**2

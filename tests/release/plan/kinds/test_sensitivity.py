@@ -54,6 +54,7 @@ def kinds(ends):
         ask("series", by=("k",)),
         *(ask(each, **column) for each in ("sum", "mean", "variance", "standard deviation")),
         ask("share", of=POSITIVE),
+        *(each.with_squares() for each in (ask("mean", **column), ask("share", of=POSITIVE))),
         *(ask(each, **column, bins=3) for each in ("histogram", "mode")),
         *(ask(each, **step) for each in ("median", "minimum", "maximum", "central range")),
         ask("quantiles", **step, levels=(0.25, 0.75)),
@@ -81,8 +82,11 @@ def two_columns(column):
     ]
 
 
-def added(measure, rows):
-    """What some rows of a unit add to the sum of a measure, by the words of the vocabulary."""
+def added(measure, rows, most=1):
+    """What some rows of a unit, of which this many count, add to the sum of a measure, by the words of the vocabulary."""
+    if isinstance(measure, m.UnitPart):
+        parts = [added(each, rows) * (m.ONE if isinstance(each, m.Counted) else 1) // most for each in measure.of]
+        return parts[0] if len(parts) == 1 else parts[0] * parts[1] // m.ONE
     return min(len(rows), 1) if isinstance(measure, m.Owned) else sum(measured(measure, row) for row in rows)
 
 
@@ -102,7 +106,7 @@ def measured(measure, row):
     raise AssertionError(measure)
 
 
-def found(question, asked, rows):
+def found(question, asked, rows, unit):
     """What the engine finds in a group that holds some rows of one unit alone; `rows` are parts of the range."""
     if isinstance(asked, m.EdgeCounts):
         places = [int(4 * each) for each, _ in rows]
@@ -116,7 +120,7 @@ def found(question, asked, rows):
         return {at: m.ONE * (1 if asked.once else places.count(at)) for at in places}
     if isinstance(asked, m.DistinctValues):
         return {"n": min(len({each for each, _ in rows}), asked.most)}
-    return {name: added(each, rows) for name, each in asked.of.items()}
+    return {name: added(each, rows, unit.rows) for name, each in asked.of.items()}
 
 
 def contributions(question, unit, groups):
@@ -131,8 +135,8 @@ def contributions(question, unit, groups):
     cells = [each for size in range(least, most + 1) for each in itertools.combinations_with_replacement(values, size)]
     if isinstance(asked, m.Totals):
         return sorted(totals(question, asked, unit, cells, own))
-    made, empty = set(), question.coordinates(found(question, asked, ()), unit)
-    own_cells = {question.coordinates(found(question, asked, rows), unit) for rows in cells}
+    made, empty = set(), question.coordinates(found(question, asked, (), unit), unit)
+    own_cells = {question.coordinates(found(question, asked, rows, unit), unit) for rows in cells}
     for where in itertools.combinations(range(groups), own):
         for some in itertools.product(own_cells, repeat=own):
             held = dict(zip(where, some, strict=True))
@@ -205,7 +209,8 @@ def check(question, unit, groups, declared):
 
 def said(question):
     """The kind of a question, and whether it has weights."""
-    return f"{question.kind}{', weighted' if getattr(question, 'weighted_by', None) else ''}"
+    squared = ", squared" if getattr(question, "squared", False) else ""
+    return f"{question.kind}{', weighted' if getattr(question, 'weighted_by', None) else ''}{squared}"
 
 
 CASES = [

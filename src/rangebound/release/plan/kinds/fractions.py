@@ -19,7 +19,7 @@ from rangebound.release.plan.condition import Condition, Conditions, conditions,
 from rangebound.release.plan.fields import UNKNOWN, Bound, Name, Range
 from rangebound.release.plan.kinds.facts import Agreement, FormName, Linear, OneCoordinate, Sampled, Weight
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import ONE, Counted, Found, Measure, Measures, Met, Square, UnitPart, Value
+from rangebound.release.plan.measure import ONE, Counted, Found, Measure, Measures, Met, Product, Square, UnitPart, Value
 from rangebound.release.plan.statistic import Coordinates, Fractional, Sensitivity, Statistic, of_parts, scaled
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
@@ -202,9 +202,9 @@ def _fraction_measures(asked: FractionKind, unit: Unit, groups: float) -> Measur
     """The rows and their values, or what they meet, in fixed point; with the squares that intervals need."""
     if not asked.squared:
         return asked.sums(n=asked.counted, t=asked.weighted(asked.part_of_one))
-    if not _by_unit(unit):
-        return _SPREAD.measures(asked, unit, groups)
     n, y = Counted(), asked.part_of_one
+    if not _by_unit(unit):
+        return asked.sums(n=n, t=y, q=Product(of=(y, y)))
     products = {"yy": UnitPart(of=(y, y)), "yn": UnitPart(of=(y, n)), "nn": UnitPart(of=(n, n))}
     return asked.sums(n=UnitPart(of=(n,)), y=UnitPart(of=(y,)), **products)
 

@@ -1,0 +1,154 @@
+"""The law of sampling and noise against other routes, and the intervals that are made of it at their edges."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from rangebound.laws.gaussian import Gaussian
+from rangebound.laws.laplace import Laplace
+from rangebound.release import make_plan, parse_plan
+from rangebound.release.noise.draw import AddedNoise, Estimate
+from rangebound.release.noise.population import added_noise, plausible, reach, tail
+from rangebound.release.prepare import prepare
+
+LAPLACE = AddedNoise(noise=Laplace(scale=2.0), level=0.95, slack=0.0)
+GAUSSIAN = AddedNoise(noise=Gaussian(scale=2.0), level=0.95, slack=0.0)
+MEAN = {"name": "m", "kind": "mean", "column": "x", "range": [0, 1]}
+SHARE = {"name": "m", "kind": "share", "of": "x > 0"}
+PERSON = {"unit": {"column": "person", "rows": 3}}
+
+
+def gil_pelaez(scales, variance, seen):
+    """P(sum > seen) by the characteristic function, which knows no mixture: 1/2 - 1/pi of int sin(us)/u phi(u) du."""
+
+    u = (np.arange(200_000) + 0.5) * (12.0 / math.sqrt(variance)) / 200_000
+    law = np.exp(-variance * u**2 / 2) / np.prod([1 + (each * u) ** 2 for each in scales], axis=0)
+    return 0.5 - float((np.sin(u * seen) / u * law).sum() * (u[1] - u[0])) / math.pi
+
+
+@pytest.mark.parametrize("form", [(0.7,), (0.7, 0.3), (0.5, 0.5), (0.75, -0.25, 0.25), (1, 0, 0), (0.6, 0.1, -0.4, 0.6)])
+@pytest.mark.parametrize("variance", [0.01, 1.0, 40.0])
+def test_the_tail_is_that_of_the_characteristic_function_and_no_smaller(form, variance):
+    factors = tuple(np.full(4, float(each)) for each in form)
+    seen = np.array([0.1, 1.0, 3.0, 7.0]) * math.sqrt(variance + 8.0 * sum(each**2 for each in form))
+    found = tail(factors, np.full(4, variance), LAPLACE, seen)
+    for at, own in zip(seen, found, strict=True):
+        other = gil_pelaez([2.0 * abs(each) for each in form], variance, at)
+        assert other - 1e-7 <= own <= other * (1.02 if len(form) > 3 else 1.006) + 2e-7
+
+
+def test_gaussian_noise_is_one_more_variance():
+    found = tail((np.array(0.6), np.array(-0.8)), np.array(5.0), GAUSSIAN, np.array(6.0))
+    assert found == pytest.approx(stats.norm.sf(6.0 / 3.0), rel=1e-12)
+
+
+@pytest.mark.parametrize("added", [LAPLACE, GAUSSIAN], ids=["Laplace", "Gaussian"])
+@pytest.mark.parametrize("part", [0.4, 0.05, 1e-6])
+@pytest.mark.parametrize("form", [(1.0,), (0.5, 0.5), (0.7, -0.2, 0.1)])
+def test_what_noise_exceeds_is_not_too_near_and_hardly_too_far(form, part, added):
+    at = reach(tuple(map(np.array, form)), added, part)
+    beyond = float(tail(tuple(map(np.array, form)), np.array(0.0), added, at))
+    assert 0.98 * part - 1e-12 <= beyond <= part * (1 + 1e-9) + 1e-12
+
+
+def prepared(query, epsilon=1.0, **more):
+    plan = {"budget": {"epsilon": epsilon}, "intervals": "both", **more}
+    return prepare(make_plan({**plan, "query": [query]})).questions[0]
+
+
+ANY = {clustered: [prepared(each, **(PERSON if clustered else {})) for each in (MEAN, SHARE)] for clustered in (0, 1)}
+
+
+NUMBERS = st.floats(-50, 1e4, allow_nan=False)
+
+
+@settings(max_examples=25)
+@given(st.lists(NUMBERS, min_size=5, max_size=5), st.sampled_from([0.01, 0.5, 0.95, 0.9999]), st.booleans())
+def test_any_draw_has_an_interval_of_numbers_in_the_range_that_rises_with_the_level(draw, level, clustered):
+    for own, count in zip(ANY[clustered], (5, 5) if clustered else (3, 2), strict=True):
+        numbers = tuple(draw[:count]) if own.question.squared else tuple(max(each, 0.0) for each in draw[:count])
+        ends = own.of_population(Estimate(value=0.5, lower=0.0, upper=1.0), numbers, level)
+        wider = own.of_population(Estimate(value=0.5, lower=0.0, upper=1.0), numbers, 0.99999)
+        assert 0.0 <= wider["population_lower"] <= ends["population_lower"] + 1e-9
+        assert ends["population_upper"] - 1e-9 <= wider["population_upper"] <= 1.0
+
+
+@settings(max_examples=50)
+@given(st.floats(-30, 300), st.floats(-30, 300))
+def test_clamping_takes_no_answer_out_of_the_interval(rest, part):
+    own, x = ANY[False][1], np.linspace(0.0, 1.0, 200)
+    free, clamped = (
+        plausible(own.sampled, draw, added_noise(own.publisher), 0.95, x)
+        for draw in ((rest, part), (max(rest, 0.0), max(part, 0.0)))
+    )
+    assert not (free & ~clamped).any()
+
+
+def test_many_rows_and_little_noise_leave_the_interval_of_a_textbook():
+    """Of a share it is Wilson's, of a mean with squares the one by the standard deviation about the tested mean."""
+    n, p = 10_000, 0.03
+    own = prepared(SHARE, epsilon=100.0)
+    ends = own.of_population(Estimate(value=p, lower=p, upper=p), (n * (1 - p), n * p), 0.95)
+    wilson = stats.binomtest(int(n * p), n).proportion_ci(method="wilson")
+    assert (ends["population_lower"], ends["population_upper"]) == pytest.approx(tuple(wilson), abs=3e-4)
+    x = np.random.default_rng(3).beta(2, 5, n)
+    own = prepared(MEAN, epsilon=100.0)
+    sums = tuple(float(each.sum()) for each in ((1 - x) ** 2, 2 * x * (1 - x), x**2))
+    ends = own.of_population(Estimate(value=x.mean(), lower=0.0, upper=1.0), sums, 0.95)
+    student = stats.t.interval(0.95, n - 1, x.mean(), x.std(ddof=1) / math.sqrt(n))
+    assert (ends["population_lower"], ends["population_upper"]) == pytest.approx(student, abs=2e-4)
+
+
+def test_units_that_are_clusters_get_the_variance_of_what_they_add_up_to():
+    """Three equal rows of each unit say no more than one; the textbook's interval of the units' means is the oracle."""
+    x = np.random.default_rng(3).beta(2, 5, 5_000)
+    own = prepared(MEAN, epsilon=100.0, **PERSON)
+    y, z = 3 * x, 3 * (1 - x)
+    sums = tuple(float(each.sum()) for each in (z * z / 3, 2 * y * z / 3, y * y / 3, 0 * y, 0 * y))
+    ends = own.of_population(Estimate(value=x.mean(), lower=0.0, upper=1.0), sums, 0.95)
+    student = stats.t.interval(0.95, len(x) - 1, x.mean(), x.std(ddof=1) / math.sqrt(len(x)))
+    assert (ends["population_lower"], ends["population_upper"]) == pytest.approx(student, abs=6e-4)
+    rows = stats.t.interval(0.95, 3 * len(x) - 1, x.mean(), x.std(ddof=1) / math.sqrt(3 * len(x)))
+    assert ends["population_upper"] > rows[1] + 1e-3  # the control: that of the rows as if they were units
+
+
+WITHOUT = {
+    "sums of both signs": {"kind": "sum", "column": "x", "range": [-1, 1]},
+    "a kind": {"kind": "median", "column": "x", "range": [0, 1]},
+    "ratios of both signs": {
+        "kind": "ratio",
+        "numerator": {"column": "x", "range": [-1, 1]},
+        "denominator": {"column": "y", "range": [0, 1]},
+        "support": [-1, 1],
+    },
+}
+
+
+@pytest.mark.parametrize("asked", WITHOUT.values(), ids=WITHOUT)
+def test_a_kind_for_which_none_is_proved_says_so_and_has_none(asked):
+    own = prepared({"name": "m", **asked})
+    assert isinstance(own.sampled, str)
+    assert own.of_population(Estimate(value=0.0, lower=0.0, upper=0.0), (1.0, 1.0), 0.95) == {}
+
+
+def test_noise_that_is_not_added_has_none():
+    asked = {"name": "m", "kind": "sum", "column": "x", "range": [0, 1], "mechanism": "truncate Laplace"}
+    own = prepared(asked)
+    assert "no interval for the population is proved for" in own.sampled
+
+
+def test_squares_are_measured_where_the_plan_alone_says_that_they_pay():
+    few, many = ({"unit": {"neighbours": "replace", "size": each}} for each in (10, 1000))
+    filled = {**MEAN, "missing": 0.0}
+    assert not prepared(filled, **few).question.squared
+    assert prepared(filled, **many).question.squared
+    assert prepared(MEAN).question.squared
+    assert not prepared({**MEAN, "weighted_by": {"column": "w", "range": [0, 2]}}).question.squared
+    assert not prepared(SHARE).question.squared
+    assert prepared(SHARE, **PERSON).question.squared
+    plain = parse_plan('budget = {epsilon = 1.0}\nquery = [{name = "m", kind = "mean", column = "x", range = [0, 1]}]')
+    assert not plain.query[0].squared
