@@ -30,7 +30,9 @@ def gil_pelaez(scales, variance, seen):
     return 0.5 - float((np.sin(u * seen) / u * law).sum() * (u[1] - u[0])) / math.pi
 
 
-@pytest.mark.parametrize("form", [(0.7,), (0.7, 0.3), (0.5, 0.5), (0.75, -0.25, 0.25), (1, 0, 0), (0.6, 0.1, -0.4, 0.6)])
+@pytest.mark.parametrize(
+    "form", [(0.7,), (0.7, 0.3), (0.5, 0.5), (0.75, -0.25, 0.25), (1, 0, 0), (0.6, 0.1, -0.4, 0.6)]
+)
 @pytest.mark.parametrize("variance", [0.01, 1.0, 40.0])
 def test_the_tail_is_that_of_the_characteristic_function_and_no_smaller(form, variance):
     factors = tuple(np.full(4, float(each)) for each in form)

@@ -60,7 +60,13 @@ def noise_interval(sampled: Sampled, draw: Draw, added: AddedNoise, level: float
 
 
 def plausible(
-    sampled: Sampled, draw: Sequence[float | Floats], added: AddedNoise, level: float, x: Floats, *, sampling: bool = True
+    sampled: Sampled,
+    draw: Sequence[float | Floats],
+    added: AddedNoise,
+    level: float,
+    x: Floats,
+    *,
+    sampling: bool = True,
 ) -> Bools:
     """Whether answers are left in: D(x) with noise is not beyond what N(0, v) and noise exceed with 1 - level.
 
@@ -152,7 +158,7 @@ def reach(form: tuple[Floats, ...], added: AddedNoise, part: float) -> Floats:
         found: Floats = statistics.NormalDist().inv_cdf(1.0 - part) * length
         return found
     apart, weights = _mixture(scales)
-    at = length
+    at: Floats = length
     for _ in range(5):
         each = weights * np.exp(-at / apart) / 2.0
         beyond = each.sum(axis=0)

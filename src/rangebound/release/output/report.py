@@ -201,7 +201,9 @@ def _heading(words: str) -> str:
 
 def _ends(rows: Sequence[Row], from_zero: bool) -> tuple[float, float]:
     """The ends of an axis: round numbers beyond all that is drawn, or 0."""
-    ends = [x for row in rows for x in (row["value"], row["lower"], row["upper"], *_population_of(row)) if math.isfinite(x)]
+    ends = [
+        x for row in rows for x in (row["value"], row["lower"], row["upper"], *_population_of(row)) if math.isfinite(x)
+    ]
     low, high = min(ends), max(ends)
     low = min(low, 0.0) if from_zero else low
     step = tick_step(low, high, least=1.0 if rows[0]["date"] else 0.0)
@@ -330,7 +332,9 @@ def _points(rows: Sequence[Row], columns: Sequence[str], ends: tuple[float, floa
 def _paler(row: Row, at: Callable[[float], float], y: float) -> str:
     """The interval for the population behind that for the table, wider and paler."""
     lower, upper = _population_of(row)
-    return f'<line x1="{at(lower)}" x2="{at(upper)}" y1="{y}" y2="{y}" class="bar population"/>' if lower < upper else ""
+    return (
+        f'<line x1="{at(lower)}" x2="{at(upper)}" y1="{y}" y2="{y}" class="bar population"/>' if lower < upper else ""
+    )
 
 
 def _population_of(row: Row) -> tuple[float, float]:

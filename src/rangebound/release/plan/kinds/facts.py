@@ -165,11 +165,13 @@ class Sampled:
     def known(self, rows: int | None) -> Sampled:
         """The same where the first coordinate is left out, since all of them add up to a public number of rows."""
 
-        def left(form: Linear) -> Linear:
-            constant, first, *others = form
-            return (constant + rows * first, *(each - first for each in others))
-
         if rows is None:
             return self
+        number = float(rows)
+
+        def left(form: Linear) -> Linear:
+            constant, first, *others = form
+            return (constant + number * first, *(each - first for each in others))
+
         own, spread = self.deviation, self.variance
         return replace(self, deviation=lambda x: left(own(x)), variance=lambda x: left(spread(x)))

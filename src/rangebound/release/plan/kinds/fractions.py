@@ -19,7 +19,18 @@ from rangebound.release.plan.condition import Condition, Conditions, conditions,
 from rangebound.release.plan.fields import UNKNOWN, Bound, Name, Range
 from rangebound.release.plan.kinds.facts import Agreement, FormName, Linear, OneCoordinate, Sampled, Weight
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import ONE, Counted, Found, Measure, Measures, Met, Product, Square, UnitPart, Value
+from rangebound.release.plan.measure import (
+    ONE,
+    Counted,
+    Found,
+    Measure,
+    Measures,
+    Met,
+    Product,
+    Square,
+    UnitPart,
+    Value,
+)
 from rangebound.release.plan.statistic import Coordinates, Fractional, Sensitivity, Statistic, of_parts, scaled
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
@@ -234,9 +245,7 @@ def _measured_sensitivity(asked: FractionKind, unit: Unit, groups: float) -> Sen
     return (_spread_sensitivity if asked.squared else fraction_sensitivity)(asked, unit, groups)
 
 
-_FRACTION = Statistic(
-    measures=_fraction_measures, coordinates=_fraction_coordinates, sensitivity=_measured_sensitivity
-)
+_FRACTION = Statistic(measures=_fraction_measures, coordinates=_fraction_coordinates, sensitivity=_measured_sensitivity)
 
 
 class Mean(FractionKind):

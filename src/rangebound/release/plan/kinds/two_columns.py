@@ -144,12 +144,12 @@ class Ratio(TwoColumnsKind):
             own = (up + down * least - lowest) * (highest - up * least - down) / (least or 1.0)
             if not least:
                 own = ratio + ratio**2
-            return 0.0, rows * own, -rows * own
+            return 0.0 * x, rows * own, -rows * own
 
         hull = self.allowed.hull
         return Sampled(
             ends=(hull.lower, hull.upper),
-            deviation=lambda x: (0.0, 1.0 - x / unit_ratio, 1.0 + x / unit_ratio),
+            deviation=lambda x: (0.0 * x, 1.0 - x / unit_ratio, 1.0 + x / unit_ratio),
             variance=variance,
             measured="the largest variance that the ratio allows",
         )
