@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,7 @@ class Cell:
     """One published number: whose it is, what was drawn for it, what was made of that, and what it cost.
 
     `population_lower` and `population_upper` are an interval for the population, where the plan asks for one and it is
-    proved. In a Gaussian account `mu` is the cost of all numbers of the question together, where their noise is Gaussian.
+    proved. In a Gaussian account `mu` is the cost of all numbers of the question together, where noise is Gaussian.
 
     But for the draws, and for keys that were selected privately, all of it follows from the plan.
     """
@@ -88,6 +88,14 @@ class Cell:
     mu: float = 0.0
     population_lower: float | None = None
     population_upper: float | None = None
+
+
+def with_own_value(cell: Cell) -> Cell:
+    """The same with an interval for the population, where it has one, that is widened to hold its number."""
+    low, high = cell.population_lower, cell.population_upper
+    if low is None or high is None:
+        return cell
+    return replace(cell, population_lower=min(low, cell.value), population_upper=max(high, cell.value))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,7 @@ from rangebound.release.noise.draw import (
 )
 from rangebound.release.noise.exponential_mechanism import SelectionForm
 from rangebound.release.noise.noisy_moments import CorrelationForm, LineForm, RatioForm
-from rangebound.release.noise.population import estimated, noise_interval
+from rangebound.release.noise.population import estimated, population_interval
 from rangebound.release.noise.publishers import PublicConstant
 from rangebound.release.noise.quantiles import EdgesForm, RankForm
 from rangebound.release.noise.workload_publisher import StrategyForm
@@ -295,12 +295,14 @@ class FractionForm(Form):
         return held(nearest(value, asked.allowed, asked.step), lower, upper, asked.answers)
 
     def _estimate_of_squares(self, reading: Reading) -> Estimate:
-        """The number at which nothing is seen, with an interval for the noise; see `noise_interval`."""
+        """The number at which nothing is seen, with an interval for the noise; see `population_interval`."""
         asked = self.question
         sampled = asked.sampled(self.unit)
-        assert isinstance(sampled, Sampled) and reading.added is not None
-        ends = noise_interval(sampled, reading.values, reading.added, reading.added.level)
-        value = estimated(sampled, reading.values)
+        assert isinstance(sampled, Sampled)
+        assert reading.added is not None
+        draw, added = reading.values, reading.added
+        ends = population_interval(sampled, draw, added, added.level, sampling=False)
+        value = estimated(sampled, draw)
         return held(nearest(value, asked.allowed, asked.step), *ends, asked.answers)
 
     def earlier_estimate(self, reading: Reading) -> Estimate:

@@ -40,23 +40,18 @@ def added_noise(publisher: Publisher) -> AddedNoise | None:
     return AddedNoise(noise=noise, level=publisher.level, slack=slack)
 
 
-def population_interval(sampled: Sampled, draw: Draw, added: AddedNoise, level: float) -> Pair:
-    """An interval for the answer in the population, from the noisy coordinates of a group: see `plausible`.
+def population_interval(
+    sampled: Sampled, draw: Draw, added: AddedNoise, level: float, *, sampling: bool = True
+) -> Pair:
+    """An interval for the answer in the population: the hull of all answers that are `plausible`.
 
     Guarantee: exact for the noise, asymptotic for sampling, since the sum over units is taken as normal. It holds all
-    answers that the coordinates would leave before they were clamped at 0. Lies within `sampled.ends`.
+    answers that the coordinates would leave before they were clamped at 0. Lies within `sampled.ends`. Without
+    `sampling` it is for the table, and holds the true answer, moved between the ends, as often as `level` says.
     Edge cases: where noise hides whether there are rows at all, all of the range is in it.
     """
-    return _hull(partial(plausible, sampled, draw, added, level), sampled, draw, _ends(sampled, draw, added, level))
-
-
-def noise_interval(sampled: Sampled, draw: Draw, added: AddedNoise, level: float) -> Pair:
-    """The same for the answer of the table: there is no sampling.
-
-    Guarantee: holds the true answer, moved between the ends, with probability `level` at least.
-    """
-    seen = partial(plausible, sampled, draw, added, level, sampling=False)
-    return _hull(seen, sampled, draw, _ends(sampled, draw, added, level))
+    found = partial(plausible, sampled, draw, added, level, sampling=sampling)
+    return _hull(found, sampled, draw, _ends(sampled, draw, added, level))
 
 
 def plausible(
@@ -99,7 +94,7 @@ def _moved(form: Linear, slack: float) -> Floats:
 def _ends(sampled: Sampled, draw: Draw, added: AddedNoise, level: float) -> Pair:
     """The ends of the answers; far from the draw where they are infinite, where no level lets an answer be plausible.
 
-    A sum S of the expectation x has a variance of at most c x, so with x = 4 S + 64 k (c + scale), k = 1 - ln(1 - level)
+    A sum S of expectation x has a variance of at most c x, so with x = 4 S + 64 k (c + scale) and k = 1 - ln(1 - level)
     the distance x - S is at least 3 x / 4, above 8 sqrt(c x k) / 2 + 24 k scale.
     """
     lower, upper = sampled.ends

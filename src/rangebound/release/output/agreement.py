@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rangebound.release.noise.draw import Cell, Summed, nearest
+from rangebound.release.noise.draw import Cell, Summed, nearest, with_own_value
 from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.projection import LARGEST, agree
 from rangebound.release.plan.condition import Condition
@@ -63,14 +63,7 @@ def consistent(plan: Plan, cells: Sequence[Cell]) -> list[Cell]:
                 cell, number = cells[asked.places[key]], float(value)
                 lower, upper = min(cell.lower, number), max(cell.upper, number)
                 found[asked.places[key]] = replace(cell, value=number, lower=lower, upper=upper)
-    return [each if each.population_lower is None else _held(each) for each in found]
-
-
-def _held(cell: Cell) -> Cell:
-    """The same with an interval for the population that is widened to hold the number."""
-    ends = (cell.population_lower, cell.population_upper, cell.value)
-    numbers = [each for each in ends if each is not None]
-    return replace(cell, population_lower=min(numbers), population_upper=max(numbers))
+    return list(map(with_own_value, found))
 
 
 def notes(plan: Plan, cells: Sequence[Cell]) -> tuple[str, ...]:

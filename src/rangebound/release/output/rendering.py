@@ -75,12 +75,13 @@ def _readable(rows: list[Row], *left_out: str) -> list[Row]:
     for row in rows:
         days = ("value", "lower", "upper", *POPULATION) if row["date"] else ()
         shown_in = {name: value for name, value in row.items() if name not in hidden}
-        found.append({name: _day(value) if name in days else value for name, value in shown_in.items()})
+        found.append(
+            {
+                name: date(value).isoformat() if name in days and value is not None else value
+                for name, value in shown_in.items()
+            }
+        )
     return found
-
-
-def _day(value: float | None) -> str | None:
-    return None if value is None else date(value).isoformat()
 
 
 def briefly(rows: list[Row]) -> list[Row]:

@@ -330,11 +330,11 @@ def _points(rows: Sequence[Row], columns: Sequence[str], ends: tuple[float, floa
 
 
 def _paler(row: Row, at: Callable[[float], float], y: float) -> str:
-    """The interval for the population behind that for the table, wider and paler."""
+    """The interval for the population behind that for the table, wider and paler; nothing where there is none."""
+    if row.get("population_lower") is None:
+        return ""
     lower, upper = _population_of(row)
-    return (
-        f'<line x1="{at(lower)}" x2="{at(upper)}" y1="{y}" y2="{y}" class="bar population"/>' if lower < upper else ""
-    )
+    return f'<line x1="{at(lower)}" x2="{at(upper)}" y1="{y}" y2="{y}" class="bar population"/>'
 
 
 def _population_of(row: Row) -> tuple[float, float]:

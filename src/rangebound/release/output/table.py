@@ -27,17 +27,7 @@ from rangebound.release.output.plan_facts import (
     scopes,
     table_facts,
 )
-from rangebound.release.output.rendering import (
-    ENDING,
-    FACTS,
-    FIRST,
-    FLAGS,
-    LAST,
-    NUMBERS,
-    POPULATION,
-    csvw_description,
-    workbook,
-)
+from rangebound.release.output.rendering import ENDING, FACTS, FIRST, FLAGS, LAST, NUMBERS, csvw_description, workbook
 from rangebound.release.output.report import report
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
@@ -46,6 +36,7 @@ from rangebound.values.extras import need
 from rangebound.values.serial import csv_text
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_LACKING: Mapping[str, tuple[object, ...]] = {"mu": (0.0,), **dict.fromkeys(rendering.POPULATION, (None,))}
 FORMAT, _FIRST_FORMAT = "rangebound release 2", "rangebound release 1"
 
 
@@ -91,7 +82,7 @@ class Release:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the table's columns, in order."""
-        last = LAST if self.plan.of_population else (each for each in LAST if each not in POPULATION)
+        last = LAST if self.plan.of_population else (each for each in LAST if each not in rendering.POPULATION)
         return (*FIRST, *self._named.values(), *last)
 
     @property
@@ -156,7 +147,7 @@ class Release:
                     "value": cell.value,
                     "lower": cell.lower,
                     "upper": cell.upper,
-                    **({each: getattr(cell, each) for each in POPULATION} if self.plan.of_population else {}),
+                    **({each: getattr(cell, each) for each in rendering.POPULATION} if self.plan.of_population else {}),
                     "unbiased": unbiased,
                     "bias": bias,
                     "unreliable": None if dated or question.selected else reliability.is_unreliable(cell),
@@ -192,14 +183,12 @@ class Release:
 
         A mapping for each pair of groups that differ in nothing else: the keys `first` and `second`, the `difference`
         of their numbers, an interval `lower, upper` for that in the population, and a `p_value` for no difference. Both
-        are corrected for the number of pairs (Bonferroni): all intervals hold at once with probability `level`, by
-        default that of the plan, and a p-value is below 1 - level where its interval leaves 0 out.
+        are corrected for the number of pairs (Bonferroni): all intervals hold at once with probability `level`.
 
         Guarantee: post-processing of the published table. Asymptotic, as intervals for the population are.
-        Assumes: units are an independent sample of the population. Where a unit may be in several groups, intervals are
-        wide enough for whatever that does.
-        Edge cases: a kind without an interval for the population is refused. Means whose plan does not ask for
-        `intervals = "both"` are compared by the largest variance that they allow, which is wide.
+        Assumes: units are an independent sample of the population; they may be in several groups.
+        Edge cases: a kind without such an interval is refused. Means whose plan does not ask for `intervals = "both"`
+        are compared by the largest variance that they allow, which is wide.
 
         >>> import pyarrow
         >>> from rangebound.release import parse_plan, release
@@ -223,11 +212,7 @@ class Release:
             "mechanisms": list(self.mechanisms),
             "scopes": list(scopes(self.plan)),
             "cells": [  # a mu, and an interval for the population, only where it has one
-                {
-                    name: value
-                    for name, value in vars(cell).items()
-                    if (name != "mu" or value) and (name not in POPULATION or value is not None)
-                }
+                {name: value for name, value in vars(cell).items() if value not in _LACKING.get(name, ())}
                 for cell in self.cells
             ],
             **({"tables": tables} if tables else {}),

@@ -83,7 +83,7 @@ def two_columns(column):
 
 
 def added(measure, rows, most=1):
-    """What some rows of a unit, of which this many count, add to the sum of a measure, by the words of the vocabulary."""
+    """What rows of a unit, of which this many count, add to the sum of a measure, by the words of the vocabulary."""
     if isinstance(measure, m.UnitPart):
         parts = [added(each, rows) * (m.ONE if isinstance(each, m.Counted) else 1) // most for each in measure.of]
         return parts[0] if len(parts) == 1 else parts[0] * parts[1] // m.ONE

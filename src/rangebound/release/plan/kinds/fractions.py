@@ -35,7 +35,6 @@ from rangebound.release.plan.statistic import Coordinates, Fractional, Sensitivi
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
-
 _SEEN = 0.5  # of the largest square that a unit can have
 _PAYS = 16.0  # rows times epsilon^2 from which on squares are worth their noise where the rows are public
 
@@ -266,7 +265,7 @@ class Mean(FractionKind):
         return self.bounds
 
     def for_population(self, unit: Unit, epsilon: float) -> Self:
-        """With squares, which cost nothing more, and add an eighth to the error of rows at most, a half to that of units.
+        """With squares, which cost nothing, and add an eighth to the error of rows at most, a half to that of units.
 
         Where the rows are public the noise is half as large again: 2.5 of its variance more for 1 / epsilon^2, for the
         sixth of the rows that the variance is smaller by where values are spread evenly.

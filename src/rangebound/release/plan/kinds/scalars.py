@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
@@ -14,6 +14,7 @@ from rangebound.release.plan.kinds.facts import (
     OPTIMAL,
     Agreement,
     FormName,
+    Linear,
     Mechanism,
     OneCoordinate,
     Sampled,
@@ -313,18 +314,17 @@ class Sum(ScalarKind):
         least, largest = most * min(self.bounds.lower, 0.0), most * max(self.bounds.upper, 0.0)
         if self.known_rows(unit) is not None:
             least, largest = self.bounds.lower, self.bounds.upper
-        if n is not None:
-            low, high = n * least, n * largest
-            bound: Callable[[Any], Any] = lambda x: (x - low) * (high - x) / n
-        elif least and largest:
+        if n is None and least and largest:
             return "values of both signs have no bound on their variance where the number of units is not public"
-        else:
-            low, high = (-math.inf if least else 0.0), (math.inf if largest else 0.0)
-            bound = lambda x: abs(x) * (largest - least)
+        low, high = (number and number * (math.inf if n is None else n) for number in (least, largest))
+
+        def variance(x: Any) -> Linear:
+            return abs(x) * (largest - least) if n is None else (x - low) * (high - x) / n, 0.0 * x
+
         return Sampled(
             ends=(low, high),
             deviation=lambda x: (-x, 1.0 + 0.0 * x),
-            variance=lambda x: (bound(x), 0.0 * x),
+            variance=variance,
             measured="the largest variance that the sum allows",
         )
 
