@@ -167,7 +167,7 @@ def measure(law: Law, n: int, epsilon: float, samples: int, few: int = 20, seed:
         half = stats.t.ppf(0.5 + LEVEL / 2, n - 1) * raw.std(axis=1, ddof=1) / math.sqrt(n)
         student += int((np.abs(raw.mean(axis=1) - law.mean) <= half + 1e-12).sum())
     found = [(own.form.estimate(own.publisher.read([[draw]])[0][0]), draw) for draw in first]
-    ends = [own.of_population(estimate, draw, LEVEL) for estimate, draw in found]
+    ends = [own.of_population(estimate.value, draw, LEVEL) for estimate, draw in found]
     width = float(np.median([each["population_upper"] - each["population_lower"] for each in ends]))
     table = sum(estimate.lower <= law.mean <= estimate.upper for estimate, _ in found)
     return Measured(held, student, samples, width, known_width(law, n, epsilon), table, len(first))

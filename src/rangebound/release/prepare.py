@@ -79,8 +79,8 @@ class PreparedQuestion:
             return f"no interval for the population is proved for {self.publisher.words()}"
         return found
 
-    def of_population(self, estimate: Estimate, draw: Draw, level: float) -> dict[str, float]:
-        """The interval for the population, where there is one: in the support that cuts its answers, with the number.
+    def of_population(self, value: float, draw: Draw, level: float) -> dict[str, float]:
+        """The interval for the population, where there is one: in the support that cuts its answers, with the value.
 
         Guarantee: made of the plan and the draw alone, so it costs nothing.
         """
@@ -88,7 +88,7 @@ class PreparedQuestion:
         if isinstance(sampled, str) or added is None:
             return {}
         answers = getattr(self.question, "answers", self.question.allowed.hull)
-        found = held(estimate.value, *population_interval(sampled, draw, added, level), answers)
+        found = held(value, *population_interval(sampled, draw, added, level), answers)
         return {"population_lower": found.lower, "population_upper": found.upper}
 
 
@@ -310,8 +310,6 @@ def _cells(
     own = ready.questions[index]
     form, epsilon = own.form, stated_epsilon(own.question, own.share)
 
-    plan = ready.plan
-
     def estimate(reading: Reading) -> Estimate:
         found = (form.earlier_estimate if earlier else form.estimate)(reading)
         return form.as_whole(found) if isinstance(form, RankForm) and own.question.name in whole else found
@@ -323,7 +321,7 @@ def _cells(
             part=part,
             draws=draw,
             **vars(made := estimate(reading)),
-            **(own.of_population(made, draw, plan.interval_level) if plan.of_population else {}),
+            **(own.of_population(made.value, draw, ready.plan.interval_level) if ready.plan.of_population else {}),
             epsilon=epsilon,
             delta=own.share.delta,
             rank_error=reading.rank_error,

@@ -11,7 +11,7 @@ from scipy import stats
 from rangebound.laws.gaussian import Gaussian
 from rangebound.laws.laplace import Laplace
 from rangebound.release import make_plan, parse_plan
-from rangebound.release.noise.draw import AddedNoise, Estimate
+from rangebound.release.noise.draw import AddedNoise
 from rangebound.release.noise.population import added_noise, plausible, reach, tail
 from rangebound.release.prepare import prepare
 
@@ -73,8 +73,8 @@ NUMBERS = st.floats(-50, 1e4, allow_nan=False)
 def test_any_draw_has_an_interval_of_numbers_in_the_range_that_rises_with_the_level(draw, level, clustered):
     for own, count in zip(ANY[clustered], (5, 5) if clustered else (3, 2), strict=True):
         numbers = tuple(draw[:count]) if own.question.squared else tuple(max(each, 0.0) for each in draw[:count])
-        ends = own.of_population(Estimate(value=0.5, lower=0.0, upper=1.0), numbers, level)
-        wider = own.of_population(Estimate(value=0.5, lower=0.0, upper=1.0), numbers, 0.99999)
+        ends = own.of_population(0.5, numbers, level)
+        wider = own.of_population(0.5, numbers, 0.99999)
         assert 0.0 <= wider["population_lower"] <= ends["population_lower"] + 1e-9
         assert ends["population_upper"] - 1e-9 <= wider["population_upper"] <= 1.0
 
@@ -94,13 +94,13 @@ def test_many_rows_and_little_noise_leave_the_interval_of_a_textbook():
     """Of a share it is Wilson's, of a mean with squares the one by the standard deviation about the tested mean."""
     n, p = 10_000, 0.03
     own = prepared(SHARE, epsilon=100.0)
-    ends = own.of_population(Estimate(value=p, lower=p, upper=p), (n * (1 - p), n * p), 0.95)
+    ends = own.of_population(p, (n * (1 - p), n * p), 0.95)
     wilson = stats.binomtest(int(n * p), n).proportion_ci(method="wilson")
     assert (ends["population_lower"], ends["population_upper"]) == pytest.approx(tuple(wilson), abs=3e-4)
     x = np.random.default_rng(3).beta(2, 5, n)
     own = prepared(MEAN, epsilon=100.0)
     sums = tuple(float(each.sum()) for each in ((1 - x) ** 2, 2 * x * (1 - x), x**2))
-    ends = own.of_population(Estimate(value=x.mean(), lower=0.0, upper=1.0), sums, 0.95)
+    ends = own.of_population(x.mean(), sums, 0.95)
     student = stats.t.interval(0.95, n - 1, x.mean(), x.std(ddof=1) / math.sqrt(n))
     assert (ends["population_lower"], ends["population_upper"]) == pytest.approx(student, abs=2e-4)
 
@@ -111,7 +111,7 @@ def test_units_that_are_clusters_get_the_variance_of_what_they_add_up_to():
     own = prepared(MEAN, epsilon=100.0, **PERSON)
     y, z = 3 * x, 3 * (1 - x)
     sums = tuple(float(each.sum()) for each in (z * z / 3, 2 * y * z / 3, y * y / 3, 0 * y, 0 * y))
-    ends = own.of_population(Estimate(value=x.mean(), lower=0.0, upper=1.0), sums, 0.95)
+    ends = own.of_population(x.mean(), sums, 0.95)
     student = stats.t.interval(0.95, len(x) - 1, x.mean(), x.std(ddof=1) / math.sqrt(len(x)))
     assert (ends["population_lower"], ends["population_upper"]) == pytest.approx(student, abs=6e-4)
     rows = stats.t.interval(0.95, 3 * len(x) - 1, x.mean(), x.std(ddof=1) / math.sqrt(3 * len(x)))
@@ -134,7 +134,7 @@ WITHOUT = {
 def test_a_kind_for_which_none_is_proved_says_so_and_has_none(asked):
     own = prepared({"name": "m", **asked})
     assert isinstance(own.sampled, str)
-    assert own.of_population(Estimate(value=0.0, lower=0.0, upper=0.0), (1.0, 1.0), 0.95) == {}
+    assert own.of_population(0.0, (1.0, 1.0), 0.95) == {}
 
 
 def test_noise_that_is_not_added_has_none():

@@ -58,12 +58,12 @@ def test_without_the_field_there_is_one_interval_and_the_report_says_what_is_lef
     (tmp_path / "t.html").write_text("")
     found.write(tmp_path / "t.html")
     page = (tmp_path / "t.html").read_text(encoding="utf-8")
-    assert page.count("a population that its rows are a sample of is left out") == 1
+    assert page.count("how far a population that its rows are a sample of is from it is left out") == 1
     assert 'class="bar population"' not in page
     made().write(tmp_path / "t.html")
     page = (tmp_path / "t.html").read_text(encoding="utf-8")
     assert page.count('class="bar population"') == 3
-    assert "where sampling is so too" in page
+    assert "with sampling as well" in page
 
 
 def test_a_workbook_has_both():

@@ -8,7 +8,7 @@ from functools import cache, partial
 from itertools import combinations
 
 from rangebound.errors import ArgumentError, Unsatisfiable
-from rangebound.release.noise.draw import Cell, Estimate
+from rangebound.release.noise.draw import Cell
 from rangebound.release.output.plan_facts import PlanFacts, Row
 from rangebound.release.plan.statistic import Pair
 
@@ -39,19 +39,15 @@ def compare_groups(
         raise Unsatisfiable(f"question={question!r}: {own.sampled}")
     if not 0.0 < level < 1.0:
         raise ArgumentError(f"level={level!r}: must be between 0 and 1")
-    groups = [cell for cell in cells if cell.question == index]
-    at, both = own.question.by.index(by), own.unit.column is not None and own.unit.groups > 1
+    groups, at = [cell for cell in cells if cell.question == index], own.question.by.index(by)
+    others = [(*cell.key[:at], *cell.key[at + 1 :], cell.part) for cell in groups]
+    both = own.unit.column is not None and own.unit.groups > 1
 
     @cache
     def ends(group: int, beyond: float) -> Pair:
         """The interval of a group that leaves a part beyond it."""
-        cell = groups[group]
-        number = Estimate(value=cell.value, lower=cell.value, upper=cell.value)
-        found = own.of_population(number, cell.draws, 1.0 - beyond)
+        found = own.of_population(groups[group].value, groups[group].draws, 1.0 - beyond)
         return found["population_lower"], found["population_upper"]
-
-    def without(cell: Cell) -> tuple[object, ...]:
-        return (*cell.key[:at], *cell.key[at + 1 :], cell.part)
 
     def interval(pair: tuple[int, int], beyond: float) -> Pair:
         """That of a difference, which leaves this part beyond it."""
@@ -61,7 +57,7 @@ def compare_groups(
         one, two = (groups[each].value for each in pair)
         return one - two - add(one - low, most - two), one - two + add(high - one, two - least)
 
-    pairs = [pair for pair in combinations(range(len(groups)), 2) if len({without(groups[each]) for each in pair}) == 1]
+    pairs = [pair for pair in combinations(range(len(groups)), 2) if len({others[each] for each in pair}) == 1]
     found = []
     for pair in pairs:
         first, second = (groups[each] for each in pair)

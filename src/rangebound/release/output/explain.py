@@ -84,10 +84,10 @@ def explained(facts: PlanFacts, account: Account | None = None) -> str:
 
 def _population(own: PreparedQuestion) -> str:
     """How a question has an interval for the population, and what that costs; or why it has none."""
-    found, question = own.sampled, own.question
+    found, question, rows = own.sampled, own.question, own.unit.most_rows
     if isinstance(found, str):
         return f"none; {found}"
-    rows, times = own.unit.most_rows, question.error_of_squares(own.unit) if isinstance(question, FractionKind) else 1.0
+    times = question.error_of_squares(own.unit) if isinstance(question, FractionKind) else 1.0
     times *= 4.0 / 3.0 if times > 1.0 and question.known_rows(own.unit) is not None else 1.0
     more = f", and makes the error up to {arguments.upwards(100 * (times - 1), 2)} % larger" if times > 1.0 else ""
     alike = f", as if all {rows} rows of a unit were alike" if rows > 1 and "unit" not in found.measured else ""

@@ -94,15 +94,6 @@ def unknown_cuts(forms: Sequence[Form], cells: Sequence[Cell]) -> list[str]:
     return [f"unknown, since their noise is larger than what they would say: {names}; {more}"] if names else []
 
 
-def without_population(facts: PlanFacts) -> list[str]:
-    """A sentence for each reason why numbers of a plan that asks for intervals for the population have none."""
-    found: dict[str, list[str]] = {}
-    for each in facts.questions:
-        if isinstance(each.sampled, str):
-            found.setdefault(each.sampled, []).append(repr(each.question.name))
-    return [f"{', '.join(names)}: {reason}" for reason, names in found.items()]
-
-
 def _by_question(cells: Sequence[Cell]) -> dict[int, list[int]]:
     """The places of the numbers of each question."""
     found: dict[int, list[int]] = {}

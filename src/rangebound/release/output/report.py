@@ -25,12 +25,10 @@ _ROW, _LABEL, _WIDTH, _EDGE, _HEIGHT = 22, 200, 760, 230, 170
 _LONGEST = 34  # letters that fit beside a picture
 _MOST_ROWS, _MOST_PICTURES, _MOST_COLUMNS = 200, 24, 12
 _FEWEST_DAYS = 8  # that are drawn as a series
-_TABLE_ALONE = (
-    "They are for this table: how far it is from a population that its rows are a sample of is left out of them."
-)
+_TABLE_ALONE = "They are for this table: how far a population that its rows are a sample of is from it is left out."
 _WIDER = (
-    "The dark ones are for this table, where the noise is all that is uncertain; the wider, paler ones, where a number "
-    "has one, are for the population that its units are an independent sample of, where sampling is so too."
+    "The dark ones are for this table, with its noise alone; the wider, paler ones, where a number has one, are for the "
+    "population that its units are an independent sample of, with sampling as well."
 )
 _GREY = " Numbers in grey are unreliable: their interval is wider than the number."
 

@@ -102,9 +102,9 @@ class Release:
         names = ", ".join(map(repr, self.unread))
         unread = f"how many values of {names} could not be read from the file is unknown; they count as missing"
         asked = self._forms, self.cells
-        facts = self.facts if self.plan.of_population else None
+        asked_for = self.facts.questions if self.facts is not None and self.plan.of_population else ()
         said = (*reliability.reached_ends(*asked), *reliability.unknown_cuts(*asked))
-        sampling = () if facts is None else reliability.without_population(facts)
+        sampling = [f"{each.question.name}: {each.sampled}" for each in asked_for if isinstance(each.sampled, str)]
         return (*notes(self.plan, self.cells), *said, *sampling, *([unread] if self.unread else []))
 
     @cached_property

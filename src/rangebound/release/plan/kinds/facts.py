@@ -164,7 +164,6 @@ class Sampled:
 
     def known(self, rows: int | None) -> Sampled:
         """The same where the first coordinate is left out, since all of them add up to a public number of rows."""
-
         if rows is None:
             return self
         number = float(rows)

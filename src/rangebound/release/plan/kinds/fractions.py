@@ -173,10 +173,9 @@ def of_squares(bounds: Interval, unit: Unit) -> Sampled:
     With the sums a of (1 - x)^2, b of 2 x (1 - x) and c of x^2 over rows, D(t) = (1 - t) c + (1/2 - t) b - t a is the
     sum of x - t, and that of (x - t)^2 is v = t^2 a - t (1 - t) b + (1 - t)^2 c; r rows of a unit have at most r times
     that. With those of z^2 / r, 2 y z / r and y^2 / r over units, y the sum of x and z that of 1 - x, r v is the sum of
-    d^2 itself; D(t) then needs those of z (1 - n / r) and y (1 - n / r) as well, n = y + z (`_unit_squares`).
+    d^2 itself; D(t) then needs those of z (1 - n / r) and y (1 - n / r) as well, n = y + z.
 
-    Half of the largest d^2 counts as seen beside the others: where large ones are rare, and none happens to be drawn,
-    the sum of squares is too small.
+    Half of the largest d^2 counts as seen beside the others, since large ones may be rare, and none be drawn.
     """
     place, rows, by_unit = _place(bounds), unit.most_rows, _by_unit(unit)
 
@@ -220,16 +219,12 @@ def _fraction_measures(asked: FractionKind, unit: Unit, groups: float) -> Measur
 
 
 def _fraction_coordinates(asked: FractionKind, found: Found, unit: Unit) -> Coordinates:
+    """Those that add up to the rows: distances, squares, or sums over units in the order of `of_squares`."""
     if asked.squared and _by_unit(unit):
-        return _unit_squares(found, unit.most_rows)
+        n, y, yy, yn, nn = (found.get(name, 0) for name in ("n", "y", "yy", "yn", "nn"))
+        whole = (nn - 2 * yn + yy, 2 * (yn - yy), yy, n - y - nn + yn, y - yn)
+        return tuple(Fraction(unit.most_rows * each, ONE) for each in whole)
     return apart(_squares if asked.squared else distances)(asked, found, unit)
-
-
-def _unit_squares(found: Found, rows: int) -> Coordinates:
-    """The sums over units of z^2 / r, 2 y z / r, y^2 / r, z (1 - n / r) and y (1 - n / r); they add up to the rows."""
-    n, y, yy, yn, nn = (found.get(name, 0) for name in ("n", "y", "yy", "yn", "nn"))
-    whole = (nn - 2 * yn + yy, 2 * (yn - yy), yy, n - y - nn + yn, y - yn)
-    return tuple(Fraction(rows * each, ONE) for each in whole)
 
 
 def _measured_sensitivity(asked: FractionKind, unit: Unit, groups: float) -> Sensitivity:
@@ -267,8 +262,7 @@ class Mean(FractionKind):
     def for_population(self, unit: Unit, epsilon: float) -> Self:
         """With squares, which cost nothing, and add an eighth to the error of rows at most, a half to that of units.
 
-        Where the rows are public the noise is half as large again: 2.5 of its variance more for 1 / epsilon^2, for the
-        sixth of the rows that the variance is smaller by where values are spread evenly.
+        Where the rows are public the noise is half as large again, which few rows are not worth.
         """
         known = self.known_rows(unit)
         return self if known is not None and known * epsilon**2 < _PAYS else self.with_squares()

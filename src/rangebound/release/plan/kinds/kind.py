@@ -343,10 +343,7 @@ class Kind(Part):
         return f"no interval for the population is proved for kind {self.kind!r}"
 
     def for_population(self, unit: Unit, epsilon: float) -> Self:
-        """The same question with what an interval for the population has it measure beside its own, if that pays.
-
-        Told its unit and about what it may spend: nothing but the plan decides.
-        """
+        """The same question with what an interval for the population measures beside its own, if that pays."""
         return self
 
     # What is said about it

@@ -10,16 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from rangebound.release.plan.fields import HALF_LINE, LINE, UNKNOWN, Bound, Name, Range, measurable
-from rangebound.release.plan.kinds.facts import (
-    OPTIMAL,
-    Agreement,
-    FormName,
-    Linear,
-    Mechanism,
-    OneCoordinate,
-    Sampled,
-    Weight,
-)
+from rangebound.release.plan.kinds.facts import OPTIMAL, Agreement, FormName, Mechanism, OneCoordinate, Sampled, Weight
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import ONE, DistinctValues, Found, Measures, Owned, Value
 from rangebound.release.plan.statistic import (
@@ -318,7 +309,7 @@ class Sum(ScalarKind):
             return "values of both signs have no bound on their variance where the number of units is not public"
         low, high = (number and number * (math.inf if n is None else n) for number in (least, largest))
 
-        def variance(x: Any) -> Linear:
+        def variance(x: Any) -> tuple[Any, Any]:
             return abs(x) * (largest - least) if n is None else (x - low) * (high - x) / n, 0.0 * x
 
         return Sampled(
