@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 from website import llms, navigation, notebooks, reference, versions
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCS, PAPERS, OUT = ROOT / "docs", ROOT / "papers", ROOT / "out"
+DOCS, OUT = ROOT / "docs", ROOT / "out"
 PAGES, SITE, SETTINGS = OUT / "pages", OUT / "site", OUT / "zensical.toml"
 NO_GUIDES = {"api.md", "benchmarks.md", "comparison.md", "install.md"}
 
@@ -21,9 +22,11 @@ def stage(*, quick: bool, versioned: bool) -> list[str]:
     """Write all pages and the settings below out/: those of docs/, and those made from the code; what does not fit."""
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(DOCS, PAGES, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
-    shutil.copytree(PAPERS, PAGES / "papers", ignore=shutil.ignore_patterns("*.py", "*.json", "__pycache__"))
-    for page in PAGES.rglob("*.md"):  # beside docs/ in the repository, below it on the site
-        page.write_text(page.read_text(encoding="utf-8").replace("../papers/", "papers/"), encoding="utf-8")
+    for folder in ("papers", "benchmarks/results"):  # beside docs/ in the repository, below it on the site
+        shutil.copytree(ROOT / folder, PAGES / folder, ignore=shutil.ignore_patterns("*.py", "*.json", "__pycache__"))
+    for page in PAGES.rglob("*.md"):
+        text = re.sub(r"\]\(\.\./(papers/|benchmarks/)", r"](\1", page.read_text(encoding="utf-8"))
+        page.write_text(text.replace("](../docs/", "](../"), encoding="utf-8")
     if (OUT / "page" / "index.html").exists():
         shutil.copytree(OUT / "page", PAGES / "verifier", dirs_exist_ok=True)
     listed = (DOCS / "api.md").read_text(encoding="utf-8")

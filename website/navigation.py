@@ -12,7 +12,7 @@ from website.reference import Entry
 Part = dict[str, "str | list[str | Part]"]
 Page = tuple[str, str]
 NAMES = re.compile(r"^( *)# one page for each name\n", re.MULTILINE)
-UNLISTED = "decisions/", "papers/"  # for those who change the library: linked, and in no menu
+UNLISTED = "benchmarks/", "decisions/", "papers/"  # for those who change the library: linked, and in no menu
 
 
 def settings(text: str, names: list[Entry]) -> str:
