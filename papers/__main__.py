@@ -22,8 +22,8 @@ ENTRY = re.compile(r"^@\w+\{(?P<key>[^,\s]+),(?P<body>.*?)^\}", re.DOTALL | re.M
 INTRO = """# The papers, reproduced
 
 The library builds on five papers. This page reproduces their figures, their tables, and every statement of theirs \
-that can be computed, with the library as it is. The scripts are beside it, in the folder `papers`; `make papers` runs them \
-again and writes this page. Statements that turn out to be false or loose are discussed in the [errata](errata.md). \
+that can be computed, with the library as it is. The scripts are in this folder; `make papers` runs them again and \
+writes this page. Statements that turn out to be false or loose are discussed in the [errata](errata.md). \
 After the reproductions of each paper stands a table with every numbered statement of it, and the test or script that \
 checks it.
 """

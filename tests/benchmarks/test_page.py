@@ -18,7 +18,13 @@ ADVICE = "run `python -m benchmarks --page`"
 
 
 def result(rows: list[Row], **rest) -> dict:
-    facts = {"processor": "Abacus", "cores": 2, "memory": "1 GB", "system": "Plan 9", "versions": {"Python": "3.11.0", "rangebound": "0.2.0"}}
+    facts = {
+        "processor": "Abacus",
+        "cores": 2,
+        "memory": "1 GB",
+        "system": "Plan 9",
+        "versions": {"Python": "3.11.0", "rangebound": "0.2.0"},
+    }
     made = {"title": "The core", "text": "Words.", "date": "2026-11-15", "quick": False, "load": 0.1, "setting": {}}
     return {**made, "machine": facts, "rows": [asdict(row) for row in rows], **rest}
 
