@@ -77,7 +77,7 @@ def test_there_are_not_more_files():
 
 
 def test_the_documentation_does_not_grow():
-    """What is about the library itself (papers, proofs, errata, decisions, all results of benchmarks) lies elsewhere."""
+    """What is about the library itself (papers, proofs, errata, decisions, results) lies elsewhere."""
     pages = [each.read_text(encoding="utf-8") for each in PACKAGE.parents[1].glob("docs/*.md")]
     assert len(pages) <= 33, "put it on a page that there is"
     assert sum(len(each.split()) for each in pages) <= WORDS, "make it shorter: every word is read by somebody"
