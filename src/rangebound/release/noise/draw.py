@@ -89,6 +89,11 @@ class Cell:
     population_lower: float | None = None
     population_upper: float | None = None
 
+    def stored(self) -> dict[str, object]:
+        """Its fields as a table has them: a mu, and an interval for the population, only where it has one."""
+        lacking = {"mu": 0.0, "population_lower": None, "population_upper": None}
+        return {name: value for name, value in vars(self).items() if name not in lacking or value != lacking[name]}
+
 
 def with_own_value(cell: Cell) -> Cell:
     """The same with an interval for the population, where it has one, that is widened to hold its number."""

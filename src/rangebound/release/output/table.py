@@ -36,7 +36,6 @@ from rangebound.values.extras import need
 from rangebound.values.serial import csv_text
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
-_LACKING: Mapping[str, tuple[object, ...]] = {"mu": (0.0,), **dict.fromkeys(rendering.POPULATION, (None,))}
 FORMAT, _FIRST_FORMAT = "rangebound release 2", "rangebound release 1"
 
 
@@ -211,10 +210,7 @@ class Release:
             "plan": json.loads(plan_json(self.plan)),
             "mechanisms": list(self.mechanisms),
             "scopes": list(scopes(self.plan)),
-            "cells": [  # a mu, and an interval for the population, only where it has one
-                {name: value for name, value in vars(cell).items() if value not in _LACKING.get(name, ())}
-                for cell in self.cells
-            ],
+            "cells": [cell.stored() for cell in self.cells],
             **({"tables": tables} if tables else {}),
             **({"unread": list(self.unread)} if self.unread else {}),
             **({"whole": list(self.whole)} if self.whole else {}),
