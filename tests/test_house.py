@@ -37,7 +37,7 @@ NEW = {
     "mechanisms": 438,
     "optimum": 60,
     "release": 23,
-    "release/noise": 230,
+    "release/noise": 235,
     "release/output": 207,
     "release/plan": 867,
     "release/sql": 8,
