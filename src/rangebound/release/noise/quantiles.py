@@ -12,7 +12,7 @@ far inwards that it passes it with probability 2.5 % at most: a range is rather 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -74,22 +74,17 @@ def draw_aimed(counts: Sequence[Fraction], level: Fraction, shift: Fraction, rat
     return exponential.draw(exponential.weights(scores, rate), bits)
 
 
-def interval_ends(grid: QuantileGrid) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """What to publish as the lower end for every place that may be drawn, from the lowest, and mirrored as the upper.
+def interval_between(grid: QuantileGrid, first: int, last: int) -> tuple[float, float]:
+    """What to publish as the interval of the values that count at the places from the first on, before the last one.
 
     A value counts at the nearest point of the grid, so it lies between the borders around it; days are whole, and the
     end points take all that is beyond them.
     """
-    support, places = grid.support, grid.candidates
-    borders = (grid.bounds.lower, *grid.borders, grid.bounds.upper)
-    lowest = [borders[at] for at in places]
-    highest = [borders[at + 1] for at in reversed(places)]
-    if grid.whole:
-        lowest, highest = [math.ceil(each) for each in lowest], [math.floor(each) for each in highest]
-    return (
-        (support.hull.lower, *(below(support, each) for each in lowest)),
-        (support.hull.upper, *(above(support, each) for each in highest)),
-    )
+    borders, hull = (grid.bounds.lower, *grid.borders, grid.bounds.upper), grid.support.hull
+    low, high = borders[first], borders[last]
+    low, high = (math.ceil(low), math.floor(high)) if grid.whole else (low, high)
+    lower = below(grid.support, low) if first else hull.lower
+    return lower, above(grid.support, high) if last < len(grid.points) else hull.upper
 
 
 def below(support: Interval | Union, value: float) -> float:
@@ -151,9 +146,8 @@ def laplace_beyond(far: Floats, below: Floats, above: Floats, level: float) -> F
 class NoisyRanks:
     """What noisy counts in cells say about the rank `level` n: how many rows it is below each cut.
 
-    `cuts` are places of the grid, the first and the last one included; `rows` are the noisy counts between them, with
-    `noise` in grains of a row. `offsets` has (1 - level) b - level (n - b) for the b rows below each inner cut: at most
-    0 where the quantile is not below it.
+    `cuts` are places of the grid, 0 and their number included; `rows` are the noisy counts between them, with `noise`
+    in grains of a row. `offsets` has b - level n for the b rows below each cut: at most 0 if the quantile is not below.
     """
 
     cuts: Sequence[int]
@@ -163,21 +157,14 @@ class NoisyRanks:
 
     @cached_property
     def offsets(self) -> Floats:
-        """For each cut."""
         sums = np.append(0.0, np.cumsum(self.rows))
         return np.asarray(sums - self.level * sums[-1])
 
     @cached_property
-    def _cells(self) -> tuple[Floats, Floats]:
-        """How many cells are below each cut, and above it."""
-        below = np.arange(float(len(self.cuts)))
-        return below, below[::-1]
-
-    @cached_property
     def _squares(self) -> Floats:
-        """The variance of the offset of each cut, in those of a cell: each cell has noise of its own."""
-        below, above = self._cells
-        return np.asarray((1.0 - self.level) ** 2 * below + self.level**2 * above)
+        """The variance of the offset of each cut, in those of a cell: each has noise of its own."""
+        below = np.arange(float(len(self.cuts)))
+        return np.asarray((1.0 - self.level) ** 2 * below + self.level**2 * below[::-1])
 
     @cached_property
     def _deviations(self) -> Floats:
@@ -185,19 +172,18 @@ class NoisyRanks:
 
     def _is_noise(self, offsets: Floats, confidence: float) -> Bools:
         """Whether noise is this large with probability (1 - confidence) / 2 or more; one row aside."""
-        far = offsets - _DEFINITIONS
+        far, below = offsets - _DEFINITIONS, np.arange(float(len(offsets)))
         if self.noise.account is NoiseAccount.GAUSSIAN:
             return np.asarray(far <= gaussian_reach(confidence) * self._deviations)
-        rows = far / (self.noise.scale * float(_GRAIN))
-        return np.asarray(laplace_beyond(rows, *self._cells, self.level) >= (1.0 - confidence) / 2.0 - _SURE)
+        beyond = laplace_beyond(far / (self.noise.scale * float(_GRAIN)), below, below[::-1], self.level)
+        return np.asarray(beyond >= (1.0 - confidence) / 2.0 - _SURE)
 
     def cells(self, confidence: float) -> tuple[int, int]:
         """The first and the last cell in which the quantile may lie; all of them where there is none.
 
-        Guarantee: the quantile is between them with probability `confidence` or more, by every usual definition. The
-        offset is at most a row above 0 at the lower cut of its cell, and at most one below at the upper cut, so each of
-        the two is seen as not noise with probability (1 - confidence) / 2 at most. What the cells are may follow from
-        draws that were made before: the noise is independent of these.
+        Guarantee: the quantile is between them with probability `confidence` or more, by every usual definition: the
+        offset is at most a row above 0 at the lower cut of its cell, and at most one below at the upper cut. What the
+        cells are may follow from draws that were made before, of which the noise is independent.
         """
         lower, upper = (self._is_noise(each, confidence) for each in (self.offsets, -self.offsets))
         lower[0] = upper[-1] = True  # no value counts below the first cut, or above the last
@@ -207,8 +193,8 @@ class NoisyRanks:
     def place(self, at: int, rate: Fraction) -> int:
         """The place of the quantile, by the counts and by the place that was drawn at `rate`, together.
 
-        The mechanism draws a place that misses the rank by r rows with a probability that falls as e^(-rate r). Of how
-        far the rank is from the drawn place this and the noisy counts make a law; its median says how many rows to go.
+        A draw misses the rank by r rows with a probability that falls as e^(-rate r). This and the noisy counts make a
+        law of where the rank is; its median says how many rows to go.
         """
         cell = bisect_right(self.cuts, at) - 1
         own, slope = max(float(self.rows[cell]), 0.0), float(rate)
@@ -250,11 +236,11 @@ class NoisyRanks:
 class QuantilePublisher(ExponentialPublisher):
     """The quantiles at `levels`, each drawn on the grid at its rate, and then noisy counts in cells around them all.
 
-    What each draw costs is `drawn`, an epsilon, and what the counts cost `counted`: in a Gaussian account the square of
-    their mu for all groups together, else their epsilon in one group. Without `noise` there are no counts, and no
-    interval but the whole support. The numbers of a group are put in order when they are read: its k-th smallest number
-    is for the k-th level, and so are the ends of intervals. While all rank errors of a group hold, that moves no number
-    farther from its quantile than the largest of them; they are stated so that all hold together.
+    Each draw costs `drawn`, an epsilon, and the counts `counted`: in a Gaussian account the square of their mu for all
+    groups together, else their epsilon in one group. Without `noise` there are no counts, and no interval but the whole
+    support. The numbers of a group are put in order when they are read, and so are the ends of intervals. While all
+    rank errors of a group hold, that moves no number farther from its quantile than the largest of them; they are
+    stated so that all hold together.
     """
 
     grid: QuantileGrid
@@ -275,7 +261,6 @@ class QuantilePublisher(ExponentialPublisher):
         return most_cells(len(self.levels), len(self.grid.points))
 
     def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
-        """Quantiles, each by a draw of its own, and then the counts around them."""
         return [self._draw(truth, bits) for truth in truths]
 
     def _draw(self, truth: Coordinates, bits: Bits) -> list[Draw]:
@@ -293,9 +278,8 @@ class QuantilePublisher(ExponentialPublisher):
 
     def _split(self, places: Sequence[int], counts: Sequence[float]) -> list[Draw]:
         """A draw for every level, each with its part of the counts, in order."""
-        each = -(-len(counts) // len(places))
-        points = self.grid.points
-        return [(points[at], *counts[each * level : each * (level + 1)]) for level, at in enumerate(places)]
+        size, points = -(-len(counts) // len(places)), self.grid.points
+        return [(points[at], *counts[size * level : size * (level + 1)]) for level, at in enumerate(places)]
 
     @cached_property
     def _places(self) -> dict[float, int]:
@@ -327,11 +311,10 @@ class QuantilePublisher(ExponentialPublisher):
             cuts = cut_around(drawn, len(grid.points))
             rows = np.array([each for draw in group for each in draw[1:]]) * float(_GRAIN)
             ranks = [NoisyRanks(cuts=cuts, rows=rows, level=level, noise=self.noise) for level in self.levels]
-            places = [
-                self._nearest(own.place(at, rate)) for own, at, rate in zip(ranks, drawn, self.rates, strict=True)
-            ]
+            near = [own.place(at, rate) for own, at, rate in zip(ranks, drawn, self.rates, strict=True)]
+            places = [min(grid.candidates, key=lambda at: abs(at - place)) for place in near]
             cells = [own.cells(self.confidence) for own in ranks]
-            ends = [self._ends(cuts[first], cuts[last + 1]) for first, last in cells]
+            ends = [interval_between(grid, cuts[first], cuts[last + 1]) for first, last in cells]
             moved = zip(ranks, places, drawn, errors, strict=True)
             errors = [own.rank_error(at, self._together) if at != old else most for own, at, old, most in moved]
         lowest = list(accumulate((low for low, _ in reversed(ends)), min))[::-1]
@@ -340,25 +323,6 @@ class QuantilePublisher(ExponentialPublisher):
             Reading(values=(grid.points[at],), intervals=(own,), rank_error=max(errors))
             for at, own in zip(sorted(places), zip(lowest, highest, strict=True), strict=True)
         ]
-
-    def _nearest(self, place: int) -> int:
-        """The nearest place that may be published."""
-        own = self.grid.candidates
-        at = bisect_left(own, place)
-        return min(own[max(at - 1, 0) : at + 1], key=lambda each: abs(each - place))
-
-    def _ends(self, first: int, last: int) -> tuple[float, float]:
-        """The interval of what counts at the places from the first on, before the last one."""
-        grid = self.grid
-        borders = (grid.bounds.lower, *grid.borders, grid.bounds.upper)
-        lower, upper = borders[first], borders[last]
-        if grid.whole:
-            lower, upper = math.ceil(lower), math.floor(upper)
-        hull = grid.support.hull
-        return (
-            below(grid.support, lower) if first else hull.lower,
-            above(grid.support, upper) if last < len(grid.points) else hull.upper,
-        )
 
     @property
     def _together(self) -> float:
@@ -381,9 +345,8 @@ class QuantilePublisher(ExponentialPublisher):
         most = arguments.counted(f"{self.rank_error:.4g}", "row")
         interval = "its interval is the whole support"
         if self.noise is not None:
-            level = min(self.levels, key=lambda each: abs(each - 0.5))
-            cells = math.sqrt(level * (1.0 - level) * self._most_cells * self.noise.variance) * float(_GRAIN)
-            interval = f"its interval has about {2.0 * cells:.3g} rows on either side, or fewer"
+            rows = math.sqrt(self._most_cells * self.noise.variance) * float(_GRAIN)
+            interval = f"its interval has about {rows:.3g} rows on either side, or fewer"
         return f"at most {most} between it and the quantile, with probability {self.confidence:g}; {interval}"
 
     @property
@@ -395,13 +358,8 @@ class QuantilePublisher(ExponentialPublisher):
         if self.noise is None:
             return "exponential mechanism"
         family = "Gaussian" if self.noise.account is NoiseAccount.GAUSSIAN else "geometric"
-        return f"exponential mechanism, and counts around it with {family} noise of {self._rows:.4g} rows"
-
-    @property
-    def _rows(self) -> float:
-        """The scale of the noise, in rows."""
-        assert self.noise is not None
-        return self.noise.scale * float(_GRAIN)
+        rows = self.noise.scale * float(_GRAIN)
+        return f"exponential mechanism, and counts around it with {family} noise of {rows:.4g} rows"
 
     def to_dict(self) -> dict[str, object] | str:  # type: ignore[override]
         """Its name, and the noise of the counts: all else follows from the plan."""
@@ -411,9 +369,9 @@ class QuantilePublisher(ExponentialPublisher):
         return {"exponential": {"counts": noise}}
 
     def loss(self, share: BudgetShare) -> JointLoss:
-        """That of the draws, whose losses lie in an interval each, and that of the counts, which is pure or Gaussian.
+        """That of the draws, whose losses lie in an interval each, and that of the counts, pure or Gaussian.
 
-        What is counted follows from the draws before it: each part is private whatever came before, so they compose.
+        Which cells are counted follows from the draws: each part is private whatever came before, so they compose.
         """
         if share.mu:
             return share.apart
@@ -425,11 +383,7 @@ class QuantilePublisher(ExponentialPublisher):
         )
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
-        """Refuse rates or noise that are too small for the share: what is drawn costs what is said, and that is in it.
-
-        Counts of disjoint cells, each rounded down to grains: a unit moves them by what it moves the places by, and a
-        grain less in each cell.
-        """
+        """Refuse a rate or noise that costs more than is said, or more than the share has."""
         otherwise = "has a mechanism that is less private than it says"
         for level, rate in zip(self.levels, self.rates, strict=True):
             demand(exponential.privacy_loss(level, found.cell, rate) <= Fraction(self.drawn), otherwise)
@@ -449,9 +403,9 @@ class QuantilePublisher(ExponentialPublisher):
 
 
 def cells_reach(found: Sensitivity, cells: int, *, gaussian: bool) -> Fraction:
-    """How far a unit moves counts of cells in grains: in L1 with one step, or in L2 over all groups together.
+    """How far a unit moves counts of disjoint cells, in grains: in L1 with one step, or in L2 over all groups together.
 
-    Rounding down to a grain moves the difference of a count by less than one, in each of the cells.
+    That is no more than it moves the counts by place, and rounding down to a grain moves each by less than one more.
     """
     moved = gaussian_length(found, float(_GRAIN), cells) if gaussian else found.cell + cells * _GRAIN
     return moved / _GRAIN
@@ -484,20 +438,19 @@ class EarlierQuantiles(QuantilePublisher):
 
     @cached_property
     def _drawable(self) -> tuple[frozenset[float], ...]:
-        drawn = frozenset(self.grid.points[at] for at in self.grid.candidates)
-        return (drawn, *map(frozenset, interval_ends(self.grid)))
+        grid, hull = self.grid, self.grid.support.hull
+        lower, upper = zip(*(interval_between(grid, at, at + 1) for at in grid.candidates), strict=True)
+        return frozenset(self._places), frozenset((hull.lower, *lower)), frozenset((hull.upper, *upper))
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """Quantiles with their intervals, or the hull of the support for one, and their rank errors."""
         hull = self.grid.support.hull
 
         def readings(group: Sequence[Draw]) -> list[Reading]:
-            values = [draw[0] for draw in group]
-            values = sorted(values) if self.ordered else values
-            ends = (draw[1:] or (hull.lower, hull.upper) for draw in group)
+            order = sorted(group) if self.ordered else group
             return [
-                Reading(values=(value,), intervals=((lower, upper),), rank_error=error)
-                for value, (lower, upper), error in zip(values, ends, self._rank_errors, strict=True)
+                Reading(values=value[:1], intervals=((own[1:] or (hull.lower, hull.upper)),), rank_error=error)
+                for value, own, error in zip(order, group, self._rank_errors, strict=True)
             ]
 
         return [readings(group) for group in draws]
@@ -514,11 +467,7 @@ class EarlierQuantiles(QuantilePublisher):
         return share.apart
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
-        """Refuse a rate that is too large for its part of the share.
-
-        The privacy loss of the quantile, and that of each end of its interval, with all that rounding adds to them,
-        must be at most what the share has for it, in exact arithmetic.
-        """
+        """Refuse a rate that is too large for its part of the share, that of the quantile or that of each end."""
         ends = self.interval_rates or (None,) * len(self.levels)
         for level, rate, end in zip(self.levels, self.rates, ends, strict=True):
             loss = exponential.privacy_loss(level, found.cell, rate)
