@@ -308,9 +308,8 @@ class QuantilePublisher(ExponentialPublisher):
         drawn = [self._places[draw[0]] for draw in group]
         places, ends, errors = drawn, [(hull.lower, hull.upper)] * len(drawn), list(self._rank_errors)
         if self.noise is not None:
-            cuts = cut_around(drawn, len(grid.points))
-            rows = np.array([each for draw in group for each in draw[1:]]) * float(_GRAIN)
-            ranks = [NoisyRanks(cuts=cuts, rows=rows, level=level, noise=self.noise) for level in self.levels]
+            ranks = [self._ranks(group, level) for level in self.levels]
+            cuts = ranks[0].cuts
             near = [own.place(at, rate) for own, at, rate in zip(ranks, drawn, self.rates, strict=True)]
             places = [min(grid.candidates, key=lambda at: abs(at - place)) for place in near]
             cells = [own.cells(self.confidence) for own in ranks]
@@ -323,6 +322,19 @@ class QuantilePublisher(ExponentialPublisher):
             Reading(values=(grid.points[at],), intervals=(own,), rank_error=max(errors))
             for at, own in zip(sorted(places), zip(lowest, highest, strict=True), strict=True)
         ]
+
+    def _ranks(self, group: Sequence[Draw], level: float) -> NoisyRanks:
+        assert self.noise is not None
+        cuts = cut_around([self._places[draw[0]] for draw in group], len(self.grid.points))
+        rows = np.array([each for draw in group for each in draw[1:]]) * float(_GRAIN)
+        return NoisyRanks(cuts=cuts, rows=rows, level=level, noise=self.noise)
+
+    def spread(self, group: Sequence[Draw]) -> float:
+        """About how far the quartiles are apart, by the counts of a group; 0 without counts."""
+        if self.noise is None:
+            return 0.0
+        lower, upper = (self._ranks(group, level).place(0, Fraction(1, 2**60)) for level in (0.25, 0.75))
+        return self.grid.points[upper] - self.grid.points[lower]
 
     @property
     def _together(self) -> float:
@@ -384,7 +396,7 @@ class QuantilePublisher(ExponentialPublisher):
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
         """Refuse a rate or noise that costs more than is said, or more than the share has."""
-        otherwise = "has a mechanism that is less private than it says"
+        otherwise = "has an exponential mechanism that is less private than it says, or its counts are"
         for level, rate in zip(self.levels, self.rates, strict=True):
             demand(exponential.privacy_loss(level, found.cell, rate) <= Fraction(self.drawn), otherwise)
         steps, numbers = 2 if share.twice else 1, share.groups * share.parts
@@ -457,11 +469,10 @@ class EarlierQuantiles(QuantilePublisher):
 
     @cached_property
     def _rank_errors(self) -> list[float]:
-        count, confidence = len(self.grid.candidates), self.confidence
-        if not self.ordered:
-            return [exponential.rank_error(count, rate, confidence) for rate in self.rates]
-        together = 1.0 - (1.0 - confidence) / len(self.levels)
-        return [max(exponential.rank_error(count, rate, together) for rate in self.rates)] * len(self.levels)
+        many = len(self.levels) if self.ordered else 1
+        together = 1.0 - (1.0 - self.confidence) / many
+        errors = [exponential.rank_error(len(self.grid.candidates), rate, together) for rate in self.rates]
+        return [max(errors)] * many if self.ordered else errors
 
     def loss(self, share: BudgetShare) -> JointLoss:
         return share.apart
