@@ -120,7 +120,7 @@ def counts_law(publisher, x, y):
     if getattr(publisher, "noise", None) is None:
         return PairLaw()
     with (
-        mock.patch.object(exponential_mechanism, "draw", lambda *_: 0),
+        mock.patch.object(exponential_mechanism, "draw", return_value=0),
         mock.patch.object(LatticeNoise, "measured", _exact),
     ):
         one, two = (

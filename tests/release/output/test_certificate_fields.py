@@ -19,6 +19,7 @@ from rangebound.errors import ArgumentError, CertificateInvalid
 from rangebound.ledger.book import Ledger
 from rangebound.release import Release, check_certificate, check_entry, release
 from rangebound.release.output.plan_facts import plan_json, sha256
+from rangebound.release.plan.kinds.ranks import RankKind
 from tests.release.output.asked import asked
 
 DAYS = [datetime.date(2025, 1, 30) + datetime.timedelta(days=at) for at in range(4)]
@@ -277,8 +278,8 @@ def is_possible(found, table, place, new):
     """Whether a change makes another table that might have been published.
 
     A key that was selected may be any text, or may not have been selected. A number that was drawn may be another one
-    that has the same numbers made of it, or change places with another count; only those between the points of its lattice cannot be. The last rank of keys
-    that were selected may be left out, as it is where a ledger has no room.
+    that has the same numbers made of it, or change places with another count; only those between the points of its
+    lattice cannot be. The last rank of keys that were selected may be left out, as it is where a ledger has no room.
     """
     if place[0] != "cells" or len(place) < 2:
         return False
