@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -115,7 +115,6 @@ def cut_around(places: Sequence[int], size: int) -> list[int]:
 
 
 def most_cells(levels: int, size: int) -> int:
-    """How many cells `cut_around` makes, at most."""
     return min(2 * levels * (size.bit_length() + 1) + 1, size)
 
 
@@ -513,8 +512,13 @@ class RankForm(Form):
     """Points of a public grid by the exponential mechanism, with intervals by noisy counts around them."""
 
     question: RankKind
+    is_earlier: bool = False
+    """As earlier versions drew them: with intervals by two draws more for each quantile."""
 
-    loss = LossForm.GAUSSIAN
+    @property
+    def loss(self) -> LossForm:
+        """All numbers share one mu in a Gaussian account; each had an epsilon of its own."""
+        return LossForm.RANGE if self.is_earlier else LossForm.GAUSSIAN
 
     @property
     def draws(self) -> int:
@@ -523,12 +527,16 @@ class RankForm(Form):
 
     @property
     def earlier(self) -> Form:
-        """With intervals by two draws more for each quantile."""
-        return EarlierRankForm(self.question, self.unit)
+        return self if self.is_earlier else replace(self, is_earlier=True)
+
+    @property
+    def interval_part(self) -> float:
+        """Nothing that is set apart; what the plan says was."""
+        return self.question.interval_share if self.is_earlier else 0.0
 
     def excess_variance(self, found: Sensitivity, columns: Columns, *, gaussian: bool) -> float:
         """In a Gaussian account all levels share what one would have."""
-        return float(self.draws) if gaussian else 1.0
+        return float(self.draws) if gaussian and not self.is_earlier else 1.0
 
     @property
     def grid(self) -> QuantileGrid:
@@ -553,6 +561,16 @@ class RankForm(Form):
         and an interval is the whole support.
         """
         grid, levels = self.grid, tuple(self.question.asked)
+        if self.is_earlier:
+            return EarlierQuantiles(
+                grid=grid,
+                levels=levels,
+                rates=tuple(exponential.rate(each, found.cell, share.drawn) for each in levels),
+                interval_rates=tuple(exponential.rate(each, found.cell, share.end) for each in levels if share.end),
+                confidence=level,
+                drawn=share.drawn,
+                ordered=self.question.ordered,
+            )
         gaussian, own = bool(share.mu), self.question.interval_share
         part = Fraction(1.0 - (1.0 - own) / math.sqrt(math.sqrt(len(levels)))) if own else Fraction(0)
         reach = cells_reach(found, most_cells(len(levels), len(grid.points)), gaussian=gaussian)
@@ -614,49 +632,13 @@ class RankForm(Form):
         If a whole number counts at the point that was drawn, one that does was made of it. Else no row counts there,
         and b rows lie below: |b - r| of them between the point and the rank r. They lie below the next whole number,
         too, and at or below the one before: between either of these and the rank there are no more. An interval holds
-        the values a row below the rank and above it, which are whole, and so do the whole numbers in it.
+        the values a row below the rank and above it, which are whole, and so do the whole numbers in it; those of
+        earlier versions were left as they were.
         """
-        value, lower, upper = float(round(found.value)), float(math.ceil(found.lower)), float(math.floor(found.upper))
+        value, lower, upper = float(round(found.value)), found.lower, found.upper
+        if not self.is_earlier:
+            lower, upper = float(math.ceil(lower)), float(math.floor(upper))
         return Estimate(value=value, lower=min(lower, value), upper=max(upper, value))
-
-
-@dataclass(frozen=True)
-class EarlierRankForm(RankForm):
-    """As earlier versions drew them; their tables are read and checked."""
-
-    loss = LossForm.RANGE
-
-    @property
-    def earlier(self) -> Form:
-        """Itself."""
-        return self
-
-    @property
-    def interval_part(self) -> float:
-        """What the plan says."""
-        return self.question.interval_share
-
-    def excess_variance(self, found: Sensitivity, columns: Columns, *, gaussian: bool) -> float:
-        """Each level has a share of its own."""
-        return 1.0
-
-    def publisher(self, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns) -> Publisher:
-        """The exponential mechanism for each level, and for both ends of its interval."""
-        levels = tuple(self.question.asked)
-        return EarlierQuantiles(
-            grid=self.grid,
-            levels=levels,
-            rates=tuple(exponential.rate(each, found.cell, share.drawn) for each in levels),
-            interval_rates=tuple(exponential.rate(each, found.cell, share.end) for each in levels if share.end),
-            confidence=level,
-            drawn=share.drawn,
-            ordered=self.question.ordered,
-        )
-
-    def as_whole(self, found: Estimate) -> Estimate:
-        """The nearest whole number."""
-        value = float(round(found.value))
-        return Estimate(value=value, lower=min(found.lower, value), upper=max(found.upper, value))
 
 
 DOUBT = 0.05
