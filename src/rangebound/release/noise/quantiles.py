@@ -299,7 +299,6 @@ class QuantilePublisher(ExponentialPublisher):
         return same and (self.noise is None or admits(np.array(counts), self.noise.step))
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
-        """Quantiles with their intervals, or the hull of the support for one, and their rank errors."""
         return [self._read(group) for group in draws]
 
     def _read(self, group: Sequence[Draw]) -> list[Reading]:
@@ -337,14 +336,12 @@ class QuantilePublisher(ExponentialPublisher):
 
     @property
     def _together(self) -> float:
-        """What each rank error of a group needs to hold with, so that all do: as it was drawn, and as it is read."""
-        return 1.0 - (1.0 - self.confidence) / (2 * len(self.levels))
+        """What each rank error of a group needs to hold with, so that all do: as drawn and, with counts, as read."""
+        return 1.0 - (1.0 - self.confidence) / (len(self.levels) * (2 if self.noise else 1))
 
     @cached_property
     def _rank_errors(self) -> list[float]:
-        many = self.noise is not None or len(self.levels) > 1
-        confidence = self._together if many else self.confidence
-        return [exponential.rank_error(len(self.grid.candidates), rate, confidence) for rate in self.rates]
+        return [exponential.rank_error(len(self.grid.candidates), rate, self._together) for rate in self.rates]
 
     @property
     def rank_error(self) -> float:
@@ -352,9 +349,8 @@ class QuantilePublisher(ExponentialPublisher):
         return max(self._rank_errors)
 
     def expected_error(self, scale: float = 1.0, form: str = "") -> str:
-        """In rows: between the number and the quantile, and to either side of the interval; `scale` does not matter."""
-        most = arguments.counted(f"{self.rank_error:.4g}", "row")
-        interval = "its interval is the whole support"
+        """In rows, whatever the `scale`: between the number and the quantile, and to either side of the interval."""
+        most, interval = arguments.counted(f"{self.rank_error:.4g}", "row"), "its interval is the whole support"
         if self.noise is not None:
             rows = math.sqrt(self._most_cells * self.noise.variance) * float(_GRAIN)
             interval = f"its interval has about {rows:.3g} rows on either side, or fewer"
@@ -427,7 +423,7 @@ class EarlierQuantiles(QuantilePublisher):
     """Quantiles as earlier versions drew them: each with both ends of its interval by exponential mechanisms.
 
     Their tables are read and checked. Without `interval_rates` none has an interval. With `ordered` the numbers of a
-    group are put in order when they are read, and rank errors hold together.
+    group are put in order, and rank errors hold together.
     """
 
     interval_rates: tuple[Fraction, ...]
@@ -454,24 +450,20 @@ class EarlierQuantiles(QuantilePublisher):
         return frozenset(self._places), frozenset((hull.lower, *lower)), frozenset((hull.upper, *upper))
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
-        """Quantiles with their intervals, or the hull of the support for one, and their rank errors."""
         hull = self.grid.support.hull
-
-        def readings(group: Sequence[Draw]) -> list[Reading]:
-            order = sorted(group) if self.ordered else group
-            return [
-                Reading(values=value[:1], intervals=((own[1:] or (hull.lower, hull.upper)),), rank_error=error)
-                for value, own, error in zip(order, group, self._rank_errors, strict=True)
+        ends, errors = (hull.lower, hull.upper), self._rank_errors
+        errors = [max(errors)] * len(errors) if self.ordered else errors
+        return [
+            [
+                Reading(values=value[:1], intervals=((own[1], own[2]) if own[1:] else ends,), rank_error=error)
+                for value, own, error in zip(sorted(group) if self.ordered else group, group, errors, strict=True)
             ]
+            for group in draws
+        ]
 
-        return [readings(group) for group in draws]
-
-    @cached_property
-    def _rank_errors(self) -> list[float]:
-        many = len(self.levels) if self.ordered else 1
-        together = 1.0 - (1.0 - self.confidence) / many
-        errors = [exponential.rank_error(len(self.grid.candidates), rate, together) for rate in self.rates]
-        return [max(errors)] * many if self.ordered else errors
+    @property
+    def _together(self) -> float:
+        return 1.0 - (1.0 - self.confidence) / (len(self.levels) if self.ordered else 1)
 
     def loss(self, share: BudgetShare) -> JointLoss:
         return share.apart
@@ -517,7 +509,6 @@ class RankForm(Form):
 
     @property
     def loss(self) -> LossForm:
-        """All numbers share one mu in a Gaussian account; each had an epsilon of its own."""
         return LossForm.RANGE if self.is_earlier else LossForm.GAUSSIAN
 
     @property
@@ -531,7 +522,6 @@ class RankForm(Form):
 
     @property
     def interval_part(self) -> float:
-        """Nothing that is set apart; what the plan says was."""
         return self.question.interval_share if self.is_earlier else 0.0
 
     def excess_variance(self, found: Sensitivity, columns: Columns, *, gaussian: bool) -> float:
@@ -552,13 +542,11 @@ class RankForm(Form):
     def publisher(self, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns) -> Publisher:
         """The exponential mechanism for each level, and counts around them all.
 
-        Of one level the counts have the part of the budget that the plan says. Of more levels the draws, which share
-        the rest, are the less exact, and the counts, which all of them share, say more about where they are: so counts
-        have all but 1 / k^(1/4) of that rest.
+        Of one level the counts have the part of the budget that the plan says. Draws of k levels have to share the
+        rest, and all of them use the counts: these have all but 1 / k^(1/4) of that rest.
 
         Guarantee: all quantiles with their intervals are private at the share.
-        Edge cases: a support without a point of the grid is refused. Noise that is too large for doubles is not drawn,
-        and an interval is the whole support.
+        Edge cases: with noise too large for doubles there are no counts, and an interval is the whole support.
         """
         grid, levels = self.grid, tuple(self.question.asked)
         if self.is_earlier:
