@@ -125,7 +125,7 @@ _SURE = 1e-6  # a probability that `laplace_beyond` finds is right to less
 def laplace_beyond(far: Floats, below: Floats, above: Floats, level: float) -> Floats:
     """P(S > far) for S = (1 - level) A - level B, sums of `below` and of `above` draws of Laplace noise of scale 1.
 
-    By the characteristic function [davies1973]: of S in standard deviations, on waves so long that only what lies 80 of
+    By the characteristic function of S, in standard deviations, on waves so long that only what lies 80 of
     them away is taken for what it is not, and as short as a fiftieth of one.
 
     >>> one = np.ones(1)
