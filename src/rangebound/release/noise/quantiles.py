@@ -107,7 +107,7 @@ def cut_around(places: Sequence[int], size: int) -> list[int]:
     """Where the places of a grid are cut into cells: at every place in `places`, behind it, and 1, 2, 4, ... beyond.
 
     >>> cut_around([4], 12), cut_around([0, 1], 3)
-    ([0, 1, 2, 3, 4, 5, 6, 7, 9, 12], [0, 1, 2, 3])
+    ([0, 2, 3, 4, 5, 6, 7, 9, 12], [0, 1, 2, 3])
     """
     away = (0, *(2**power for power in range(size.bit_length())))
     found = {cut for at in places for far in away for cut in (at - far, at + 1 + far)}
