@@ -45,6 +45,8 @@ NEW = {
 
 The last are those around quantiles, with what reads the quantiles of earlier versions."""
 FILES = 329
+WORDS = 73_000
+"""Words of all pages of the documentation that are for users; less is better."""
 PLANS = 22
 """Modules that are handed a plan, beside the one that defines it: others are given what they need of it."""
 
@@ -76,6 +78,13 @@ def test_no_room_grows():
 
 def test_there_are_not_more_files():
     assert len(sources()) <= FILES
+
+
+def test_the_documentation_does_not_grow():
+    """What is about the library itself (papers, proofs, errata, decisions, results) lies elsewhere."""
+    pages = [each.read_text(encoding="utf-8") for each in PACKAGE.parents[1].glob("docs/*.md")]
+    assert len(pages) <= 33, "put it on a page that there is"
+    assert sum(len(each.split()) for each in pages) <= WORDS, "make it shorter: every word is read by somebody"
 
 
 def test_no_two_files_share_a_name():

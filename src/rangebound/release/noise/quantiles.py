@@ -107,7 +107,7 @@ def cut_around(places: Sequence[int], size: int) -> list[int]:
     """Where the places of a grid are cut into cells: at every place in `places`, behind it, and 1, 2, 4, ... beyond.
 
     >>> cut_around([4], 12), cut_around([0, 1], 3)
-    ([0, 1, 2, 3, 4, 5, 6, 7, 9, 12], [0, 1, 2, 3])
+    ([0, 2, 3, 4, 5, 6, 7, 9, 12], [0, 1, 2, 3])
     """
     away = (0, *(2**power for power in range(size.bit_length())))
     found = {cut for at in places for far in away for cut in (at - far, at + 1 + far)}
@@ -125,7 +125,7 @@ _SURE = 1e-6  # a probability that `laplace_beyond` finds is right to less
 def laplace_beyond(far: Floats, below: Floats, above: Floats, level: float) -> Floats:
     """P(S > far) for S = (1 - level) A - level B, sums of `below` and of `above` draws of Laplace noise of scale 1.
 
-    By the characteristic function [davies1973]: of S in standard deviations, on waves so long that only what lies 80 of
+    By the characteristic function of S, in standard deviations, on waves so long that only what lies 80 of
     them away is taken for what it is not, and as short as a fiftieth of one.
 
     >>> one = np.ones(1)
