@@ -37,8 +37,8 @@ NEW = {
     "mechanisms": 438,
     "optimum": 60,
     "release": 37,
-    "release/noise": 585,
-    "release/output": 233,
+    "release/noise": 587,
+    "release/output": 257,
     "release/plan": 871,
     "release/sql": 8,
 }
