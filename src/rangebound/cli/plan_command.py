@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,23 +18,50 @@ from rangebound.cli.release_command import account_in, check_table, consulted, l
 from rangebound.errors import ArgumentError
 from rangebound.values.arguments import counted
 
+if TYPE_CHECKING:
+    from rangebound.release.plan.draft import TableDescription
+
 # The rooms below are loaded by the commands that need them, so that help is immediate.
 app = group("Plans of releases.")
 
 _PLACES = {"sc://": "spark", "postgresql://": "postgres", "postgres://": "postgres", "service=": "postgres"}
 
 
+_TABLES = (
+    "A .csv, .tsv, .xlsx, .parquet or DuckDB file, a database (postgresql://host/name) or a Spark server (sc://host)."
+)
+Table = Annotated[str, typer.Argument(metavar="TABLE", help=_TABLES)]
+Owner = Annotated[str | None, option("The column that names the privacy unit of a row.")]
+TableName = Annotated[str | None, option("The table in a DuckDB file or on a server.", "--table")]
+
+
+def source_of(table: str, name: str | None, stated: Mapping[str, str], *, header: bool) -> rb.release.Source:
+    """The table that a command line names, as a plan's source; what is not `stated` of a text file, its header says."""
+    from rangebound.release.engine.text_file import proposed_format
+    from rangebound.release.plan.source import TEXT_FILES
+
+    place = {next((field for start, field in _PLACES.items() if table.startswith(start)), "path"): table}
+    found = place | ({"table": name} if name else {})
+    if header and "path" in place and Path(table).suffix.lower() in TEXT_FILES and Path(table).is_file():
+        found |= proposed_format(Path(table)).text_fields
+    query = [{"name": "rows", "kind": "count"}]
+    made = rb.release.make_plan({"source": found | dict(stated), "budget": {"epsilon": 1.0}, "query": query}).source
+    assert made is not None
+    return made
+
+
+def described(metadata: Path | None) -> TableDescription | None:
+    """The description of a table in a file."""
+    from rangebound.release.plan.draft import read_description
+
+    return None if metadata is None else read_description(metadata.read_text(encoding="utf-8-sig", errors="replace"))
+
+
 @app.command()
 def new(
-    table: Annotated[
-        str,
-        typer.Argument(
-            metavar="TABLE",
-            help="A .csv, .tsv, .xlsx, .parquet or DuckDB file, a database (postgresql://host/name) or a Spark server (sc://host).",
-        ),
-    ],
-    unit: Annotated[str | None, option("The column that names the privacy unit of a row.")] = None,
-    name: Annotated[str | None, option("The table in a DuckDB file or on a server.", "--table")] = None,
+    table: Table,
+    unit: Owner = None,
+    name: TableName = None,
     metadata: Annotated[
         Path | None, option("A description of the table, CSVW-EO; the table is then not opened.")
     ] = None,
@@ -41,20 +69,9 @@ def new(
 ) -> None:
     """Write a first plan for a table; read no data but a header."""
     from rangebound.release.engine import opened
-    from rangebound.release.engine.text_file import proposed_format
-    from rangebound.release.plan.draft import drafted_bounds, read_description
-    from rangebound.release.plan.source import TEXT_FILES
+    from rangebound.release.plan.draft import drafted_bounds
 
-    place = {next((field for start, field in _PLACES.items() if table.startswith(start)), "path"): table}
-    query = [{"name": "rows", "kind": "count"}]
-    stated = place | ({"table": name} if name else {})
-    if metadata is None and "path" in place and Path(table).suffix.lower() in TEXT_FILES and Path(table).is_file():
-        stated |= proposed_format(Path(table)).text_fields
-    source = rb.release.make_plan({"source": stated, "budget": {"epsilon": 1.0}, "query": query}).source
-    assert source is not None
-    description = (
-        None if metadata is None else read_description(metadata.read_text(encoding="utf-8-sig", errors="replace"))
-    )
+    source, description = source_of(table, name, {}, header=metadata is None), described(metadata)
     if description is None:
         with opened(source) as engine:
             schema = engine.schema()
