@@ -27,9 +27,7 @@ app = group("Plans of releases.")
 _PLACES = {"sc://": "spark", "postgresql://": "postgres", "postgres://": "postgres", "service=": "postgres"}
 
 
-_TABLES = (
-    "A .csv, .tsv, .xlsx, .parquet or DuckDB file, a database (postgresql://host/name) or a Spark server (sc://host)."
-)
+_TABLES = "A .csv, .tsv, .xlsx, .parquet or DuckDB file, a database (postgresql://host/name) or a server (sc://host)."
 Table = Annotated[str, typer.Argument(metavar="TABLE", help=_TABLES)]
 Owner = Annotated[str | None, option("The column that names the privacy unit of a row.")]
 TableName = Annotated[str | None, option("The table in a DuckDB file or on a server.", "--table")]

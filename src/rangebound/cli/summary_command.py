@@ -26,12 +26,11 @@ if TYPE_CHECKING:
     from rangebound.release.engine.duckdb import DuckDB
     from rangebound.release.engine.postgres import Postgres
     from rangebound.release.engine.spark import Spark
+    from rangebound.release.plan.table_schema import Schema
     from rangebound.release.summary import Described
 
 Names = list[str] | None
 _MADE = "# Made by rangebound summary. Edit it, and run it: rangebound release {path} --request ID\n"
-_EACH = "Nobody has two rows, so that a row is the unit."
-_ROWS = "The rows of a unit that count; with 1, the default, one row is made of all."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +41,8 @@ class Asked:
     epsilon: Annotated[float, typer.Option(help="What the summary may spend in all.")]
     delta: Annotated[float, typer.Option(help="The same; keys that nobody states need one.")] = 0.0
     unit: Owner = None
-    each_row: Annotated[bool, typer.Option("--each-row", help=_EACH)] = False
-    rows: Annotated[int | None, option(_ROWS, min=1)] = None
+    each_row: Annotated[bool, typer.Option("--each-row", help="Nobody has two rows: a row is the unit.")] = False
+    rows: Annotated[int | None, option("The rows of a unit that count; default 1, made of all.", min=1)] = None
     numeric: Annotated[Names, option("Columns of numbers: age,cost; may be repeated.")] = None
     category: Annotated[Names, option("Columns of categories.")] = None
     date: Annotated[Names, option("Columns of dates.")] = None
@@ -52,46 +51,40 @@ class Asked:
     metadata: Annotated[Path | None, option("A description of the table, CSVW-EO: types, ranges, keys, unit.")] = None
     form: Annotated[Names, option("How a text file is written: decimal=, or date_format=%d.%m.%Y.", "--format")] = None
     name: TableName = None
-    ledger: Annotated[str | None, option("The ledger; default: a new one beside the table, for this alone.")] = None
+    ledger: Annotated[str | None, option("The ledger; default: a new one in this folder, for this alone.")] = None
     account: Annotated[str | None, option("The account that pays; default: the name of the table.")] = None
 
-    def described(self, engine: DuckDB | Postgres | Spark, source: rb.release.Source, folder: Path) -> Described:
-        """What is known of the table, for plans in a folder; reads names and types of columns."""
+    def described(self, schema: Schema, source: rb.release.Source, place: str, account: str, folder: Path) -> Described:
+        """What is known of a table with these columns, for plans in a folder."""
+        from rangebound.release.plan.draft import TableDescription
         from rangebound.release.plan.table_schema import Family
         from rangebound.release.summary import Described, Role, roles_of
 
-        known, schema = described(self.metadata), engine.schema()
-        unit = self.unit or (None if known is None or self.each_row else known.unit)
+        known = described(self.metadata) or TableDescription(schema=schema)
+        unit = self.unit or (None if self.each_row else known.unit)
         if (unit is None) != self.each_row:
             way = "by --unit and the column that names the person of each row, or by --each-row where nobody has two"
             raise ArgumentError(f"unit: say who is protected, {way}")
         given = zip(Role, (self.numeric, self.category, self.date), strict=True)
         declared = {each: role for role, names in given for each in _all(names or ())}
-        roles = roles_of(schema if known is None else known.schema, declared, unit)
-        if known is not None and not declared:  # codes
+        roles = roles_of(known.schema, declared, unit)
+        if not declared:  # numbers with keys are codes
             roles |= {each: Role.CATEGORY for each in known.keys if each in roles and each not in known.ranges}
-        place, account = self.payer(source)
         moved = {"path": Path(os.path.relpath(source.path, folder)).as_posix()} if source.path else {}
         found = Described(
             source=source.model_copy(update=moved),
             schema=schema,
             roles=roles,
             unit=unit,
-            rows=self.rows or (known.rows if known is not None else None) or 1,
+            rows=self.rows or known.rows or 1,
             epsilon=self.epsilon,
             delta=self.delta,
             account=account,
             ledger=place if is_address(place) else Path(os.path.relpath(place, folder)).as_posix(),
-            ranges={} if known is None else known.ranges,
-            keys={each: (True, False) for each in roles if schema.get(each) is Family.BOOLEAN},
+            ranges=known.ranges,
+            keys={each: (True, False) for each in roles if schema.get(each) is Family.BOOLEAN} | dict(known.keys),
         )
-        return self._stated(found if known is None else replace(found, keys={**found.keys, **known.keys}))
-
-    def payer(self, source: rb.release.Source) -> tuple[str, str]:
-        """The ledger and the account, by the name of the table where neither is given."""
-        path = Path(source.path or source.table or "")
-        beside = path.with_suffix(".ledger") if source.path else Path(f"{path}.ledger")
-        return self.ledger or str(beside), self.account or (path.stem if source.path else path.name)
+        return self._stated(found)
 
     def _stated(self, found: Described) -> Described:
         """The same with the ranges and keys of the command line."""
@@ -114,7 +107,9 @@ class Asked:
 @taking(Asked)
 def summary(
     asked: Asked,
-    share: Annotated[float, typer.Option(help="The part for ranges and keys that nobody stated.")] = 0.08,
+    share: Annotated[
+        float, typer.Option(help="The part for ranges and keys that nobody stated.", min=0.001, max=0.9)
+    ] = 0.08,
     error: Annotated[float | None, option("Add two-way tables while every count is within this.")] = None,
     output: Annotated[Path | None, option("The folder to write; default: TABLE-summary.", "--output", "-o")] = None,
     request: Annotated[str, typer.Option(help="The id of the summary; the same id is charged once.")] = "summary",
@@ -133,21 +128,20 @@ def summary(
     from rangebound.release.run import needs_approval
     from rangebound.release.sql.view import view
 
-    if not 0.0 < share < 1.0:
-        raise ArgumentError(f"share={share!r}: must be a part of the budget, above 0 and below 1")
     form = dict(each.partition("=")[::2] for each in asked.form or ())
     source = source_of(asked.table, asked.name, form, header=True)
-    place, account = asked.payer(source)
-    folder = output or Path(f"{Path(source.path or account).stem}-summary")
+    stem = Path(source.path).stem if source.path else str(source.table)
+    place, account = asked.ledger or f"{stem}.ledger", asked.account or stem
+    folder = output or Path(f"{stem}-summary")
     with consulted(place, key) as known:
         if needs_approval(known, account):
-            way = "a table is not opened before; write the plan with rangebound plan new"
-            raise ArgumentError(f"account={account!r}: needs approval, and {way}")
+            raise ArgumentError(
+                f"account={account!r}: needs approval before a table is opened; take rangebound plan new"
+            )
     with Publishing().opened(source, Path()) as engine:
-        found = asked.described(engine, source, folder)
-        unused = [each for each in engine.schema() if each not in found.roles and each != found.unit]
-        plans = [(found.guessed(share) if found.unknown else found).plan(None if found.unknown else error)]
-        plans += [found.first(share)] if found.unknown else []
+        schema = engine.schema()
+        found = asked.described(schema, source, place, account, folder)
+        plans = [found.plan(None if found.unknown else error), *([found.first(share)] if found.unknown else [])]
         for each in plans:
             checked = rb.release.make_plan(each)
             check_schema(checked, view(checked, engine).schema)
@@ -164,10 +158,11 @@ def summary(
         with paying(place, key, request) as book:
             if found.unknown:
                 before = replace(book, request=f"{request}: ranges and keys")
-                found = found.learnt(_run(plans[-1], before, "first-", folder, engine, json=json)[0], share)
-            published = _run(found.plan(error), book, "", folder, engine, json=json)
+                found = found.learnt(_run(plans[-1], before, "first-", folder, engine, json)[0], share)
+            published = _run(found.plan(error), book, "", folder, engine, json)
     printing.table(*published, as_json=json)
-    notes = [f"columns left out: {', '.join(map(repr, unused))}"] if unused else []
+    unused = [repr(each) for each in schema if each not in found.roles and each != found.unit]
+    notes = [f"columns left out: {', '.join(unused)}"] if unused else []
     for each in found.unknown:
         way = f"--keys {each}=A,B or --range {each}=LOWER:UPPER"
         notes.append(f"of {each!r} only missing values are counted: too few units to find more; state it, by {way}")
@@ -179,13 +174,7 @@ def summary(
 
 
 def _run(
-    data: Mapping[str, Any],
-    book: PayingLedger,
-    stem: str,
-    folder: Path,
-    engine: DuckDB | Postgres | Spark,
-    *,
-    json: bool,
+    data: Mapping[str, Any], book: PayingLedger, stem: str, folder: Path, engine: DuckDB | Postgres | Spark, json: bool
 ) -> tuple[rb.release.Release, printing.Charge]:
     """The release of a plan, which is written beside its files unless it is there."""
     path, certificate, *output = [folder / f"{stem}{each}" for each in ("plan.toml", "certificate.json", "table.json")]

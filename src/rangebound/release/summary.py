@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -47,13 +46,12 @@ _ROLES = {
     **dict.fromkeys((Family.TEXT, Family.BOOLEAN), Role.CATEGORY),
     **dict.fromkeys((Family.DATE, Family.TIMESTAMP), Role.DAY),
 }
-_SPELT: dict[Family | None, tuple[Callable[[str], Key], str]] = {
-    Family.INTEGER: (int, "0"),
-    Family.DATE: (datetime.date.fromisoformat, "2000-01-01"),
-    Family.BOOLEAN: ({"true": True, "false": False}.__getitem__, "true"),
+_SPELT: dict[Family | None, Callable[[str], Key]] = {
+    Family.INTEGER: int,
+    Family.DATE: datetime.date.fromisoformat,
+    Family.BOOLEAN: {"true": True, "false": False}.__getitem__,
 }
-"""How a key of a typed column is read from a text, and such a text."""
-_SPARE = {Role.NUMBER: ("0", "1"), Role.DAY: ("2000-01-01", "2001-01-01")}
+"""How a key of a typed column is read from a text."""
 
 
 def roles_of(schema: Schema, declared: Mapping[str, Role], unit: str | None) -> dict[str, Role]:
@@ -105,14 +103,13 @@ class Described:
 
     def ends(self, column: str, lower: str, upper: str) -> Ends:
         """A range of a column from two texts."""
-        if self.roles[column] is Role.DAY:
-            return datetime.date.fromisoformat(lower), datetime.date.fromisoformat(upper)
-        return float(lower), float(upper)
+        read: Callable[[str], Any] = datetime.date.fromisoformat if self.roles[column] is Role.DAY else float
+        return read(lower), read(upper)
 
     def key(self, column: str, text: str) -> Key:
         """A key of a column, as a plan lists it, from a text."""
         try:
-            return _SPELT.get(self.schema.get(column), (str, "-"))[0](text)
+            return _SPELT.get(self.schema.get(column), str)(text)
         except (ValueError, KeyError):
             raise ArgumentError(f"keys: {arguments.shown(text)} is no value of column {column!r}") from None
 
@@ -127,8 +124,7 @@ class Described:
             else:
                 way = f"such as --delta 1e-6; or state them, as --keys {name}=A,B"
                 raise ArgumentError(f"keys: those of {name!r} are found privately, which needs a delta, {way}")
-        units = "units" if "units" not in self.roles else "_".join(self.roles)
-        asked.append({"name": units, "kind": "count of units"})
+        asked.append({"name": "_".join([*self.roles, "units"]), "kind": "count of units"})
         paid = _split(self.epsilon, share)[0], _split(self.delta, share)[0]
         return self._plan("Ranges and keys for a summary of", *paid, {}, asked)
 
@@ -156,21 +152,8 @@ class Described:
                 ranges[name] = (date(found[0]), date(found[-1])) if dated else (found[0], found[-1])
         names = [name for name in self.unknown if name in ranges or name in keys]
         before = f" Those of {', '.join(map(repr, names)) or 'no column'} were found privately before, for "
-        keys = {**self.keys, **keys}
-        return replace(self._left(share), ranges=ranges, keys=keys, before=f"{before}{made.plan.budget}.")
-
-    def guessed(self, share: float) -> Described:
-        """The same with made-up ranges and keys in place of unknown ones, to check the second plan before the first."""
-        ranges, keys = dict(self.ranges), dict(self.keys)
-        for name in self.unknown:
-            if self.roles[name] is Role.CATEGORY:
-                keys[name] = (self.key(name, _SPELT.get(self.schema.get(name), (str, "-"))[1]),)
-            else:
-                ranges[name] = self.ends(name, *_SPARE[self.roles[name]])
-        return replace(self._left(share), ranges=ranges, keys=keys)
-
-    def _left(self, share: float) -> Described:
-        return replace(self, epsilon=_split(self.epsilon, share)[1], delta=_split(self.delta, share)[1])
+        known = replace(self, ranges=ranges, keys={**self.keys, **keys}, before=f"{before}{made.plan.budget}.")
+        return replace(known, epsilon=_split(self.epsilon, share)[1], delta=_split(self.delta, share)[1])
 
     def plan(self, error: float | None = None) -> dict[str, Any]:
         """The plan of the summary as plain data, with two-way tables as long as every count is within `error`.
@@ -186,9 +169,7 @@ class Described:
 
         def widest(tables: int) -> float:
             outlooks = forecast(make_plan(self._asking(order[:tables])))
-            return max(
-                math.inf if each.half_width is None else each.half_width for each in outlooks if each.kind == "count"
-            )
+            return max(each.half_width or 0.0 for each in outlooks if each.kind == "count")
 
         return self._asking(order[: max(bisect_right(range(len(order) + 1), error, key=widest) - 1, 0)])
 
@@ -224,9 +205,8 @@ class Described:
         for pair in tables:
             count(*pair)
         grouped = dict.fromkeys(name for each in asked for name in each.get("by", ()))
-        more: dict[str, Any] = {"keys": {name: self._rule(name) for name in grouped}} if grouped else {}
-        if made:
-            more["per_unit"] = {name: self._one(name) for name in self.roles}
+        more: dict[str, Any] = {"per_unit": {name: self._one(name) for name in self.roles}} if made else {}
+        more |= {"keys": {name: self._rule(name) for name in grouped}} if grouped else {}
         found = self._plan("Summary of", self.epsilon, self.delta, more, asked, self.rows)
         public = ". Taken as public: names and types of columns, the unit, ranges and keys."
         return found | {"title": f"{found['title']}{public}{self.before}", "consistent": True}
