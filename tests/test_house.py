@@ -32,15 +32,16 @@ ROOMS = {
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
 NEW = {
     "accounting": 65,
-    "cli": 100,
+    "cli": 302,
     "learn": 865,
     "mechanisms": 438,
     "optimum": 60,
+    "release": 250,
     "release/output": 30,
     "release/plan": 585,
 }
-"""Lines beside these for what 0.2 could not do: proofs for Coq, tried graphs, any batch, lines, plans of 0.2."""
-FILES = 329
+"""Lines beside these for what 0.2 could not do: proofs for Coq, tried graphs, any batch, lines, plans of 0.2, summaries."""
+FILES = 331
 PLANS = 22
 """Modules that are handed a plan, beside the one that defines it: others are given what they need of it."""
 

@@ -32,7 +32,7 @@ def place(tmp_path, monkeypatch):
 
 @pytest.mark.claim("charge")
 def test_two_plans_are_charged_to_one_account_and_verify(place, done, command):
-    more = [*DECLARED, "--share", 0.5, "--format", "decimal=,", "--format", "encoding=latin-1"]
+    more = [*DECLARED, *KNOWN[:2], "--share", 0.5, "--format", "decimal=,", "--format", "encoding=latin-1"]
     out = done(*asked(*more))
     assert remaining("visits.ledger", "visits").startswith("epsilon 0")
     folder = place / "visits-summary"

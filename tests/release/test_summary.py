@@ -183,8 +183,9 @@ def test_two_way_tables_come_while_every_count_is_within_the_error():
 
 
 @pytest.mark.claim("answer")
-def test_ranges_and_keys_are_found_and_the_few_are_not():
-    unknown = replace(KNOWN, ranges={}, keys={}, delta=1e-5)
+@pytest.mark.parametrize("known", [KNOWN, EACH_ROW], ids=["one row per unit", "each row"])
+def test_ranges_and_keys_are_found_and_the_few_are_not(known):
+    unknown = replace(known, ranges={}, keys={}, delta=1e-5)
     assert unknown.unknown == ("age", "town", "born")
     found = unknown.learnt(release(unknown.first(0.5), arrow(made_up()), ledger=None), 0.5)
     assert found.unknown == ()
@@ -197,17 +198,18 @@ def test_ranges_and_keys_are_found_and_the_few_are_not():
     few = unknown.learnt(release(unknown.first(0.001), arrow(made_up(40)), ledger=None), 0.001)
     assert few.unknown == ("age", "town", "born")
     names = [each["name"] for each in few.plan()["query"]]
-    assert names == ["units", "age missing", "town missing", "born missing"]
+    assert names == ["units" if known is KNOWN else "rows", "age missing", "town missing", "born missing"]
+
+
+NONE = release({"budget": {"epsilon": 9}, "query": [{"name": "n", "kind": "count"}]}, arrow(made_up(1)), ledger=None)
+"""A release that found nothing."""
 
 
 @given(epsilon=st.floats(0.01, 10), delta=st.floats(1e-12, 1e-3), share=st.floats(0.001, 0.9))
 def test_both_plans_spend_exactly_what_was_given(epsilon, delta, share):
     epsilon, delta = float(f"{epsilon:.6g}"), float(f"{delta:.6g}")
     asked = replace(KNOWN, epsilon=epsilon, delta=delta, ranges={}, keys={})
-    made = release(
-        {"budget": {"epsilon": 9.0}, "query": [{"name": "n", "kind": "count of units"}]}, arrow(made_up(1)), ledger=None
-    )
-    first, second = asked.first(share)["budget"], asked.learnt(made, share).plan()["budget"]
+    first, second = asked.first(share)["budget"], asked.learnt(NONE, share).plan()["budget"]
     for name, total in (("epsilon", epsilon), ("delta", delta)):
         assert Decimal(repr(first[name])) + Decimal(repr(second[name])) == Decimal(repr(total))
 

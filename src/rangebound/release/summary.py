@@ -124,7 +124,8 @@ class Described:
             else:
                 way = f"such as --delta 1e-6; or state them, as --keys {name}=A,B"
                 raise ArgumentError(f"keys: those of {name!r} are found privately, which needs a delta, {way}")
-        asked.append({"name": "_".join([*self.roles, "units"]), "kind": "count of units"})
+        counted = "count of units" if self.unit is not None else "count"
+        asked.append({"name": "_".join([*self.roles, "units"]), "kind": counted})
         paid = _split(self.epsilon, share)[0], _split(self.delta, share)[0]
         return self._plan("Ranges and keys for a summary of", *paid, {}, asked)
 
@@ -136,7 +137,7 @@ class Described:
         """
         ends, keys = dict[str, list[float]](), dict[str, tuple[Key, ...]]()
         asked, ranges = made.plan.query, dict(self.ranges)
-        units = next(each.value for each in made.cells if asked[each.question].kind == "count of units")
+        units = next(each.value for each in made.cells if asked[each.question].name not in self.roles)
         for cell in made.cells:
             name = asked[cell.question].name
             if self.roles.get(name) is Role.CATEGORY:
