@@ -163,9 +163,9 @@ def summary(
     printing.table(*published, as_json=json)
     unused = [repr(each) for each in schema if each not in found.roles and each != found.unit]
     notes = [f"columns left out: {', '.join(unused)}"] if unused else []
-    for each in found.unknown:
-        way = f"--keys {each}=A,B or --range {each}=LOWER:UPPER"
-        notes.append(f"of {each!r} only missing values are counted: too few units to find more; state it, by {way}")
+    for column in found.unknown:
+        way = f"--keys {column}=A,B or --range {column}=LOWER:UPPER"
+        notes.append(f"of {column!r} only missing values are counted: too few units to find more; state it, by {way}")
     if error is not None and all(len(each.by) < 2 for each in published[0].plan.query):
         notes.append(f"no two-way table leaves every count within {error:g}; ask for a larger --error")
     sys.stderr.write("".join(f"note: {plain(each)}\n" for each in notes))
