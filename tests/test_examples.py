@@ -121,6 +121,7 @@ FALSE = [
 ]
 
 
+@pytest.mark.claim("forgery")
 @pytest.mark.parametrize(("noise", "bounding", "support", "answers"), FALSE)
 def test_the_other_program_sees_gaps_before_a_half_line_and_the_last_point_of_a_grid(
     checker, noise, bounding, support, answers
@@ -129,7 +130,7 @@ def test_the_other_program_sees_gaps_before_a_half_line_and_the_last_point_of_a_
     mechanism = rb.Mechanism(noise=noise, query=query, support=support, bounding=bounding)
     rest = {"format": "rangebound certificate 1", "mechanism": mechanism.to_dict(), "delta": 0.0, "bits": 128}
     rest |= {"theorem": "LOSS_AT_ENDS", "cells": []}
-    assert checker["check"](json.dumps({**rest, "epsilon": 1.02 * mechanism.epsilon()})) > 0
+    assert checker["check"](json.dumps({**rest, "epsilon": 1.25 * mechanism.epsilon()})) > 0
     with pytest.raises(checker["Refused"], match="not proved"):
         checker["check"](json.dumps({**rest, "epsilon": 0.97 * mechanism.epsilon()}))
 

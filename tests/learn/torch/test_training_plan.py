@@ -103,17 +103,20 @@ def test_the_noise_is_enough_and_a_little_less_is_not(
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(("target", "rate", "times"), [(3.0, 0.01, 400), (50.0, 0.004, 15_000), (0.5, 1e-4, 10_000)])
+@pytest.mark.parametrize(
+    ("target", "rate", "times", "most"), [(3.0, 0.01, 400, 4), (50.0, 0.004, 15_000, 4), (0.5, 1e-4, 10_000, 6)]
+)
 def test_a_target_of_many_samples_is_met_after_few_accounts(
-    monkeypatch: pytest.MonkeyPatch, target: float, rate: float, times: int
+    monkeypatch: pytest.MonkeyPatch, target: float, rate: float, times: int, most: int
 ) -> None:
-    asked, account, clipping = [0.0], worst_case.epsilon, Euclidean(clip=0.7)
+    asked: list[float] = []
+    account, clipping = worst_case.epsilon, Euclidean(clip=0.7)
     monkeypatch.setattr(worst_case, "epsilon", lambda *given: asked.append(account(*given)) or asked[-1])
     found = step_within(target, 1e-5, times, lambda noise: step(noise, rate=rate, clipping=clipping), {})
     both = worst_case.together({found: times}).epsilon(1e-5)
     assert 0.99 * target < both.lower <= both.upper <= target
     assert both.upper == asked[-1] > 0.999 * target
-    assert len(asked) <= 5
+    assert len(asked) <= most
 
 
 @pytest.mark.parametrize(
@@ -305,9 +308,9 @@ def test_the_line_has_the_epsilon_so_far_and_at_the_end() -> None:
 
 def test_nothing_in_it_depends_on_the_data_unless_a_loss_is_given() -> None:
     assert lines(seed=0)[0] == lines(seed=1)[0]
-    first, second = (lines(seed=seed, loss=True)[0][-1] for seed in (0, 1))
-    assert re.search(r", training loss [0-9.]+ \(private\)$", first)
-    assert first != second  # the control: a loss does
+    first, second = (lines(seed=seed, loss=True)[0] for seed in (0, 1))
+    assert all(re.search(r", training loss [0-9.]+ \(private\)$", line) for line in first)
+    assert first != second  # the control: a loss does; four digits of one alone may agree by chance
 
 
 def test_a_loaded_account_is_counted() -> None:
