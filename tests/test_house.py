@@ -36,7 +36,7 @@ NEW = {
     "learn": 865,
     "mechanisms": 438,
     "optimum": 60,
-    "release": 250,
+    "release": 252,
     "release/output": 30,
     "release/plan": 585,
 }

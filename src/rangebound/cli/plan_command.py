@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,9 +17,6 @@ from rangebound.cli.output_files import write_new
 from rangebound.cli.release_command import account_in, check_table, consulted, ledger_place, stopping, warn
 from rangebound.errors import ArgumentError
 from rangebound.values.arguments import counted
-
-if TYPE_CHECKING:
-    from rangebound.release.plan.draft import TableDescription
 
 # The rooms below are loaded by the commands that need them, so that help is immediate.
 app = group("Plans of releases.")
@@ -48,13 +45,6 @@ def source_of(table: str, name: str | None, stated: Mapping[str, str], *, header
     return made
 
 
-def described(metadata: Path | None) -> TableDescription | None:
-    """The description of a table in a file."""
-    from rangebound.release.plan.draft import read_description
-
-    return None if metadata is None else read_description(metadata.read_text(encoding="utf-8-sig", errors="replace"))
-
-
 @app.command()
 def new(
     table: Table,
@@ -67,9 +57,12 @@ def new(
 ) -> None:
     """Write a first plan for a table; read no data but a header."""
     from rangebound.release.engine import opened
-    from rangebound.release.plan.draft import drafted_bounds
+    from rangebound.release.plan.draft import drafted_bounds, read_description
 
-    source, description = source_of(table, name, {}, header=metadata is None), described(metadata)
+    source = source_of(table, name, {}, header=metadata is None)
+    description = (
+        None if metadata is None else read_description(metadata.read_text(encoding="utf-8-sig", errors="replace"))
+    )
     if description is None:
         with opened(source) as engine:
             schema = engine.schema()

@@ -17,7 +17,7 @@ import rangebound as rb
 from rangebound.cli import printing
 from rangebound.cli.options import DryRun, Json, KeyFile, option, taking
 from rangebound.cli.output_files import write_new
-from rangebound.cli.plan_command import Owner, Table, TableName, described, source_of
+from rangebound.cli.plan_command import Owner, Table, TableName, source_of
 from rangebound.cli.release_command import PayingLedger, Publishing, account_in, check_table, consulted, paying, publish
 from rangebound.errors import ArgumentError, plain
 from rangebound.values.postgres_address import is_address
@@ -56,11 +56,13 @@ class Asked:
 
     def described(self, schema: Schema, source: rb.release.Source, place: str, account: str, folder: Path) -> Described:
         """What is known of a table with these columns, for plans in a folder."""
-        from rangebound.release.plan.draft import TableDescription
+        from rangebound.release.plan.draft import TableDescription, read_description
         from rangebound.release.plan.table_schema import Family
         from rangebound.release.summary import Described, Role, roles_of
 
-        known = described(self.metadata) or TableDescription(schema=schema)
+        known = TableDescription(schema=schema)
+        if self.metadata is not None:
+            known = read_description(self.metadata.read_text(encoding="utf-8-sig", errors="replace"))
         unit = self.unit or (None if self.each_row else known.unit)
         if (unit is None) != self.each_row:
             way = "by --unit and the column that names the person of each row, or by --each-row where nobody has two"
@@ -117,10 +119,11 @@ def summary(
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Publish one page about a table: counts, missing values, means, spreads, quartiles, histograms, categories.
+    """Publish one page about a table that no plan describes.
 
-    Names of columns are read from the header, types from the table or from what you declare, never from rows. Ranges
-    and keys that you do not state are found privately first.
+    Counts, missing values, means, spreads, quartiles, histograms and categories. Names of columns are read from the
+    header, types from the table or from what you declare, never from rows; ranges and keys that you do not state are
+    found privately first.
     """
     from rangebound.release.output.plan_facts import plan_facts
     from rangebound.release.plan.table_schema import check_schema
