@@ -74,10 +74,9 @@ def _route(base: Proved) -> Callable[..., tuple[str, str]]:
         return _of_table
     if isinstance(base, DiscreteLaplace | Staircase):
         return _of_lattice
-    assert isinstance(base, Mechanism)
+    if not isinstance(base, Mechanism) or not (base.noise.laplace or base.noise.gaussian):
+        raise uncovered(f"{getattr(base, 'noise', base)}")
     assert base.support is not None
-    if not (base.noise.laplace or base.noise.gaussian):
-        raise uncovered(f"{base.noise}")
     if base.bounding is not TRUNCATE or is_line(base.support):
         return _of_line
     if isinstance(base.support, Grid) or len(base.query.spread.spans) > 1 or not base.query.range.bounded:

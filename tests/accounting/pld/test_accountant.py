@@ -177,6 +177,14 @@ def test_many_pure_steps_never_exceed_their_sum():
     assert accountant.delta(MechanismEvent(mechanism=m, times=5), 2.5).upper <= 1e-12
 
 
+def test_no_epsilon_is_enough_where_outputs_of_one_side_alone_are_likelier_than_delta():
+    noise = rb.TruncatedLaplacian(scale=1.0, limit=14.0)
+    m = rb.Mechanism(noise=noise, query=rb.Query(range=rb.Interval(-120, 120), sensitivity=1.0))
+    event = MechanismEvent(mechanism=m, times=10)
+    assert accountant.epsilon(event, 1e-6).lower == math.inf  # both pairs say so
+    assert math.isfinite(accountant.epsilon(event, 1e-4).upper)  # control: what may be told apart is rarer than that
+
+
 def test_tiny_deltas_are_still_sharp():
     event, truth = MechanismEvent(mechanism=gaussian(1.0), times=4), gaussian_delta(1.0, 4, 60.0)
     assert float(truth) < 1e-100

@@ -220,7 +220,7 @@ def _composed_epsilon(counts: dict[SingleEvent, int], delta: float) -> Enclosure
     found, above, below = _compositions(counts, 1e-4 * delta, tilt)
     lower = 0.0
     for each in below:
-        if not lower or each.delta_lower(lower) > delta:
+        if not lower or (math.isfinite(lower) and each.delta_lower(lower) > delta):
             lower = max(lower, _root(each.delta_lower, delta, each)[0])
     upper = _root(above[0].delta_upper, delta, above[0])[1]
     if lower < (1.0 - _ENOUGH) * upper and (run := _run(counts, found)) is not None:
