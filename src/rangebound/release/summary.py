@@ -165,8 +165,8 @@ class Described:
             return self._asking(())
         sizes = {name: len(KeyRule(**self._rule(name)).labels) for name in self.roles if name not in self.unknown}
         pairs = {each: sizes[each[0]] * sizes[each[1]] for each in combinations(sizes, 2)}
-        order = sorted((each for each in pairs if pairs[each] <= _CELLS), key=pairs.__getitem__)
-        order = order[: max(_TABLES - len(self.roles), 0)]
+        fit = sorted((each for each in pairs if pairs[each] <= _CELLS), key=pairs.__getitem__)
+        order = fit[: max(_TABLES - len(self.roles), 0)]
 
         def widest(tables: int) -> float:
             outlooks = forecast(make_plan(self._asking(order[:tables])))
@@ -208,9 +208,9 @@ class Described:
         grouped = dict.fromkeys(name for each in asked for name in each.get("by", ()))
         more: dict[str, Any] = {"per_unit": {name: self._one(name) for name in self.roles}} if made else {}
         more |= {"keys": {name: self._rule(name) for name in grouped}} if grouped else {}
+        words = f". Taken as public: names and types of columns, the unit, ranges and keys.{self.before}"
         found = self._plan("Summary of", self.epsilon, self.delta, more, asked, self.rows)
-        public = ". Taken as public: names and types of columns, the unit, ranges and keys."
-        return found | {"title": f"{found['title']}{public}{self.before}", "consistent": True}
+        return found | {"title": f"{found['title']}{words}", "consistent": True}
 
     def _plan(
         self, what: str, epsilon: float, delta: float, more: dict[str, Any], asked: list[dict[str, Any]], rows: int = 1
