@@ -40,7 +40,7 @@ NEW = {
     "release/output": 30,
     "release/plan": 585,
 }
-"""Lines beside these for what 0.2 could not do: proofs for Coq, tried graphs, any batch, lines, plans of 0.2, summaries."""
+"""Lines beside these for what 0.2 could not do: proofs for Coq, tried graphs, any batch, plans of 0.2, summaries."""
 FILES = 331
 PLANS = 22
 """Modules that are handed a plan, beside the one that defines it: others are given what they need of it."""

@@ -156,7 +156,7 @@ def sums(made):
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["plain sums", "Gaussian account"])
 def test_counts_add_up(delta):
     known = replace(KNOWN, epsilon=0.5, delta=delta, roles={"age": Role.NUMBER, "town": Role.CATEGORY})
-    asked = known.plan(error=1e6)
+    asked = known._asking((("age", "town"),))
     counts = asked | {"query": [each for each in asked["query"] if each["kind"] == "count"]}
     rows = arrow(made_up(200))
     made = release(counts, rows, ledger=None)
@@ -170,16 +170,21 @@ def test_counts_add_up(delta):
 
 
 def test_two_way_tables_come_while_every_count_is_within_the_error():
-    known = replace(EACH_ROW, epsilon=1.0)
-    tables = [each["name"] for each in known.plan(1e6)["query"] if len(each.get("by", ())) == 2]
-    assert tables == ["age by town", "town by born", "age by born"]
+    keys = {name: tuple("abcdef"[:many]) for name, many in (("big", 6), ("sex", 2), ("town", 4))}
+    known = replace(EACH_ROW, epsilon=1.0, roles=dict.fromkeys(keys, Role.CATEGORY), keys=keys)
+
+    def tables(asked):
+        return [each["name"] for each in asked["query"] if len(each.get("by", ())) == 2]
 
     def widest(asked):
-        return max(each.half_width for each in forecast(make_plan(asked)) if each.kind == "count")
+        return max(each.half_width for each in forecast(make_plan(asked)))
 
-    one = known.plan(widest(known._asking((("age", "town"),))) + 0.01)
-    assert [each["name"] for each in one["query"] if len(each.get("by", ())) == 2] == tables[:1]
-    assert known.plan(0.1)["query"] == known.plan()["query"]  # none at all
+    assert tables(known.plan(1e6)) == ["sex by town", "big by sex", "big by town"]
+    assert tables(known.plan(0.1)) == []
+    for many, first in ((1, [("sex", "town")]), (2, [("sex", "town"), ("big", "sex")])):
+        error = widest(known._asking(first))
+        assert tables(known.plan(error)) == tables(known.plan(1e6))[:many]
+        assert tables(known.plan(0.999 * error)) == tables(known.plan(1e6))[: many - 1]  # control
 
 
 @pytest.mark.claim("answer")
