@@ -171,7 +171,7 @@ def test_counts_add_up(delta):
 
 def test_two_way_tables_come_while_every_count_is_within_the_error():
     keys = {name: tuple("abcdef"[:many]) for name, many in (("big", 6), ("sex", 2), ("town", 4))}
-    known = replace(EACH_ROW, epsilon=1.0, roles=dict.fromkeys(keys, Role.CATEGORY), keys=keys)
+    known = replace(EACH_ROW, epsilon=1.0, delta=0.0, roles=dict.fromkeys(keys, Role.CATEGORY), keys=keys)
 
     def tables(asked):
         return [each["name"] for each in asked["query"] if len(each.get("by", ())) == 2]
