@@ -125,8 +125,9 @@ class Release:
         moved = (
             reliability.biases(self.facts, self.cells),
             reliability.unbiased_numbers(self._forms, self.facts, self.cells),
+            reliability.spreads(self.facts, self.cells),
         )
-        for cell, bias, unbiased in zip(self.cells, *moved, strict=True):
+        for cell, bias, unbiased, spread in zip(self.cells, *moved, strict=True):
             question = self.plan.query[cell.question]
             keys = dict(zip(question.by, cell.key, strict=True))
             if question.selected is not None:
@@ -143,7 +144,7 @@ class Release:
                     "upper": cell.upper,
                     "unbiased": unbiased,
                     "bias": bias,
-                    "unreliable": None if dated or question.selected else reliability.is_unreliable(cell),
+                    "unreliable": None if dated or question.selected else reliability.is_unreliable(cell, spread),
                     "date": date(cell.value).isoformat() if dated else None,
                     "rank_error": cell.rank_error,
                     "scope": said[cell.question],
