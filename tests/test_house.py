@@ -41,7 +41,7 @@ NEW = {
     "release/output": 56,
     "release/plan": 589,
 }
-"""Lines beside these for what 0.2 could not do: proofs for Coq, tried graphs, any batch, plans of 0.2, counts, summaries.
+"""Lines beside these for what 0.2 could not: proofs for Coq, tried graphs, any batch, plans of 0.2, counts, summaries.
 
 The last are those around quantiles, with what reads the quantiles of earlier versions."""
 FILES = 331

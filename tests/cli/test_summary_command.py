@@ -47,6 +47,7 @@ def test_two_plans_are_charged_to_one_account_and_verify(place, done, command):
     assert command(*asked(*more, "--request", "other"))[0] == 2  # there is another plan, and nothing left
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_the_same_whatever_the_rows_are(place, done):
     dry = asked(*DECLARED, *KNOWN, "--dry-run", "--json")
     before = json.loads(done(*dry))

@@ -153,6 +153,7 @@ def sums(made):
     return found
 
 
+@pytest.mark.claim("answer")
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["plain sums", "Gaussian account"])
 def test_counts_add_up(delta):
     known = replace(KNOWN, epsilon=0.5, delta=delta, roles={"age": Role.NUMBER, "town": Role.CATEGORY})
@@ -169,6 +170,7 @@ def test_counts_add_up(delta):
     assert len(set(sums(other).values())) > 1  # control
 
 
+@pytest.mark.slow
 def test_two_way_tables_come_while_every_count_is_within_the_error():
     keys = {name: tuple("abcdef"[:many]) for name, many in (("big", 6), ("sex", 2), ("town", 4))}
     known = replace(EACH_ROW, epsilon=1.0, delta=0.0, roles=dict.fromkeys(keys, Role.CATEGORY), keys=keys)
