@@ -195,10 +195,11 @@ EDGED = "rows, selected keys"  # the plan that has all of them
 
 
 def every_kind():
-    """Plans of all kinds, those that a report of what was cut makes among them."""
+    """Plans of all kinds, those that a report of what was cut makes among them, and with squares of units."""
     keys = {"ward": [1, 2, 3], "open": [True, False], "day": {"days": SPRING[:2]}}
     cut = plan_data([], [{"kind": "count of units"}, EVERY[1]], unit=UNIT, report_clipping=True)
-    plans = [make_plan(plan_data([], EVERY, keys=keys)), make_plan(cut)]
+    squared = plan_data(["ward"], [EVERY[2], {"kind": "share", "of": HIGH}], unit=UNIT, keys={"ward": [1, 2, 3]})
+    plans = [make_plan(each) for each in (plan_data([], EVERY, keys=keys), cut, {**squared, "intervals": "both"})]
     assert {each.kind for plan in plans for each in plan.query} == kind.KINDS.keys(), "add the kind to EVERY"
     return plans
 
