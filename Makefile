@@ -98,7 +98,7 @@ mutants: $(FULL_STAMP) ## Break guarantee-bearing lines one at a time, and see w
 bench: $(FULL_STAMP) ## Measure beside other libraries, in out/peers; writes docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
 
-papers: $(FULL_STAMP) ## Reproduce the papers' tables and figures; writes docs/papers.md
+papers: $(FULL_STAMP) ## Reproduce the papers' tables and figures; writes papers/README.md
 	@$(BIN)/python -m papers --jobs $(JOBS)
 
 proofs: ## Compile the theorems of certificates with Coq, which you install (coq, libcoq-interval, libcoq-coquelicot)

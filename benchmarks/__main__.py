@@ -1,4 +1,4 @@
-"""Run the benchmarks beside other libraries and write docs/benchmarks.md: `python -m benchmarks [NAME ...]`."""
+"""Run the benchmarks beside other libraries and write their pages: `python -m benchmarks [NAME ...]`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import peers
-from benchmarks.page import BENCHMARKS, page
+from benchmarks.page import BENCHMARKS, page, short
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS, PAGE = ROOT / "benchmarks" / "results", ROOT / "docs" / "benchmarks.md"
@@ -64,6 +64,7 @@ def main() -> int:
             sys.exit(f"error: {name}: no such benchmark; there are {', '.join(BENCHMARKS)}")
     folder = options.folder or (QUICK if options.quick else RESULTS)
     target = PAGE if folder == RESULTS else folder / PAGE.name
+    whole = folder / "README.md"
     failed = []
     if not options.page:
         if not options.quick:
@@ -74,7 +75,8 @@ def main() -> int:
             print(f"{name}: {error or 'done'} ({time.monotonic() - start:.0f} s)", flush=True)
             failed += [name] if error else []
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(page(folder), encoding="utf-8")
+    target.write_text(short(folder), encoding="utf-8")
+    whole.write_text(page(folder), encoding="utf-8")
     print(f"wrote {target.relative_to(ROOT) if target.is_relative_to(ROOT) else target}")
     return 1 if failed else 0
 

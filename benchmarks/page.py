@@ -1,4 +1,4 @@
-"""The page docs/benchmarks.md, made from the JSON files of the benchmarks and from nothing else."""
+"""The pages of the benchmarks, short and whole, made from their JSON files and from nothing else."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ BENCHMARKS = (
     "estimators",
 )
 
-INTRO = """# Benchmarks
+INTRO = """# All results of the benchmarks
 
 `make bench` runs all of these measurements again. Each other library is installed in an environment of its own \
-under `out/peers`, and this page is written from the files in `benchmarks/results`. The bars were set before the \
+under `out/peers`, and this page is written from the files beside it. The bars were set before the \
 code was written. A number in parentheses is ours divided by theirs; **bold** means that the other library is ahead \
 by more than 1 percent. Some of the others offer no privacy (numpy, plain SQL, plain PyTorch, bare SQLite) and serve \
 as a yardstick. Nothing here is a test: numbers depend on the machine, ratios less so.
@@ -107,7 +107,7 @@ def section(name: str, result: dict[str, Any] | None, common: str) -> str:
         lines.append(f"The machine was busy with other work (load {result['load']}), so times are too long.")
     parts += [" ".join(lines) + "\n"] if lines else []
     cells = [
-        (row.what, f"{number(row.ours)} {row.unit}".strip(), "<br>".join(beside(row)), row.limit, said(row))
+        (row.what, shown_of(row), "<br>".join(beside(row)), row.limit, said(row))
         for row in (Row(**each) for each in result["rows"])
     ]
     parts.append(table(("what", "rangebound", "others", "bar", ""), cells))
@@ -140,6 +140,55 @@ def summary(rows: list[Row]) -> str:
     text += [f"**In {len(ahead)} of {len(pairs)} comparisons another library is ahead**{':' if ahead else '.'}", ""]
     text += [*(f"- {cell(what)}" for what in ahead), ""] if ahead else []
     return "\n".join(text)
+
+
+SHORT = """# Benchmarks
+
+Speed, memory and error beside other libraries: ahead and behind by more than 1 percent, level in between; a number of \
+theirs that is proved to be too small is behind. Yardsticks that offer no privacy are not counted. `make bench` \
+measures again, and writes this page and the one with [every number](../benchmarks/results/README.md).
+"""
+
+
+def short(folder: Path) -> str:
+    """How many comparisons are ahead, level and behind, and each that is behind or misses its bar."""
+    results = {name: load(folder / f"{name}.json") for name in stems(folder)}
+    versions = {result["machine"]["versions"].get("rangebound") for result in results.values() if titled(result)}
+    lines, behind, missed = [], [], []
+    for name, result in results.items():
+        if result is None or not titled(result):
+            lines.append((name, "", "", "", "", "not run" if result is None else "failed"))
+            continue
+        rows = [Row(**each) for each in result["rows"]]
+        pairs = [(row, other) for row in rows for other in row.others if peer_of(other)]
+        pairs = [(row, other) for row, other in pairs if not math.isnan(row.ratio(other))]
+        worse = [(row, other) for row, other in pairs if row.better(other)]
+        level = sum(abs(row.ratio(other) - 1.0) <= 0.01 and not row.wrong(row.others[other]) for row, other in pairs)
+        verdicts = [row.verdict for row in rows if row.verdict]
+        counts = len(pairs) - len(worse) - level, level, len(worse)
+        bars = f"{verdicts.count('met')} of {len(verdicts)}" if verdicts else ""
+        lines.append((result["title"], result["date"], *map(str, counts), bars))
+        behind += [(row.what, shown_of(row), f"{name} {number(row.others[name])}") for row, name in worse]
+        missed += [(row.what, shown_of(row), row.limit) for row in rows if row.verdict == "not met"]
+    parts = [SHORT, f"**Of rangebound {', '.join(sorted(each for each in versions if each))}.**\n"]
+    parts.append(table(("measured", "on", "ahead", "level", "behind", "bars met"), lines))
+    parts += ["## Where another library is ahead\n", table(("what", "rangebound", "the other"), behind)]
+    return "\n".join([*parts, "## Bars that are missed\n", table(("what", "rangebound", "bar"), missed)])
+
+
+def titled(result: dict[str, Any] | None) -> bool:
+    """Whether a benchmark ran to its end."""
+    return result is not None and "title" in result
+
+
+def shown_of(row: Row) -> str:
+    """Our number with its unit."""
+    return f"{number(row.ours)} {row.unit}".strip()
+
+
+def stems(folder: Path) -> list[str]:
+    """The results in a folder: those of the benchmarks in their order, then those of other machines."""
+    return [*BENCHMARKS, *(path.stem for path in sorted(folder.glob("*-*.json")))]
 
 
 def page(folder: Path) -> str:

@@ -2,7 +2,7 @@
 
 python -m benchmarks.which_noise [--quick] [--page]
 
-Writes benchmarks/results/which_noise.json and, from that, the tables of docs/which-noise.md; `--page` writes only the
+Writes benchmarks/results/which_noise.json and, from that, the tables of docs/choosing.md; `--page` writes only the
 tables. Noise comes from torch's generator, since nothing here is published: how much of it is what the account of
 `rangebound.learn.torch` proves.
 """
@@ -30,7 +30,7 @@ from rangebound.learn.torch.noise_source import step_mechanism
 from rangebound.learn.torch.training_plan import smallest_multiplier
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS, PAGE = ROOT / "benchmarks" / "results" / "which_noise.json", ROOT / "docs" / "which-noise.md"
+RESULTS, PAGE = ROOT / "benchmarks" / "results" / "which_noise.json", ROOT / "docs" / "choosing.md"
 EPSILON, DELTA, STEPS = 8.0, 1e-5, 100
 LOWER = (1.0, 3.0)  # beside that, on digits
 STARTS = {  # where the search begins: clipping norm and learning rate of Euclidean clipping, and of elementwise

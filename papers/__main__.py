@@ -1,4 +1,4 @@
-"""Run the scripts of the papers and write docs/papers.md: `python -m papers [KEY or KEY/NAME ...]`."""
+"""Run the scripts of the papers and write papers/README.md: `python -m papers [KEY or KEY/NAME ...]`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -17,14 +16,14 @@ from types import ModuleType
 from papers.report import Row, Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
-PAPERS, PAGE, PICTURES = ROOT / "papers", ROOT / "docs" / "papers.md", ROOT / "docs" / "images" / "papers"
+PAPERS, PAGE = ROOT / "papers", ROOT / "papers" / "README.md"
 ENTRY = re.compile(r"^@\w+\{(?P<key>[^,\s]+),(?P<body>.*?)^\}", re.DOTALL | re.MULTILINE)
 
 INTRO = """# The papers, reproduced
 
 The library builds on five papers. This page reproduces their figures, their tables, and every statement of theirs \
-that can be computed, with the library as it is. The scripts are in the folder `papers`; `make papers` runs them \
-again and writes this page. Statements that turn out to be false or loose are discussed in the [errata](errata.md). \
+that can be computed, with the library as it is. The scripts are in this folder; `make papers` runs them again and \
+writes this page. Statements that turn out to be false or loose are discussed in the [errata](errata.md). \
 After the reproductions of each paper stands a table with every numbered statement of it, and the test or script that \
 checks it.
 """
@@ -116,19 +115,8 @@ def page() -> str:
         table += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells]
         parts.append("\n".join(table) + "\n")
         for picture, caption in module.FIGURES.items():
-            parts.append(f"![{caption}](images/papers/{key}/{picture})\n\n*{caption}*\n")
+            parts.append(f"![{caption}]({key}/{picture})\n\n*{caption}*\n")
     return "\n".join([*parts, statements(last)])
-
-
-def publish() -> None:
-    """Write the page and put the pictures beside it."""
-    for path in scripts():
-        folder = PICTURES / path.parent.name
-        folder.mkdir(parents=True, exist_ok=True)
-        for picture in load(path).FIGURES:
-            if (path.parent / picture).exists():
-                shutil.copyfile(path.parent / picture, folder / picture)
-    PAGE.write_text(page(), encoding="utf-8")
 
 
 def main() -> int:
@@ -145,7 +133,7 @@ def main() -> int:
             verdicts = [row.verdict for row in rows_of(path)]
             counts = ", ".join(f"{verdicts.count(each)} {each.value}" for each in Verdict if each in verdicts)
             print(f"[{done}/{len(chosen)}] {path.parent.name}/{path.stem}: {counts} in {seconds:.0f} s", flush=True)
-    publish()
+    PAGE.write_text(page(), encoding="utf-8")
     print(f"{PAGE.relative_to(ROOT)} written after {time.monotonic() - start:.0f} s")
     return 0
 

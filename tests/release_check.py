@@ -51,7 +51,7 @@ def version() -> str:
 def version_texts() -> tuple[str, str, str]:
     """The texts that state the version: changelog, citation file, and the page about citing."""
     changelog, citation, page = (
-        (ROOT / name).read_text(encoding="utf-8") for name in ("CHANGELOG.md", "CITATION.cff", "docs/cite.md")
+        (ROOT / name).read_text(encoding="utf-8") for name in ("CHANGELOG.md", "CITATION.cff", "docs/install.md")
     )
     return changelog, citation, page
 
@@ -84,7 +84,7 @@ def version_faults(released: str, changelog: str, citation: str, page: str, toda
             faults.append(f"CITATION.cff: has no line {line!r}")
     for field in (f"version = {{{released}}}", f"year    = {{{date.year}}}"):
         if field not in page:
-            faults.append(f"docs/cite.md: has no field {field!r}")
+            faults.append(f"docs/install.md: has no field {field!r}")
     return faults
 
 

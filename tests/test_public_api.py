@@ -86,7 +86,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def public_modules() -> list[str]:
-    page = (ROOT / "docs" / "stability.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
     return re.findall(r"^\| `(rangebound[a-z_.]*)` \|", page, re.MULTILINE)
 
 

@@ -75,7 +75,7 @@ LONG = {
 """Pages that take long, with what is written and less of it; as printed they run with the long tests."""
 
 
-SLOW = {"accounting.md", "audit.md", "optimal.md", "risk.md", *LONG}
+SLOW = {"accounting.md", "audit.md", "choosing.md", "explain.md", *LONG}
 CASES = [pytest.param(path, False, marks=[pytest.mark.slow] * (path.name in SLOW)) for path in PAGES]
 CASES += [pytest.param(path, True, marks=pytest.mark.long) for path in PAGES if path.name in LONG]
 

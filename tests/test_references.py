@@ -51,7 +51,7 @@ class Holder:
 
 
 KEYS = set(ENTRY.findall((ROOT / "references.bib").read_text(encoding="utf-8")))
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "papers").glob("*.md")])
 
 
 def test_every_citation_resolves() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,13 +15,18 @@ from website import llms, navigation, notebooks, reference, versions
 ROOT = Path(__file__).resolve().parents[1]
 DOCS, OUT = ROOT / "docs", ROOT / "out"
 PAGES, SITE, SETTINGS = OUT / "pages", OUT / "site", OUT / "zensical.toml"
-NO_GUIDES = {"api.md", "benchmarks.md", "comparison.md", "errata.md", "papers.md", "plan-fields.md", "stability.md"}
+NO_GUIDES = {"api.md", "benchmarks.md", "comparison.md", "install.md"}
 
 
 def stage(*, quick: bool, versioned: bool) -> list[str]:
     """Write all pages and the settings below out/: those of docs/, and those made from the code; what does not fit."""
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(DOCS, PAGES, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    for folder in ("papers", "benchmarks/results"):  # beside docs/ in the repository, below it on the site
+        shutil.copytree(ROOT / folder, PAGES / folder, ignore=shutil.ignore_patterns("*.py", "*.json", "__pycache__"))
+    for page in PAGES.rglob("*.md"):
+        text = re.sub(r"\]\(\.\./(papers/|benchmarks/)", r"](\1", page.read_text(encoding="utf-8"))
+        page.write_text(text.replace("](../docs/", "](../"), encoding="utf-8")
     if (OUT / "page" / "index.html").exists():
         shutil.copytree(OUT / "page", PAGES / "verifier", dirs_exist_ok=True)
     listed = (DOCS / "api.md").read_text(encoding="utf-8")
@@ -32,7 +38,7 @@ def stage(*, quick: bool, versioned: bool) -> list[str]:
     for notebook in notebooks.found():
         notebooks.write(notebook, PAGES / "gallery", run=not quick)
     (PAGES / "gallery.md").write_text(notebooks.linked((DOCS / "gallery.md").read_text("utf-8")), encoding="utf-8")
-    text = navigation.settings((ROOT / "zensical.toml").read_text(encoding="utf-8"), names, PAGES)
+    text = navigation.settings((ROOT / "zensical.toml").read_text(encoding="utf-8"), names)
     SETTINGS.write_text(text + (versions.SETTING if versioned else ""), encoding="utf-8")
     misfits = navigation.misfits(text, PAGES)
     if not misfits:

@@ -12,14 +12,12 @@ from website.reference import Entry
 Part = dict[str, "str | list[str | Part]"]
 Page = tuple[str, str]
 NAMES = re.compile(r"^( *)# one page for each name\n", re.MULTILINE)
-DECISIONS = re.compile(r"^( *)# one page for each decision\n", re.MULTILINE)
+UNLISTED = "benchmarks/", "decisions/", "papers/"  # for those who change the library: linked, and in no menu
 
 
-def settings(text: str, names: list[Entry], pages: Path) -> str:
-    """The settings, with a page for each name and each decision at their marks."""
-    decisions = sorted((pages / "decisions").glob("[0-9]*.md"))
-    text = NAMES.sub(lambda mark: "".join(f"{mark[1]}{line},\n" for line in by_group(names)), text)
-    return DECISIONS.sub(lambda mark: "".join(f'{mark[1]}"decisions/{each.name}",\n' for each in decisions), text)
+def settings(text: str, names: list[Entry]) -> str:
+    """The settings, with a page for each name at their mark."""
+    return NAMES.sub(lambda mark: "".join(f"{mark[1]}{line},\n" for line in by_group(names)), text)
 
 
 def by_group(names: list[Entry]) -> Iterator[str]:
@@ -49,5 +47,6 @@ def misfits(text: str, pages: Path) -> list[str]:
     """Pages that the settings name and that do not exist, and pages that they do not name."""
     named = [file for part in parts(text) for title, inside in part.items() for _, file in leaves(title, inside)]
     there = {str(path.relative_to(pages)) for path in pages.rglob("*.md")}
+    there = {each for each in there if not each.startswith(UNLISTED)}
     missing = [f"{file}: named in zensical.toml, and does not exist" for file in sorted(set(named) - there)]
     return missing + [f"{file}: a page that zensical.toml does not name" for file in sorted(there - set(named))]

@@ -96,7 +96,7 @@ def page(entry: Entry, links: Mapping[str, str]) -> str:
     call = signature(entry.shown, thing)
     parts = [top, call, types_in(call, links), prose(thing)]
     if hasattr(thing, "model_fields"):
-        parts.append("Every field is described in [the table of fields](../plan-fields.md).\n")
+        parts.append("Every field is described in [the table of fields](../plan.md#every-field).\n")
     if inspect.isclass(thing):
         parts += [fields(thing), *members(thing, links)]
     return "\n".join(part for part in parts if part)

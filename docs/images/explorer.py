@@ -1,4 +1,4 @@
-"""Take the pictures of docs/choosing-epsilon.md from the explorer itself: `python -m docs.images.explorer`.
+"""Take the pictures of docs/budget.md from the explorer itself: `python -m docs.images.explorer`.
 
 Needs Chromium and Playwright, as the tests of the page do.
 """
@@ -31,13 +31,7 @@ def main() -> None:
             page.evaluate("document.activeElement.blur()")
             _picture(page, "explore-questions", "#dials", "#questions")
             _picture(page, "explore-risk", "#risk")
-            _picture(page, "explore-law", "#law")
-            _picture(page, "explore-others", "#others")
             page.close()
-            narrow = opened(browser, address, viewport={"width": 390, "height": 820}, color_scheme="dark")
-            narrow.screenshot(path=HERE / "explore-narrow.png")
-            _shrink(HERE / "explore-narrow.png")
-            narrow.close()
     next(browsers, None)
 
 
@@ -53,11 +47,7 @@ def _picture(page: Any, name: str, *sections: str) -> None:
         "height": boxes[-1]["y"] + boxes[-1]["height"] - boxes[0]["y"] + 16,
     }
     page.screenshot(path=HERE / f"{name}.png", full_page=True, clip=clip)
-    _shrink(HERE / f"{name}.png")
-
-
-def _shrink(file: Path) -> None:
-    Image.open(file).convert("RGB").quantize(COLOURS).save(file, optimize=True)
+    Image.open(HERE / f"{name}.png").convert("RGB").quantize(COLOURS).save(HERE / f"{name}.png", optimize=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Draw the pictures of plots.md, optimal.md and risk.md by running their code: `python docs/images/make.py [PAGE]`."""
+"""Draw the pictures of pages by running the code on them: `python docs/images/make.py [PAGE ...]`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 def main() -> None:
     mpl.use("Agg")
     os.chdir(HERE)
-    for name in sys.argv[1:] or ("plots.md", "optimal.md", "risk.md"):
+    for name in sys.argv[1:] or ("plots.md", "choosing.md", "explain.md"):
         page = (HERE.parent / name).read_text(encoding="utf-8")
         names: dict[str, object] = {}
         for block in re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE):

@@ -54,4 +54,4 @@ visits = randhie.load_pandas().data
 print(rb.release_table(plan, visits, ledger=None))
 
 # %% [markdown]
-# The width of an interval is one half of the choice. What an attacker gains is the other: [choose epsilon](../choosing-epsilon.md), [say what an attacker gains](../risk.md).
+# The width of an interval is one half of the choice. What an attacker gains is the other: [choose epsilon](../budget.md#choose-epsilon-on-a-page), [say what an attacker gains](../explain.md#what-an-attacker-gains).

@@ -53,4 +53,4 @@ axes.set_title("Planes that left New York on each day, 2013")
 axes.legend()
 
 # %% [markdown]
-# The snow storm of 8 and 9 February is there, and so is every Saturday. On most days the published line is below the true one: that is not noise, but what the bound of forty days leaves out. [Choose ranges and bounds](../clipping.md) says how to see this and how to choose, and [publish a time series](../series.md) has more on series.
+# The snow storm of 8 and 9 February is there, and so is every Saturday. On most days the published line is below the true one: that is not noise, but what the bound of forty days leaves out. [Choose ranges and bounds](../budget.md#choose-ranges-and-contribution-bounds) says how to see this and how to choose, and [publish a time series](../totals.md#a-time-series) has more on series.

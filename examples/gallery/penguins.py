@@ -46,4 +46,4 @@ axes.set_title("Mean weight of penguins, in grams")
 axes.legend()
 
 # %% [markdown]
-# Few Chinstraps were measured, so their interval is the widest. If these intervals are too wide for you, ask fewer questions or choose a larger epsilon: [choose epsilon from the margins you want](../margins.md).
+# Few Chinstraps were measured, so their interval is the widest. If these intervals are too wide for you, ask fewer questions or choose a larger epsilon: [choose epsilon from the margins you want](../budget.md#start-from-the-margins).

@@ -1,7 +1,7 @@
 """Differential privacy whose answers stay in range.
 
 The names are loaded when they are first asked for, so that an import and the command line's help come at once. What is
-public, and what may change without notice, is said in `docs/stability.md`.
+public, and what may change without notice, is said in `docs/install.md`.
 """
 
 from __future__ import annotations

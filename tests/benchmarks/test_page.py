@@ -11,14 +11,20 @@ import pytest
 
 from benchmarks import __main__ as runner
 from benchmarks import least_error
-from benchmarks.page import BENCHMARKS, page
+from benchmarks.page import BENCHMARKS, page, short
 from benchmarks.report import Row
 
 ADVICE = "run `python -m benchmarks --page`"
 
 
 def result(rows: list[Row], **rest) -> dict:
-    facts = {"processor": "Abacus", "cores": 2, "memory": "1 GB", "system": "Plan 9", "versions": {"Python": "3.11.0"}}
+    facts = {
+        "processor": "Abacus",
+        "cores": 2,
+        "memory": "1 GB",
+        "system": "Plan 9",
+        "versions": {"Python": "3.11.0", "rangebound": "0.2.0"},
+    }
     made = {"title": "The core", "text": "Words.", "date": "2026-11-15", "quick": False, "load": 0.1, "setting": {}}
     return {**made, "machine": facts, "rows": [asdict(row) for row in rows], **rest}
 
@@ -39,7 +45,18 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_committed_page_is_made_from_the_committed_results():
-    assert runner.PAGE.read_text(encoding="utf-8") == page(runner.RESULTS), ADVICE
+    assert runner.PAGE.read_text(encoding="utf-8") == short(runner.RESULTS), ADVICE
+    assert (runner.RESULTS / "README.md").read_text(encoding="utf-8") == page(runner.RESULTS), ADVICE
+
+
+def test_the_short_page_counts_ahead_level_and_behind(folder: Path):
+    """One of four numbers of others is ahead; the one that is too small is not; what went wrong is said."""
+    text = short(folder)
+    assert "**Of rangebound 0.2.0.**" in text
+    assert "| The core | 2026-11-15 | 3 | 0 | 1 | 2 of 3 |" in text
+    assert "| sampling |  |  |  |  | failed |\n| accounting |  |  |  |  | not run |" in text
+    assert "| what | rangebound | the other |\n| --- | --- | --- |\n| slow | 3 ms | opendp 1 |\n\n" in text
+    assert text.endswith("| slow | 3 ms | at most 2 ms |\n")
 
 
 def test_every_benchmark_has_its_section_even_if_it_failed_or_did_not_run(folder: Path):
@@ -77,7 +94,8 @@ def test_all_benchmarks_run_with_small_sizes(tmp_path: Path):
     command = [sys.executable, "-m", "benchmarks", "--quick", "--folder", str(tmp_path)]
     done = subprocess.run(command, cwd=runner.ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    text = (tmp_path / "benchmarks.md").read_text(encoding="utf-8")
+    assert (tmp_path / "benchmarks.md").exists()
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "**Failed" not in text
     assert "**Not run" not in text
     assert text.count("says nothing of speed") == len(BENCHMARKS)

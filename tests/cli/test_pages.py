@@ -19,6 +19,11 @@ def page(name):
     return (DOCS / f"{name}.md").read_text(encoding="utf-8")
 
 
+def section(name, title):
+    """A section of a page, up to the next one of its kind."""
+    return page(name).partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
 def shown(text):
     return re.findall(r"^\$ rangebound .*$", text, re.MULTILINE)
 
@@ -61,7 +66,7 @@ def test_the_first_table(place, capsys):
 def test_approval_periods_and_audits(place, capsys):
     (place / "board.toml").write_text(PLAN.replace('"people"', '"patients"').replace("people.ledger", "board.ledger"))
     text = page("budget")
-    text = text[text.index("## Let a person approve") : text.index("## Spend by Renyi")]
+    text = text[text.index("### Let a person approve") : text.index("### Spend by Renyi")]
     assert typed(shown(text)) == [0, 3, 0, 0, 0, 0, 0, 0, 0]  # the second waits for approval
     out, err = capsys.readouterr()
     assert err.startswith("waiting: request='2026-q1'")
@@ -72,15 +77,16 @@ def test_approval_periods_and_audits(place, capsys):
 
 @pytest.mark.slow
 def test_the_papers_for_an_ethics_board_are_written_from_its_plan(place):
-    (plan,) = re.findall(r"parse_plan\('''\n(.*?)'''\)", page("ethics-board"), re.DOTALL)
+    (plan,) = re.findall(r"parse_plan\('''\n(.*?)'''\)", page("explain"), re.DOTALL)
     (place / "plan.toml").write_text(f'source = {{path = "visits.csv"}}\n{plan}')
-    assert typed(shown(page("ethics-board"))) == [0]
+    (_, block), *_ = blocks(page("explain").partition("### The fact sheet")[2], "console")
+    assert typed(block.splitlines()) == [0]
     assert {"sheet.md", "record.yaml"} <= {path.name for path in place.iterdir()}
 
 
 @pytest.mark.slow
 def test_a_crosstab(place):
-    assert walk(blocks(page("crosstab"), "toml|sh")) == 3
+    assert walk(blocks(section("totals", "A crosstab"), "toml|sh")) == 3
     assert (place / "table.csv").read_text().count("crosstab") == (4 + 1) * (3 + 1)
 
 
@@ -118,7 +124,7 @@ def test_a_table_from_postgres(place, postgres, capsys):
     """The table and the login have names of their own on the server of the tests."""
     own = schema_of(fresh_address(postgres))
     login = postgres.replace("postgres@", f"publisher_{own}@", 1)
-    text = page("postgres").replace("postgresql://publisher@db.example/office", login)
+    text = section("data-sources", "PostgreSQL").replace("postgresql://publisher@db.example/office", login)
     text = re.sub(r"\bpublisher\b(?= LOGIN|;)", f"publisher_{own}", text)
     text = re.sub(r'(CREATE TABLE |INSERT INTO |ON |table = ")visits\b', rf"\1visits_{own}", text)
     steps = blocks(text, "sh|sql|toml")
@@ -133,7 +139,7 @@ def test_a_team(place, postgres, capsys):
     """Names of logins, schemas and roles are made unique on the server of the tests."""
     (place / "plan.toml").write_text(PLAN.replace('"people"\nledger = "people.ledger"', '"residents"'))
     census, moved = fresh_address(postgres), fresh_address(postgres)
-    text = page("teams")
+    text = section("ledger", "Share one budget in a team")
     for name, address in (("census", census), ("moved", moved)):
         text = text.replace(f"@db.example/office?schema={name}", address.partition("//postgres")[2])
     text = text.replace("census_", f"{schema_of(census)}_")
@@ -165,40 +171,20 @@ def first_names(section):
 
 
 def missing_or_unknown(text, schema):
-    """What the reference of plans leaves out, or names though there is no such thing."""
+    """The kinds that the reference of plans leaves out, or names though there is no such thing."""
     sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
-    kinds = {
-        each["properties"]["kind"]["const"]: each
-        for each in schema["$defs"].values()
-        if "kind" in each.get("properties", {})
-    }
-    shared = set.intersection(*(set(each["properties"]) for each in kinds.values()))
-    found = []
-    for title, fields in {
-        "Top level": set(schema["properties"]),
-        "`[[join]]`": set(schema["$defs"]["Join"]["properties"]),
-        "`[[query]]`: fields of every kind": shared,
-        "Kinds": set(kinds),
-    }.items():
-        said = set().union(*first_names(sections[title]))
-        found += [f"{title}: {each}" for each in sorted(said ^ fields)]
-    for line in sections["Kinds"].splitlines():
-        kind = re.match(r"\| `([^`]+)` \|", line)
-        if kind and kind[1] in kinds:
-            said = set(re.findall(r"`(\w+)`", line.rsplit(" | ", 1)[1]))
-            found += [f"{kind[1]}: {each}" for each in sorted(said ^ (set(kinds[kind[1]]["properties"]) - shared))]
-    return found
+    parts = (each.get("properties", {}) for each in schema["$defs"].values())
+    kinds = {part["kind"]["const"] for part in parts if "kind" in part}
+    return sorted(set().union(*first_names(sections["Kinds"])) ^ kinds)
 
 
-def test_the_reference_of_plans_names_every_field_and_kind(capsys):
+def test_the_reference_of_plans_names_every_kind(capsys):
+    """Its tables of fields are made from the code; see tests/release/plan/test_field_table.py."""
     assert run(["plan", "schema"]) == 0
     schema = json.loads(capsys.readouterr().out)
     text = page("plan")
     assert missing_or_unknown(text, schema) == []
-    assert missing_or_unknown(text.replace("| `rows` |", "| `row` |", 1), schema) == [
-        "`[[join]]`: row",
-        "`[[join]]`: rows",
-    ]
-    assert missing_or_unknown(text.replace("`missing`, `bins`, `bin_names` |", "`bins`, `bin_names` |"), schema) == [
-        "histogram: missing"
+    assert missing_or_unknown(text.replace("| `histogram` |", "| `histograms` |", 1), schema) == [
+        "histogram",
+        "histograms",
     ]

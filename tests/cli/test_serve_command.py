@@ -99,7 +99,7 @@ def test_the_demo_runs_as_it_says_and_leaves_nothing_behind(tmp_path):
 
 @pytest.mark.slow
 def test_the_page_runs_as_printed(tmp_path, monkeypatch, capsys):
-    page = (DOCS / "server.md").read_text(encoding="utf-8")
+    page = (DOCS / "ledger.md").read_text(encoding="utf-8").partition("## Serve analysts")[2]
     (_, settings), (_, plan) = blocks(page, "toml")
     ((_, lines),) = blocks(page, "sh")
     ((_, code),) = blocks(page, "py")

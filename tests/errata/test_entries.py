@@ -1,4 +1,4 @@
-"""docs/errata.md and the tests in this folder list the same entries, and each entry names the tests that show it."""
+"""papers/errata.md and the tests in this folder list the same entries, and each entry names the tests that show it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parents[1] / "docs" / "errata.md"
+PAGE = HERE.parents[1] / "papers" / "errata.md"
 PAPERS = ("holohan2018", "croft2022", "geng2020", "fu2023", "hu2024")
 
 HEADING = re.compile(r"^### (\S+)$", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Errata of [geng2020]: the truncated Laplacian mechanism. Each docstring starts with its entry in docs/errata.md."""
+"""Errata of [geng2020]: the truncated Laplacian mechanism. Each docstring starts with its entry in papers/errata.md."""
 
 from __future__ import annotations
 

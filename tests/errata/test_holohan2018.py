@@ -1,4 +1,4 @@
-"""Errata of [holohan2018]: the bounded Laplace mechanism. Each docstring starts with the entry in docs/errata.md."""
+"""Errata of [holohan2018]: the bounded Laplace mechanism. Each docstring starts with the entry in papers/errata.md."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 from papers import __main__ as runner
 
 ROWS = json.loads((runner.PAPERS / "statements.json").read_text(encoding="utf-8"))
-ERRATA = re.findall(r"^### (\S+)$", (runner.ROOT / "docs" / "errata.md").read_text(encoding="utf-8"), re.MULTILINE)
+ERRATA = re.findall(r"^### (\S+)$", (runner.PAPERS / "errata.md").read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def complaints(key, rows, page):

@@ -105,9 +105,31 @@ def weights_of(publisher, truth):
         found.append(weights)
         return 0
 
-    with mock.patch.object(exponential_mechanism, "draw", drawn):
+    with mock.patch.object(exponential_mechanism, "draw", drawn), mock.patch.object(LatticeNoise, "measured", _exact):
         publisher.draw([truth], None)
     return [_law(weights) for weights in found]
+
+
+def _exact(noise, exact, bits):
+    """Counts without noise, in steps."""
+    return wholes(exact) * int(1 / noise.step)
+
+
+def counts_law(publisher, x, y):
+    """What noisy counts around quantiles show of two tables, where all quantiles are drawn at the first place."""
+    if getattr(publisher, "noise", None) is None:
+        return PairLaw()
+    with (
+        mock.patch.object(exponential_mechanism, "draw", return_value=0),
+        mock.patch.object(LatticeNoise, "measured", _exact),
+    ):
+        one, two = (
+            np.array([count for draw in publisher.draw([each], None)[0] for count in draw[1:]]) for each in (x, y)
+        )
+    far = np.abs(one - two) / publisher.noise.scale
+    if publisher.noise.account is NoiseAccount.GAUSSIAN:
+        return PairLaw(square=float((far**2).sum()))
+    return PairLaw(pairs=tuple(laplace_pair(_STEPS, _STEPS / each) for each in far.tolist() if each))
 
 
 def _law(weights):
@@ -320,6 +342,7 @@ def workload_law(found, moved):
     return PairLaw(pairs=tuple(laplace_pair(n, s) for n, s in zip(steps, scales.tolist(), strict=True) if n))
 
 
+_STEPS = 64  # that stand for the very many by which counts in grains differ
 _SPREAD = 10.0
 _POINTS = 100
 
@@ -328,7 +351,8 @@ def group_law(publisher, share, x, y):
     """What is published for one group at exact coordinates x and y; numbers are told apart as far as cells allow."""
     if isinstance(publisher, QuantilePublisher | RangePublisher):
         laws = zip(weights_of(publisher, x), weights_of(publisher, y), strict=True)
-        return PairLaw(pairs=tuple((tuple(one.tolist()), tuple(two.tolist())) for one, two in laws))
+        drawn = PairLaw(pairs=tuple((tuple(one.tolist()), tuple(two.tolist())) for one, two in laws))
+        return drawn + counts_law(publisher, x, y)
     if isinstance(publisher, SelectionPublisher):
         one, two = (law_of(lambda each=each: tuple(publisher.draw([each], None)[0])) for each in (x, y))
         return PairLaw(pairs=((tuple(map(float, one.values())), tuple(float(two[key]) for key in one)),))

@@ -200,7 +200,7 @@ def test_every_dependency_is_a_range_and_the_lowest_versions_are_those_that_are_
     assert found.keys() - tried.keys() == set()
     for name in found:
         assert re.fullmatch(rf"{re.escape(found[name])}(\.0)*", tried[name]), name
-    page = (Path(__file__).parents[2] / "docs" / "stability.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "install.md").read_text(encoding="utf-8")
     assert [name for name in found if f"| {name} | {tried[name]} |" not in page] == []
 
 

@@ -16,7 +16,6 @@ nav = [
     "parts.md",
     {"Deep" = [{"A page" = "deep/page.md"}]},
     # one page for each name
-    # one page for each decision
   ]},
 ]
 """
@@ -32,7 +31,7 @@ def pages(tmp_path: Path) -> Path:
 
 
 def test_control_a_page_too_many_and_one_too_few_are_found(pages: Path) -> None:
-    text = navigation.settings(SMALL, NAMES, pages)
+    text = navigation.settings(SMALL, NAMES)
     assert '    {"Supports" = [{"Grid" = "api/Grid.md"}]},\n    {"SQL" = [{"sql" = "api/sql.md"}]},\n' in text
     assert navigation.misfits(text, pages) == []
     (pages / "stray.md").write_text("# Stray\n")

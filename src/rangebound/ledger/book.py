@@ -87,7 +87,7 @@ class Ledger:
     ) -> Ledger:
         """Make a new ledger at `path`, its head, and its key (see `docs/ledger.md`) unless there is one at the given
         place. `path` may be the address of a PostgreSQL database; with `roles=True` the database then enforces who may
-        open accounts, approve, release and read (`docs/teams.md`)."""
+        open accounts, approve, release and read (`docs/ledger.md`)."""
         name = os.urandom(16).hex()
         store, place = vacant(path, key, name, patience)
         if roles and not isinstance(store, PostgresStore):

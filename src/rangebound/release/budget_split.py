@@ -7,7 +7,7 @@ the noise alone: it says which share its question needs, whatever the plan's eps
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -49,7 +49,14 @@ _Weight = Callable[[Form, Sensitivity, float], float]
 _NONE: Mapping[tuple[str, ...], int] = MappingProxyType({})
 
 
-def allocations(plan: Plan) -> list[Allocation]:
+def every_allocation(plan: Plan) -> Iterator[Allocation]:
+    """Those of this version, and then those of earlier ones, by which their tables are read and checked."""
+    yield from allocations(plan)
+    if any(each.earlier is not each for each in PlanParts(plan=plan).forms):
+        yield from allocations(plan, earlier=True)
+
+
+def allocations(plan: Plan, *, earlier: bool = False) -> list[Allocation]:
     """The ways to split a plan's budget: in plain sums first, and in a Gaussian account where there is a delta.
 
     In plain sums epsilon goes by weight to all questions and selections; delta by weight to selections, counts and
@@ -65,7 +72,7 @@ def allocations(plan: Plan) -> list[Allocation]:
     plain sums are refused for that, the Gaussian account is not tried. An account that cannot meet all margins is left
     out; where no account can, the plan is refused, and the error says which epsilon would do.
     """
-    parts = PlanParts(plan=plan)
+    parts = PlanParts(plan=plan, earlier=earlier)
     merged = parts.merged if plan.budget.delta else ()
     even, least = parts.weights(None), parts.weights(_sum_weight)
     ways: list[Allocation] = []
@@ -135,11 +142,13 @@ class PlanParts:
     """What follows from a plan before its budget is split, asked of it once: how its budget can be shared."""
 
     plan: Plan
+    earlier: bool = False
 
     @cached_property
     def forms(self) -> tuple[Form, ...]:
         """Every question in its form, with the contribution bounds that hold for it."""
-        return tuple(form_of(each, self.plan.unit_of(each)) for each in self.plan.query)
+        found = tuple(form_of(each, self.plan.unit_of(each)) for each in self.plan.query)
+        return tuple(each.earlier for each in found) if self.earlier else found
 
     @cached_property
     def sensitivities(self) -> dict[int, Sensitivity]:
@@ -291,6 +300,7 @@ class PlanParts:
             mu=mu,
             thresholds=thresholds,
             workloads=together,
+            earlier=self.earlier,
         )
 
     def gaussian_allocation(self, merged: Sequence[Workload] = ()) -> Allocation:

@@ -66,11 +66,13 @@ class PreparedQuestion:
     share: BudgetShare
     publisher: Publisher
     workload: int | None
+    earlier: bool = False
 
     @cached_property
     def form(self) -> Form:
         """What is made of its draws."""
-        return form_of(self.question, self.unit)
+        found = form_of(self.question, self.unit)
+        return found.earlier if self.earlier else found
 
     @cached_property
     def error(self) -> str:
@@ -124,6 +126,7 @@ class Prepared:
                 share=self.allocation.questions[at],
                 publisher=self.publishers[at],
                 workload=of.get(at),
+                earlier=self.allocation.earlier,
             )
             for at, each in enumerate(self.plan.query)
         )
@@ -198,7 +201,8 @@ def prepared(plan: Plan, allocation: Allocation, tables: Mapping[int, Table] | N
 
     Edge cases: tables for other questions than those that name the optimal mechanism raise `CertificateInvalid`.
     """
-    parts, selections = PlanParts(plan=plan), dict[tuple[str, ...], PartitionSelection | ThresholdSelection]()
+    parts = PlanParts(plan=plan, earlier=allocation.earlier)
+    selections = dict[tuple[str, ...], PartitionSelection | ThresholdSelection]()
     together = parts.workload_publishers(allocation)
     publishers = [together.get(at) or parts.publisher(allocation, at) for at in range(len(plan.query))]
     if tables is not None:

@@ -5,6 +5,7 @@ The interval of a ratio: the law of its noise by another route, its ends by thei
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,10 @@ from rangebound.laws.gaussian import Gaussian
 from rangebound.laws.laplace import Laplace
 from rangebound.release.noise import noisy_moments as own
 from rangebound.release.noise.draw import AddedNoise, Reading
+from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.noisy_moments import _tail, ratio_interval
+from rangebound.release.plan.kinds.kind import KINDS
+from rangebound.release.plan.unit import Unit
 from tests.thinning import crossed
 
 
@@ -29,6 +33,11 @@ def reading(values, noise, level=0.95, half=None):
     values = tuple(map(float, values))
     intervals = tuple((each - half, each + half) for each in values)
     return Reading(values=values, intervals=intervals, added=AddedNoise(noise=noise, level=level, slack=0.0), part=0)
+
+
+def correlation_ends(reading):
+    found = own.correlation(own._simulated(reading.values, reading.added))
+    return own.interval(reading, found, lambda: own.correlation_bounds(own.box(reading)), (-1.0, 1.0))
 
 
 def sample(rows=400, seed=1):
@@ -54,7 +63,7 @@ def test_at_levels_beyond_the_draws_arithmetic_is_taken():
     x, y = sample(4000)
     values, noise = coordinates(x, y), Laplace(scale=1.0)
     far = reading(values, noise, level=0.999999, half=15.0)
-    found = own.interval(far, own.correlation, own.correlation_bounds, (-1.0, 1.0))
+    found = correlation_ends(far)
     assert found == own.correlation_bounds(own.box(far))
     assert own.slope_bounds(own.box(reading(np.zeros(6), noise))) == own.ALL
 
@@ -78,8 +87,7 @@ def test_moments_without_rows_or_variance_claim_nothing():
     noise = Laplace(scale=1.0)
     for values in (np.zeros(6), -np.ones(6), coordinates(np.full(50, 0.5), np.full(50, 0.25))):
         own_reading = reading(values, noise)
-        ends = own.interval(own_reading, own.correlation, own.correlation_bounds, (-1.0, 1.0))
-        assert ends == (-1.0, 1.0)
+        assert correlation_ends(own_reading) == (-1.0, 1.0)
         value = float(own.correlation(own.steadied(own_reading))[0])
         assert -1.0 <= value <= 1.0
         assert math.isfinite(value)
@@ -145,3 +153,49 @@ def test_slack_and_a_higher_level_widen_it():
         widths.append(upper - lower)
     assert widths == sorted(widths)
     assert len(set(widths)) == 4
+
+
+def squares(x):
+    return np.array([((1.0 - x) ** 2).sum(), (2.0 * x * (1.0 - x)).sum(), (x * x).sum()])
+
+
+def test_variances_of_coordinates_are_those_of_numpy_with_a_private_or_a_public_number_of_rows():
+    x, _ = sample(300)
+    for given, rows in ((squares(x), None), (squares(x)[1:], 300)):
+        found, there = own.variances(np.array([given]), rows)
+        assert found[0] == pytest.approx(np.var(x), rel=1e-12)
+        assert there[0]
+    assert not own.variances(np.array([[-1.0, -1.0, 1.0]]), None)[1][0]
+
+
+@pytest.mark.parametrize("noise", [Laplace(scale=8.0), Gaussian(scale=8.0)])
+@pytest.mark.parametrize("kind", ["variance", "standard deviation"])
+def test_intervals_of_spreads_hold_as_often_as_stated_and_are_six_errors_wide_at_most(kind, noise):
+    """Control: the intervals of noise half as large do not hold."""
+    question = KINDS[kind](name="v", column="x", range=(0.0, 1.0))
+    form, chance, times = form_of(question, Unit()), np.random.default_rng(4), 400
+    x = chance.beta(2.0, 5.0, 3000)
+    true, draw = getattr(np, "var" if kind == "variance" else "std")(x), chance.laplace
+    draw = chance.normal if isinstance(noise, Gaussian) else draw
+    held, wrong, widths, errors = 0, 0, [], []
+    for _ in range(times):
+        drawn = reading(squares(x) + draw(0.0, 8.0, 3), noise, half=40.0)
+        found = form.estimate(drawn)
+        half = AddedNoise(noise=replace(noise, scale=4.0), level=0.95, slack=0.0)
+        narrow = form.estimate(replace(drawn, added=half))
+        held += found.lower <= true <= found.upper
+        wrong += narrow.lower <= true <= narrow.upper
+        widths.append(found.upper - found.lower)
+        errors.append((found.value - true) ** 2)
+        assert found.lower <= found.value <= found.upper
+        box = form.earlier_estimate(drawn)
+        assert box.upper - box.lower > 2.0 * widths[-1]
+    assert held >= 358  # fewer of 400 at 0.95 have a chance of 1e-5
+    assert wrong < 358
+    assert np.mean(widths) <= 6.0 * math.sqrt(np.mean(errors))
+
+
+def test_a_clamped_coordinate_has_the_interval_of_the_coordinates():
+    question = KINDS["variance"](name="v", column="x", range=(0.0, 1.0))
+    form, clamped = form_of(question, Unit()), reading([30.0, 0.0, 5.0], Laplace(scale=4.0))
+    assert form.estimate(clamped).upper == form.earlier_estimate(clamped).upper

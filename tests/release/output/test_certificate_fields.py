@@ -19,6 +19,7 @@ from rangebound.errors import ArgumentError, CertificateInvalid
 from rangebound.ledger.book import Ledger
 from rangebound.release import Release, check_certificate, check_entry, release
 from rangebound.release.output.plan_facts import plan_json, sha256
+from rangebound.release.plan.kinds.ranks import RankKind
 from tests.release.output.asked import asked
 
 DAYS = [datetime.date(2025, 1, 30) + datetime.timedelta(days=at) for at in range(4)]
@@ -277,14 +278,16 @@ def is_possible(found, table, place, new):
     """Whether a change makes another table that might have been published.
 
     A key that was selected may be any text, or may not have been selected. A number that was drawn may be another one
-    that has the same numbers made of it; only those between the points of its lattice cannot be. The last rank of keys
-    that were selected may be left out, as it is where a ledger has no room.
+    that has the same numbers made of it, or change places with another count; only those between the points of its
+    lattice cannot be. The last rank of keys that were selected may be left out, as it is where a ledger has no room.
     """
     if place[0] != "cells" or len(place) < 2:
         return False
     cells, plan = table["cells"], found.plan
     if "draws" in place[:-1] and isinstance(new, float):
         return 1e-6 < abs(new - cells[place[1]]["draws"][place[3]]) < math.inf
+    if "draws" in place[:-1] and new is SWAPPED:  # two counts around a quantile
+        return place[3] > 0 and isinstance(plan.query[cells[place[1]]["question"]], RankKind)
     if new is REMOVED and len(place) == 2 and plan.query[cells[place[1]]["question"]].ranked:
         behind = cells[place[1] + 1 : place[1] + 2]
         return not behind or behind[0]["part"] != str(int(cells[place[1]]["part"]) + 1)

@@ -48,6 +48,5 @@ def test_every_number_of_a_short_question_is_told(many):
     told = dict(in_words(released(plan, table(40)).table_facts))
     assert len(told["q1 (count)"]) == 1
     short = [each.partition(":")[0] for each in told["visits (count)"]]
-    assert short == (
-        keys["clinic"] if many == 3 else ["20 numbers, 20 of them unreliable; see the picture and the table"]
-    )
+    said = "20 numbers, 20 of them unreliable (interval wider than the number); see the picture and the table"
+    assert short == (keys["clinic"] if many == 3 else [said])

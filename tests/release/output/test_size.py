@@ -36,12 +36,12 @@ def test_a_table_over_the_limit_of_the_ledger_is_refused_before_the_charge(tmp_p
         assert not [each for each in ledger.history() if each.request == "r"]
 
 
-def worst(plan, keys):
+def worst(plan, keys, publishers):
     """The cells of a table of the plan in which every number is as long as a number can be."""
     numbers = dict.fromkeys(("value", "lower", "upper", "epsilon", "delta", "rank_error"), -1.7976931348623157e308)
     cells = []
     for index, question in enumerate(plan.query):
-        draws = (-1.7976931348623157e308,) * 3
+        draws = (-1.7976931348623157e308,) * max(publishers[index].width, 3)
         for key in keys if question.by else [()]:
             cells += [Cell(question=index, key=key, part=each, draws=draws, **numbers) for each in question.parts]
     return cells
@@ -57,10 +57,11 @@ def test_the_bound_holds_and_is_near(plans):
         used = {"g": keys} if any(each["by"] for each in query) else {}
         budget = {"epsilon": 1.0, "delta": 1e-6, "account": "people"}
         plan = asked(*query, unit={"column": "person", "rows": 2}, budget=budget, keys=used)
-        cells, ready = worst(plan, [(each,) for each in keys]), prepare(plan)
+        ready = prepare(plan)
+        cells = worst(plan, [(each,) for each in keys], ready.publishers)
         made = Release(plan=plan, cells=tuple(cells), mechanisms=ready.mechanisms)
         bound = ledger_entry.PAYLOAD_LIMIT - ledger_entry.check_size(ready)
-        assert len(made.to_bytes()) <= bound + 60 * len(made.cells)  # here every cell has three draws
+        assert len(made.to_bytes()) <= bound + 60 * len(made.cells)  # here every cell has three draws at least
         slack = bound - len(made.to_bytes())
         assert slack <= len(made.cells) + 60 * len(made.cells)
 

@@ -319,7 +319,7 @@ class Renyi(PairObjective):
 
         rounded = bool(shape.cells) and not shape.spans
         self.attained = not (rounded and self._gaussian)
-        self.peaked = self._gaussian and shape.normalised and len(shape.spans) == 1  # docs/theory.md, "One peak"
+        self.peaked = self._gaussian and shape.normalised and len(shape.spans) == 1  # papers/numerics.md, "One peak"
 
     def value(self, p: Ball, d: Ball) -> Ball:
         value: Ball = self.family.renyi(p, d, self.order)

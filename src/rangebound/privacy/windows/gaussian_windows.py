@@ -4,7 +4,7 @@ The law about p is e^{(p-c)(x-c)/s^2 - (x-c)^2/(2 s^2) - A(p)} on the support: a
 asked of a pair is analytic in its position. On a window of half-width r let V bound the variance of x for all laws at
 positions below the ellipse over the window. Where (1.875 r)^2 V <= s^4, the mean of e^{i y x/s^2} is at least 1/2 in
 absolute value in the ellipse, nothing there is much larger than on the real line, and `chebyshev` bounds the function
-on the window from a few dozen values. docs/theory.md has the proofs ("Windows").
+on the window from a few dozen values. papers/numerics.md has the proofs ("Windows").
 """
 
 from __future__ import annotations

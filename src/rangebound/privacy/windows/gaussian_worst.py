@@ -218,7 +218,7 @@ def rounded_renyi(
     Cell i of probabilities P and Q adds P^a Q^(1-a). In units of e^{a(a-1) d^2/(2 s^2)}, which the unbounded noise
     has in all, the sum is at most 1. At p + iy a probability is e^{y^2/(2 s^2)} times that at p times the mean of
     e^{i y x/s^2} over the cell, which has at most the variance s^2. For y^2 <= s^2/a no probability vanishes, and
-    the sum is at most e times its real value. docs/theory.md has the proof ("Windows").
+    the sum is at most e times its real value. papers/numerics.md has the proof ("Windows").
     """
     if windows.d.min() != windows.d.max():
         return None

@@ -6,7 +6,7 @@ the two adds e^{a(p-l) + (a-1)(q-h)} (1 - e^{l-h})/2 to the sum of P^a Q^(1-a), 
 few terms, analytic in p. It is taken relative to e^{(a-1)d}, which is the most that it can be. While both are in inner
 cells it is the same for every step of a regular grid, so one step stands for all. Noise of limited reach that reaches
 every cut from every answer has the same masses but for the outermost cells, which lack what is beyond the limit.
-docs/theory.md has the proofs ("Rounded Laplace noise").
+papers/numerics.md has the proofs ("Rounded Laplace noise").
 """
 
 from __future__ import annotations

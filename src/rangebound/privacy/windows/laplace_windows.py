@@ -3,8 +3,8 @@
 On a window in which neither answer meets an end of the support, the numbers that a pair leaks are analytic
 functions of the position (`segments`). There each of them is bounded by its values at a few points and by its size in
 a disc around the window (`chebyshev`); both come from one formula over `discs`. Before that, the wider pair from the
-first position to the last is a bound of first order. Windows whose bound is too high are cut. docs/theory.md has the
-proofs.
+first position to the last is a bound of first order. Windows whose bound is too high are cut. papers/numerics.md has
+the proofs ("Windows").
 """
 
 from __future__ import annotations

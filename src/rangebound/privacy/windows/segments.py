@@ -4,7 +4,7 @@ The ends of the support (points of a grid, ends of spans) cut the line into segm
 the distance of p from the end on its left and sigma' to the one on its right, the mass left of p is
 L e^-sigma + m (1 - e^-sigma), where L is the mass left of that end, seen from there, and m is 1 in a span and 0 in a
 gap; a grid is all gaps between points. All formulas are analytic in the position as long as neither answer leaves its
-segment; docs/theory.md has the proofs.
+segment; papers/numerics.md has the proofs.
 """
 
 from __future__ import annotations

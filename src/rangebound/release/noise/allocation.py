@@ -122,7 +122,8 @@ class Allocation:
 
     `mu` is that of the Gaussian account, or 0 for plain sums. `thresholds` are the groupings whose keys are selected by
     the noisy numbers of a question: these cost a delta and no epsilon. `workloads` are the questions that one strategy
-    measures together: each of them has the share that all of them have.
+    measures together: each of them has the share that all of them have. `earlier`
+    says that earlier versions drew some of the numbers otherwise, and split the budget so.
     """
 
     questions: Mapping[int, BudgetShare]
@@ -131,6 +132,7 @@ class Allocation:
     mu: float = 0.0
     thresholds: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     workloads: tuple[tuple[int, ...], ...] = ()
+    earlier: bool = False
 
     @property
     def once(self) -> dict[int, BudgetShare]:

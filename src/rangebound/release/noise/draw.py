@@ -54,7 +54,8 @@ class AddedNoise:
 class Reading:
     """What a draw says about the true coordinates: values, an interval for each, and the rank error of a quantile.
 
-    `added` is the noise, where it was added to the coordinates and not clamped or truncated. Where several numbers are
+    `added` is the noise, where it was added to several coordinates and not truncated: those at an end of their range
+    may have been clamped. Where several numbers are
     made of one draw, `part` says which one this reading is for.
     """
 
@@ -88,6 +89,11 @@ class Cell:
     mu: float = 0.0
     population_lower: float | None = None
     population_upper: float | None = None
+
+    def stored(self) -> dict[str, object]:
+        """Its fields as a table has them: a mu, and an interval for the population, only where it has one."""
+        lacking = {"mu": 0.0, "population_lower": None, "population_upper": None}
+        return {name: value for name, value in vars(self).items() if name not in lacking or value != lacking[name]}
 
 
 def with_own_interval(cell: Cell) -> Cell:
@@ -289,6 +295,11 @@ class Form(ABC):
     @abstractmethod
     def draws(self) -> int:
         """How many of its numbers a unit can be part of in one group; they share the budget."""
+
+    @property
+    def earlier(self) -> Form:
+        """As earlier versions drew its numbers, where that was otherwise."""
+        return self
 
     @property
     def uses_delta(self) -> bool:

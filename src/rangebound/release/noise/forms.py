@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rangebound.errors import ArgumentError, PlanError
-from rangebound.release.noise import publishers, table_publisher
+from rangebound.release.noise import noisy_moments, publishers, table_publisher
 from rangebound.release.noise.allocation import BudgetShare, LossForm
 from rangebound.release.noise.draw import (
     Cell,
@@ -348,11 +348,37 @@ class FractionForm(Form):
         return publisher.expected_error(self.question.scale * self.question.error_of_squares(self.unit), form)
 
 
+@dataclass(frozen=True)
+class SpreadForm(FractionForm):
+    """A variance, or its root."""
+
+    def estimate(self, reading: Reading) -> Estimate:
+        """The same number, with an interval from the law of its moments; see `noisy_moments.interval`.
+
+        Where a coordinate was clamped its noise is not known, and the interval is that of the coordinates.
+        """
+        found, added, asked = super().estimate(reading), reading.added, self.question
+        if added is None or not all(each > 0.0 for each in reading.values):
+            return found
+        power, rows = 0.5 if asked.kind == "standard deviation" else 1.0, asked.known_rows(self.unit)
+        most = asked.scale * 0.25**power
+        simulated = noisy_moments.variances(noisy_moments.likely(reading.values, added), rows)
+        low, high = noisy_moments.interval(reading, simulated, lambda: (0.0, 0.25), (0.0, 0.25))
+        lower, upper = (min(asked.scale * end**power, most) for end in (low, high))
+        return held(found.value, max(found.lower, lower), min(found.upper, upper), asked.answers)
+
+    def earlier_estimate(self, reading: Reading) -> Estimate:
+        """With the interval of the coordinates, cut to the support."""
+        found = super().estimate(reading)
+        return replace(found, lower=max(found.lower, self.question.allowed.hull.lower))
+
+
 _FORMS: Mapping[FormName, type[Form]] = {
     FormName.SCALAR: ScalarForm,
     FormName.RANKED: RankedForm,
     FormName.BINS: BinsForm,
     FormName.FRACTION: FractionForm,
+    FormName.SPREAD: SpreadForm,
     FormName.RATIO: RatioForm,
     FormName.CORRELATION: CorrelationForm,
     FormName.LINE: LineForm,

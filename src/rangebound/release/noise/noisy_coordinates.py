@@ -83,7 +83,7 @@ class MechanismPublisher(Publisher):
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """Noisy coordinates with their intervals, which hold together by the union bound."""
         found, mechanism = _readings(draws, self.intervals, self.clamped), self.mechanism
-        if mechanism.bounding is not Bounding.UNBOUNDED or self.width * self.shared == 1:
+        if mechanism.bounding not in (Bounding.RECTIFY, Bounding.UNBOUNDED) or self.width * self.shared == 1:
             return found
         slack = (self.step or mechanism.noise.scale * 2.0**-20) + self.grain
         level = 1.0 - (1.0 - self.level) * self.width

@@ -114,8 +114,8 @@ class NoisyMoments:
     xy: Floats
 
 
-Answer = Callable[[NoisyMoments], tuple[Floats, Bools]]
-"""What is asked of moments, and where it has an answer."""
+Answers = tuple[Floats, Bools]
+"""What is asked of many moments, and where it has an answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,8 +129,6 @@ class Box:
     xy: Pair
 
 
-Bounded = Callable[[Box | None], Pair]
-"""An interval of what is asked, from intervals of the moments."""
 ALL = (-math.inf, math.inf)
 
 
@@ -152,14 +150,14 @@ def moments(coordinates: Floats) -> NoisyMoments:
     )
 
 
-def correlation(found: NoisyMoments) -> tuple[Floats, Bools]:
+def correlation(found: NoisyMoments) -> Answers:
     """The correlation, where there are rows and both variances are positive."""
     there = (found.rows > 0.0) & (found.xx > 0.0) & (found.yy > 0.0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.clip(found.xy / np.sqrt(found.xx * found.yy), -1.0, 1.0), there
 
 
-def slope(found: NoisyMoments) -> tuple[Floats, Bools]:
+def slope(found: NoisyMoments) -> Answers:
     """The slope of the line of least squares, where there are rows and the variance of x is positive."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return found.xy / found.xx, (found.rows > 0.0) & (found.xx > 0.0)
@@ -184,11 +182,12 @@ def steadied(reading: Reading) -> NoisyMoments:
     return NoisyMoments(rows=own.rows, x=x, y=y, xx=xx, yy=yy, xy=own.xy)
 
 
-def interval(reading: Reading, asked: Answer, bounded: Bounded, support: Pair) -> Pair:
-    """An interval for an answer: where it lies for the moments of the draw less simulated noise.
+def interval(reading: Reading, found: Answers, bounded: Callable[[], Pair], support: Pair) -> Pair:
+    """An interval for an answer: where it lies for the coordinates of the draw less simulated noise.
 
-    The true coordinates are those that were drawn less the noise, whose law is public, so moments that are likely are
-    made by taking simulated noise away. Moments without an answer count as beyond both ends. An answer that is a
+    `found` has the answers for all of these, and where there are any. The true coordinates are those that were drawn
+    less the noise, whose law is public, so coordinates that are likely are made by taking simulated noise away. Those
+    without an answer count as beyond both ends. An answer that is a
     quotient of two linear forms with a positive denominator lies below R where one linear form is negative: for such
     ones the interval is as exact as the simulation. It is the same for every table with the same draw, since the
     simulated noise is fixed.
@@ -200,9 +199,9 @@ def interval(reading: Reading, asked: Answer, bounded: Bounded, support: Pair) -
     assert added is not None
     expected = (1.0 - added.level) / 2.0 * DRAWS
     if expected < _ENOUGH:
-        low, high = bounded(box(reading))
+        low, high = bounded()
         return min(max(low, support[0]), support[1]), min(max(high, support[0]), support[1])
-    values, there = asked(_simulated(reading.values, added))
+    values, there = found
     at = max(math.floor(expected - math.sqrt(expected)), 0)
     low = np.partition(np.where(there, values, -math.inf), at)[at]
     high = np.partition(np.where(there, values, math.inf), DRAWS - 1 - at)[DRAWS - 1 - at]
@@ -266,8 +265,24 @@ def _simulated(values: tuple[float, ...], added: AddedNoise) -> NoisyMoments:
 
     Every answer of one draw, and its interval, ask for the same.
     """
+    return moments(likely(values, added))
+
+
+def likely(values: tuple[float, ...], added: AddedNoise) -> Floats:
+    """Coordinates that may be true ones: those of a draw, less noise."""
     noise = _noise(len(values), gaussian=added.noise.curve is Curve.QUADRATIC)
-    return moments(np.array(values) - added.noise.scale * noise)
+    return np.asarray(np.array(values) - added.noise.scale * noise)
+
+
+def variances(coordinates: Floats, rows: int | None) -> Answers:
+    """Variances of values from 0 to 1, from sums of (1 - x)^2, 2 x (1 - x) and x^2; the first is not there with `rows`.
+
+    Edge cases: coordinates that noise made impossible have the nearest variance that there can be, from 0 to 1 / 4.
+    """
+    total = coordinates.sum(axis=-1) if rows is None else np.full(coordinates.shape[:-1], float(rows))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        middle, square = coordinates[..., -2] / total, coordinates[..., -1] / total
+        return np.clip(square - (square + middle / 2.0) ** 2, 0.0, 0.25), total > 0.0
 
 
 @lru_cache(maxsize=4)
@@ -357,7 +372,9 @@ class CorrelationForm(TwoColumnsForm):
         """
         asked, hull = self.question, self.question.allowed.hull
         value, _ = correlation(steadied(reading))
-        ends = interval(reading, correlation, correlation_bounds, (hull.lower, hull.upper))
+        assert reading.added is not None
+        found = correlation(_simulated(reading.values, reading.added))
+        ends = interval(reading, found, lambda: correlation_bounds(box(reading)), (hull.lower, hull.upper))
         return held(nearest(float(value), asked.allowed, asked.step), *ends, asked.allowed)
 
 
@@ -377,7 +394,9 @@ class LineForm(TwoColumnsForm):
         answer, bounded = ((self._slope, self._slopes), (self._intercept, self._intercepts))[reading.part]
         value = float(answer(steadied(reading))[0])
         answers = LINE if (asked.slopes, asked.intercepts)[reading.part] is None else allowed
-        ends = interval(reading, answer, bounded, (answers.lower, answers.upper))
+        assert reading.added is not None
+        found = answer(_simulated(reading.values, reading.added))
+        ends = interval(reading, found, lambda: bounded(box(reading)), (answers.lower, answers.upper))
         return held(nearest(value, allowed, asked.step), *ends, answers)
 
     def earlier_estimate(self, reading: Reading) -> Estimate:
@@ -390,11 +409,11 @@ class LineForm(TwoColumnsForm):
         """A slope of 1 between the ranges, in the units of the columns."""
         return self.question.y.bounds.width / self.question.x.bounds.width
 
-    def _slope(self, found: NoisyMoments) -> tuple[Floats, Bools]:
+    def _slope(self, found: NoisyMoments) -> Answers:
         value, there = slope(found)
         return value * self._unit, there
 
-    def _intercept(self, found: NoisyMoments) -> tuple[Floats, Bools]:
+    def _intercept(self, found: NoisyMoments) -> Answers:
         """The mean of y less the slope times the mean of x, in the units of the columns."""
         slope, there = self._slope(found)
         x, y = self.question.x.bounds, self.question.y.bounds

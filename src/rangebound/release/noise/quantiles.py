@@ -1,6 +1,9 @@
-"""Points of a grid by their ranks: quantiles by the exponential mechanism, and twice more for the interval of each.
+"""Points of a grid by their ranks: quantiles by the exponential mechanism, and noisy counts around them.
 
-The interval of a quantile: two more draws, aimed so far outwards that the quantile lies between them.
+The interval of a quantile: after the quantiles of a group are drawn, the rows are counted once, with noise, in cells
+that are narrow next to each of them and twice as wide with each step away. The noise of these counts has a known law,
+and by it the interval has all cells in which the quantile may lie. Cells are disjoint, so that a row is in one of them:
+all levels of a question share one measurement, and none is divided by the number of levels or of cells.
 
 Both ends of a range that is not known: two draws among public edges, each aimed at a quantile of the units' values, so
 far inwards that it passes it with probability 2.5 % at most: a range is rather too narrow than absurd.
@@ -11,23 +14,42 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate, pairwise
+
+import numpy as np
 
 from rangebound.errors import PlanError
+from rangebound.privacy.gdp import bounded_range_epsilon, mu_of_bounded_range
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.allocation import BudgetShare, LossForm, demand
 from rangebound.release.noise.draw import Bits, Columns, Coordinates, Draw, Estimate, Form, Publisher, Reading, held
 from rangebound.release.noise.exponential_mechanism import ExponentialPublisher, QuantileGrid
+from rangebound.release.noise.joint_loss import JointLoss, NoiseAccount
+from rangebound.release.noise.noisy_coordinates import gaussian_length
+from rangebound.release.noise.strategies.strategy import (
+    LatticeNoise,
+    admits,
+    gaussian_reach,
+    laplace_radius,
+    published,
+    wholes,
+)
 from rangebound.release.plan.fields import written
 from rangebound.release.plan.kinds.ranks import COVER, Bounds, RankKind
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values import arguments
+from rangebound.values.array_types import Bools, Floats
+from rangebound.values.numeric import root_down, rounded_down, rounded_up
 from rangebound.values.support import Interval, Union
 
 _DEFINITIONS = 1  # rows by which the usual definitions of a sample quantile differ from the rank level * n
 _POINTS = 1000  # of a grid that are made again in one step of a certificate's check
+_GRAIN = Fraction(1, 2**20)  # of a row: rows of a unit that has too many count in parts
+_WIDEST = 2.0**44  # the largest scale of Gaussian noise on a lattice, in grains
+_KEPT = 1 - Fraction(1, 2**40)  # of a square of mu that is turned into an epsilon and back, each rounded
 
 
 def margin(places: int, rate: Fraction, confidence: float) -> Fraction:
@@ -52,53 +74,17 @@ def draw_aimed(counts: Sequence[Fraction], level: Fraction, shift: Fraction, rat
     return exponential.draw(exponential.weights(scores, rate), bits)
 
 
-def folded(counts: Sequence[Fraction], places: Sequence[int]) -> list[Fraction]:
-    """Counts by place, where each row goes to the nearest place at or below it; the first entry has those with none.
-
-    >>> [int(each) for each in folded([Fraction(1)] * 5, [1, 3])]
-    [1, 2, 2]
-    """
-    found = [Fraction(0)] * (len(places) + 1)
-    for at, count in enumerate(counts):
-        found[bisect_right(places, at)] += count
-    return found
-
-
-def draw_interval(
-    grid: QuantileGrid, counts: Sequence[Fraction], level: float, *, rate: Fraction, confidence: float, bits: Bits
-) -> tuple[float, float]:
-    """An interval for the quantile at `level` of the column within its range, with ends in the support.
-
-    Guarantee: it holds the quantile, moved into the hull of the support, with probability `confidence` or more,
-    whatever the table: under every usual definition of a sample quantile, and for the values themselves, not as rounded
-    to the grid. Each end costs what one draw at `rate` does; the number of rows is not needed, and stays private.
-    Edge cases: where the aim lies beyond all rows, an end is the end of the support.
-    """
-    places, last = grid.candidates, len(grid.points) - 1
-    shift = margin(len(places), rate, confidence)
-    mirrored = [last - at for at in reversed(places)]
-    lower = draw_aimed(folded(counts, places), Fraction(level), shift, rate, bits)
-    upper = draw_aimed(folded(counts[::-1], mirrored), 1 - Fraction(level), shift, rate, bits)
-    lowest, highest = interval_ends(grid)
-    return lowest[lower], highest[upper]
-
-
-def interval_ends(grid: QuantileGrid) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """What to publish as the lower end for every place that may be drawn, from the lowest, and mirrored as the upper.
+def interval_between(grid: QuantileGrid, first: int, last: int) -> tuple[float, float]:
+    """What to publish as the interval of the values that count at the places from the first on, before the last one.
 
     A value counts at the nearest point of the grid, so it lies between the borders around it; days are whole, and the
     end points take all that is beyond them.
     """
-    support, places = grid.support, grid.candidates
-    borders = (grid.bounds.lower, *grid.borders, grid.bounds.upper)
-    lowest = [borders[at] for at in places]
-    highest = [borders[at + 1] for at in reversed(places)]
-    if grid.whole:
-        lowest, highest = [math.ceil(each) for each in lowest], [math.floor(each) for each in highest]
-    return (
-        (support.hull.lower, *(below(support, each) for each in lowest)),
-        (support.hull.upper, *(above(support, each) for each in highest)),
-    )
+    borders, hull = (grid.bounds.lower, *grid.borders, grid.bounds.upper), grid.support.hull
+    low, high = borders[first], borders[last]
+    low, high = (math.ceil(low), math.floor(high)) if grid.whole else (low, high)
+    lower = below(grid.support, low) if first else hull.lower
+    return lower, above(grid.support, high) if last < len(grid.points) else hull.upper
 
 
 def below(support: Interval | Union, value: float) -> float:
@@ -117,23 +103,331 @@ def above(support: Interval | Union, value: float) -> float:
     return float(min(reached, default=support.hull.upper))
 
 
+def cut_around(places: Sequence[int], size: int) -> list[int]:
+    """Where the places of a grid are cut into cells: at every place in `places`, behind it, and 1, 2, 4, ... beyond.
+
+    >>> cut_around([4], 12), cut_around([0, 1], 3)
+    ([0, 2, 3, 4, 5, 6, 7, 9, 12], [0, 1, 2, 3])
+    """
+    away = (0, *(2**power for power in range(size.bit_length())))
+    found = {cut for at in places for far in away for cut in (at - far, at + 1 + far)}
+    return sorted({0, size} | {cut for cut in found if 0 < cut < size})
+
+
+def most_cells(levels: int, size: int) -> int:
+    return min(2 * levels * (size.bit_length() + 1) + 1, size)
+
+
+_WAVES = (np.arange(640) + 0.5) * (math.tau / 80.0)
+_SURE = 1e-6  # a probability that `laplace_beyond` finds is right to less
+
+
+def laplace_beyond(far: Floats, below: Floats, above: Floats, level: float) -> Floats:
+    """P(S > far) for S = (1 - level) A - level B, sums of `below` and of `above` draws of Laplace noise of scale 1.
+
+    By the characteristic function of S, in standard deviations, on waves so long that only what lies 80 of
+    them away is taken for what it is not, and as short as a fiftieth of one.
+
+    >>> one = np.ones(1)
+    >>> round(float(laplace_beyond(3.0 * one, 2.0 * one, 0.0 * one, 0.0)[0]), 6), round(2.5 / 2 * math.exp(-3.0), 6)
+    (0.062234, 0.062234)
+    """
+    a, b = 1.0 - level, level
+    deviation = np.sqrt(2.0 * (a * a * below + b * b * above))
+    waves = _WAVES / deviation[..., None]
+    logs = below[..., None] * np.log1p((a * waves) ** 2) + above[..., None] * np.log1p((b * waves) ** 2)
+    reach = np.clip(far / deviation, -30.0, 30.0)[..., None]
+    sums = (np.sin(_WAVES * reach) * np.exp(-logs) / _WAVES).sum(axis=-1)
+    return np.asarray(0.5 - sums * (math.tau / 80.0) / math.pi)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyRanks:
+    """What noisy counts in cells say about the rank `level` n: how many rows it is below each cut.
+
+    `cuts` are places of the grid, 0 and their number included; `rows` are the noisy counts between them, with `noise`
+    in grains of a row. `offsets` has b - level n for the b rows below each cut: at most 0 if the quantile is not below.
+    """
+
+    cuts: Sequence[int]
+    rows: Floats
+    level: float
+    noise: LatticeNoise
+
+    @cached_property
+    def offsets(self) -> Floats:
+        sums = np.append(0.0, np.cumsum(self.rows))
+        return np.asarray(sums - self.level * sums[-1])
+
+    @cached_property
+    def _squares(self) -> Floats:
+        """The variance of the offset of each cut, in those of a cell: each has noise of its own."""
+        below = np.arange(float(len(self.cuts)))
+        return np.asarray((1.0 - self.level) ** 2 * below + self.level**2 * below[::-1])
+
+    @cached_property
+    def _deviations(self) -> Floats:
+        return np.asarray(np.sqrt(self.noise.variance * self._squares) * float(_GRAIN))
+
+    def _is_noise(self, offsets: Floats, confidence: float) -> Bools:
+        """Whether noise is this large with probability (1 - confidence) / 2 or more; one row aside."""
+        far, below = offsets - _DEFINITIONS, np.arange(float(len(offsets)))
+        if self.noise.account is NoiseAccount.GAUSSIAN:
+            return np.asarray(far <= gaussian_reach(confidence) * self._deviations)
+        beyond = laplace_beyond(far / (self.noise.scale * float(_GRAIN)), below, below[::-1], self.level)
+        return np.asarray(beyond >= (1.0 - confidence) / 2.0 - _SURE)
+
+    def cells(self, confidence: float) -> tuple[int, int]:
+        """The first and the last cell in which the quantile may lie; all of them where there is none.
+
+        Guarantee: the quantile is between them with probability `confidence` or more, by every usual definition: the
+        offset is at most a row above 0 at the lower cut of its cell, and at most one below at the upper cut. What the
+        cells are may follow from draws that were made before, of which the noise is independent.
+        """
+        lower, upper = (self._is_noise(each, confidence) for each in (self.offsets, -self.offsets))
+        lower[0] = upper[-1] = True  # no value counts below the first cut, or above the last
+        (found,) = np.nonzero(lower[:-1] & upper[1:])
+        return (int(found[0]), int(found[-1])) if len(found) else (0, len(self.rows) - 1)
+
+    def place(self, at: int, rate: Fraction) -> int:
+        """The place of the quantile, by the counts and by the place that was drawn at `rate`, together.
+
+        A draw misses the rank by r rows with a probability that falls as e^(-rate r). This and the noisy counts make a
+        law of where the rank is; its median says how many rows to go.
+        """
+        cell = bisect_right(self.cuts, at) - 1
+        own, slope = max(float(self.rows[cell]), 0.0), float(rate)
+        deviation, seen = float(self._deviations[cell]), -float(self.offsets[cell])
+        low = max(seen - 8.0 * deviation, min(seen, 0.0) - 40.0 / slope)
+        high = min(seen + 8.0 * deviation, max(seen, own) + 40.0 / slope)
+        rows = np.linspace(low, high, 513)
+        missed = np.maximum(np.maximum(-rows, rows - own), 0.0)
+        depths = slope * missed + ((rows - seen) / deviation) ** 2 / 2.0
+        law = np.cumsum(np.exp(depths.min() - depths))
+        median = float(rows[np.searchsorted(law, law[-1] / 2.0)])
+        if median < 0.0:
+            return self._walk(cell, -1, -median)
+        return self._walk(cell, 1, median - own) if median > own else at
+
+    def _walk(self, cell: int, way: int, rows: float) -> int:
+        """The place that is this many rows beyond a cell."""
+        while 0 <= cell + way < len(self.rows):
+            cell += way
+            own, (first, last) = max(float(self.rows[cell]), 0.0), (self.cuts[cell], self.cuts[cell + 1] - 1)
+            if rows < own:
+                gone = math.floor((last - first + 1) * rows / own)
+                return min(first + gone, last) if way > 0 else max(last - gone, first)
+            rows -= own
+        return self.cuts[cell] if way < 0 else self.cuts[cell + 1] - 1
+
+    def rank_error(self, at: int, confidence: float) -> float:
+        """How many rows lie between a place and the quantile at most, with this probability."""
+        cell, level = bisect_right(self.cuts, at) - 1, (1.0 + confidence) / 2.0
+        if self.noise.account is NoiseAccount.GAUSSIAN:
+            reach = gaussian_reach(level) * self._deviations
+        else:
+            scale = self.noise.scale * float(_GRAIN)
+            reach = laplace_radius(scale**2 * self._squares, scale * max(self.level, 1.0 - self.level), level)
+        return float((np.abs(self.offsets) + reach)[cell : cell + 2].max())
+
+
 @dataclass(frozen=True, kw_only=True)
 class QuantilePublisher(ExponentialPublisher):
-    """The quantiles at `levels`, each drawn on the grid at its rate; without `interval_rates` none has an interval.
+    """The quantiles at `levels`, each drawn on the grid at its rate, and then noisy counts in cells around them all.
 
-    `confidence` is how often an interval holds its quantile, at least, and a rank error its rows; `interval_epsilon` is
-    what each end of an interval costs. With `ordered` the numbers of a group are put in order when they are read: its
-    k-th smallest number is for the k-th level. Levels rise, so while all rank errors of a group hold, that moves no
-    number farther from its quantile than the largest of them; they are stated so that all hold together.
+    Each draw costs `drawn`, an epsilon, and the counts `counted`: in a Gaussian account the square of their mu for all
+    groups together, else their epsilon in one group. Without `noise` there are no counts, and no interval but the whole
+    support. The numbers of a group are put in order when they are read, and so are the ends of intervals. While all
+    rank errors of a group hold, that moves no number farther from its quantile than the largest of them; they are
+    stated so that all hold together.
     """
 
     grid: QuantileGrid
     levels: tuple[float, ...]
     rates: tuple[Fraction, ...]
-    interval_rates: tuple[Fraction, ...]
     confidence: float
-    interval_epsilon: float
-    ordered: bool = False
+    drawn: float
+    counted: Fraction = Fraction(0)
+    noise: LatticeNoise | None = None
+
+    @property
+    def width(self) -> int:
+        """A place, and its part of the counts, at most."""
+        return 1 + (-(-self._most_cells // len(self.levels)) if self.noise else 0)
+
+    @property
+    def _most_cells(self) -> int:
+        return most_cells(len(self.levels), len(self.grid.points))
+
+    def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
+        return [self._draw(truth, bits) for truth in truths]
+
+    def _draw(self, truth: Coordinates, bits: Bits) -> list[Draw]:
+        places = []
+        for level, rate in zip(self.levels, self.rates, strict=True):
+            scores = exponential.scores(truth, level)
+            weights = exponential.weights([scores[place] for place in self.grid.candidates], rate)
+            places.append(self.grid.candidates[exponential.draw(weights, bits)])
+        found: list[float] = []
+        if self.noise is not None:
+            cells = pairwise(cut_around(places, len(truth)))
+            exact = [math.floor(sum(truth[low:high], Fraction(0)) / _GRAIN) for low, high in cells]
+            found = published(self.noise.measured(wholes(exact), bits), self.noise.step).tolist()
+        return self._split(places, found)
+
+    def _split(self, places: Sequence[int], counts: Sequence[float]) -> list[Draw]:
+        """A draw for every level, each with its part of the counts, in order."""
+        size, points = -(-len(counts) // len(places)), self.grid.points
+        return [(points[at], *counts[size * level : size * (level + 1)]) for level, at in enumerate(places)]
+
+    @cached_property
+    def _places(self) -> dict[float, int]:
+        return {self.grid.points[at]: at for at in self.grid.candidates}
+
+    def can_draw(self, *draws: Draw) -> bool:
+        """Whether all draws have points of the grid that may be published, and as many counts as cells around them."""
+        size = len(self.levels)
+        groups = [draws[at : at + size] for at in range(0, len(draws), size)]
+        return len(draws) % size == 0 and all(self._can_draw(group) for group in groups)
+
+    def _can_draw(self, group: Sequence[Draw]) -> bool:
+        if any(not draw or draw[0] not in self._places for draw in group):
+            return False
+        places, counts = [self._places[draw[0]] for draw in group], [each for draw in group for each in draw[1:]]
+        cells = len(cut_around(places, len(self.grid.points))) - 1 if self.noise else 0
+        same = len(counts) == cells and self._split(places, counts) == list(group)
+        return same and (self.noise is None or admits(np.array(counts), self.noise.step))
+
+    def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
+        return [self._read(group) for group in draws]
+
+    def _read(self, group: Sequence[Draw]) -> list[Reading]:
+        grid, hull = self.grid, self.grid.support.hull
+        drawn = [self._places[draw[0]] for draw in group]
+        places, ends, errors = drawn, [(hull.lower, hull.upper)] * len(drawn), list(self._rank_errors)
+        if self.noise is not None:
+            ranks = [self._ranks(group, level) for level in self.levels]
+            cuts = ranks[0].cuts
+            near = [own.place(at, rate) for own, at, rate in zip(ranks, drawn, self.rates, strict=True)]
+            places = [min(grid.candidates, key=lambda at: abs(at - place)) for place in near]
+            cells = [own.cells(self.confidence) for own in ranks]
+            ends = [interval_between(grid, cuts[first], cuts[last + 1]) for first, last in cells]
+            moved = zip(ranks, places, drawn, errors, strict=True)
+            errors = [own.rank_error(at, self._together) if at != old else most for own, at, old, most in moved]
+        lowest = list(accumulate((low for low, _ in reversed(ends)), min))[::-1]
+        highest = accumulate((high for _, high in ends), max)
+        return [
+            Reading(values=(grid.points[at],), intervals=(own,), rank_error=max(errors))
+            for at, own in zip(sorted(places), zip(lowest, highest, strict=True), strict=True)
+        ]
+
+    def _ranks(self, group: Sequence[Draw], level: float) -> NoisyRanks:
+        assert self.noise is not None
+        cuts = cut_around([self._places[draw[0]] for draw in group], len(self.grid.points))
+        rows = np.array([each for draw in group for each in draw[1:]]) * float(_GRAIN)
+        return NoisyRanks(cuts=cuts, rows=rows, level=level, noise=self.noise)
+
+    def spread(self, group: Sequence[Draw]) -> float:
+        """About how far the quartiles are apart, by the counts of a group; 0 without counts."""
+        if self.noise is None:
+            return 0.0
+        lower, upper = (self._ranks(group, level).place(0, Fraction(1, 2**60)) for level in (0.25, 0.75))
+        return self.grid.points[upper] - self.grid.points[lower]
+
+    @property
+    def _together(self) -> float:
+        """What each rank error of a group needs to hold with, so that all do: as drawn and, with counts, as read."""
+        return 1.0 - (1.0 - self.confidence) / (len(self.levels) * (2 if self.noise else 1))
+
+    @cached_property
+    def _rank_errors(self) -> list[float]:
+        return [exponential.rank_error(len(self.grid.candidates), rate, self._together) for rate in self.rates]
+
+    @property
+    def rank_error(self) -> float:
+        """The most rows between a drawn quantile and the true one, with the probability of the intervals."""
+        return max(self._rank_errors)
+
+    def expected_error(self, scale: float = 1.0, form: str = "") -> str:
+        """In rows, whatever the `scale`: between the number and the quantile, and to either side of the interval."""
+        most, interval = arguments.counted(f"{self.rank_error:.4g}", "row"), "its interval is the whole support"
+        if self.noise is not None:
+            rows = math.sqrt(self._most_cells * self.noise.variance) * float(_GRAIN)
+            interval = f"its interval has about {rows:.3g} rows on either side, or fewer"
+        return f"at most {most} between it and the quantile, with probability {self.confidence:g}; {interval}"
+
+    @property
+    def mse(self) -> float:
+        """The scale of the rank errors, squared, of all levels on average: how far off they are is proportional."""
+        return sum(float(1 / rate) ** 2 for rate in self.rates) / len(self.rates)
+
+    def words(self) -> str:
+        if self.noise is None:
+            return "exponential mechanism"
+        family = "Gaussian" if self.noise.account is NoiseAccount.GAUSSIAN else "geometric"
+        rows = self.noise.scale * float(_GRAIN)
+        return f"exponential mechanism, and counts around it with {family} noise of {rows:.4g} rows"
+
+    def to_dict(self) -> dict[str, object] | str:  # type: ignore[override]
+        """Its name, and the noise of the counts: all else follows from the plan."""
+        if self.noise is None:
+            return super().to_dict()
+        noise = {"account": self.noise.account.value, "scale": self.noise.scale, "grain": float(_GRAIN)}
+        return {"exponential": {"counts": noise}}
+
+    def loss(self, share: BudgetShare) -> JointLoss:
+        """That of the draws, whose losses lie in an interval each, and that of the counts, pure or Gaussian.
+
+        Which cells are counted follows from the draws: each part is private whatever came before, so they compose.
+        """
+        if share.mu:
+            return share.apart
+        steps, numbers = 2 if share.twice else 1, share.groups * share.parts
+        return JointLoss(
+            pure=((steps * self.counted, -(-share.groups // steps)),) if self.counted else (),
+            square=Fraction(mu_of_bounded_range(self.drawn)) ** 2 * numbers * steps,
+            epsilon=Fraction(self.drawn) * numbers + self.counted * share.groups,
+        )
+
+    def check(self, found: Sensitivity, share: BudgetShare) -> None:
+        """Refuse a rate or noise that costs more than is said, or more than the share has."""
+        otherwise = "has an exponential mechanism that is less private than it says, or its counts are"
+        for level, rate in zip(self.levels, self.rates, strict=True):
+            demand(exponential.privacy_loss(level, found.cell, rate) <= Fraction(self.drawn), otherwise)
+        steps, numbers = 2 if share.twice else 1, share.groups * share.parts
+        if self.noise is not None:
+            reach = cells_reach(found, self._most_cells, gaussian=bool(share.mu))
+            counted = reach / Fraction(self.noise.scale)
+            pure = self.noise.account is NoiseAccount.PURE
+            demand(pure is not bool(share.mu), "has noise of another account than its share")
+            demand((counted if pure else counted**2) <= self.counted, otherwise)
+        if share.mu:
+            square = Fraction(mu_of_bounded_range(self.drawn)) ** 2 * numbers * steps + self.counted
+            demand(square <= Fraction(share.mu) ** 2, otherwise)
+        else:
+            spent = Fraction(self.drawn) * share.parts + self.counted
+            demand(spent <= Fraction(share.epsilon) * share.parts, otherwise)
+
+
+def cells_reach(found: Sensitivity, cells: int, *, gaussian: bool) -> Fraction:
+    """How far a unit moves counts of disjoint cells, in grains: in L1 with one step, or in L2 over all groups together.
+
+    That is no more than it moves the counts by place, and rounding down to a grain moves each by less than one more.
+    """
+    moved = gaussian_length(found, float(_GRAIN), cells) if gaussian else found.cell + cells * _GRAIN
+    return moved / _GRAIN
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierQuantiles(QuantilePublisher):
+    """Quantiles as earlier versions drew them: each with both ends of its interval by exponential mechanisms.
+
+    Their tables are read and checked. Without `interval_rates` none has an interval. With `ordered` the numbers of a
+    group are put in order, and rank errors hold together.
+    """
+
+    interval_rates: tuple[Fraction, ...]
+    ordered: bool
 
     @property
     def width(self) -> int:
@@ -141,18 +435,7 @@ class QuantilePublisher(ExponentialPublisher):
         return 3 if self.interval_rates else 1
 
     def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
-        """Quantiles, each by a draw of its own, and by two more for its interval."""
-        return [[self._draw(truth, at, bits) for at in range(len(self.levels))] for truth in truths]
-
-    def _draw(self, truth: Coordinates, at: int, bits: Bits) -> Draw:
-        grid, level = self.grid, self.levels[at]
-        scores = exponential.scores(truth, level)
-        weights = exponential.weights([scores[place] for place in grid.candidates], self.rates[at])
-        drawn = grid.points[grid.candidates[exponential.draw(weights, bits)]]
-        if not self.interval_rates:
-            return (drawn,)
-        rate = self.interval_rates[at]
-        return (drawn, *draw_interval(grid, truth, level, rate=rate, confidence=self.confidence, bits=bits))
+        raise AssertionError("drawn by earlier versions alone")
 
     def can_draw(self, *draws: Draw) -> bool:
         """Whether all draws have points of the grid that may be published, and ends that their intervals can have."""
@@ -162,61 +445,31 @@ class QuantilePublisher(ExponentialPublisher):
 
     @cached_property
     def _drawable(self) -> tuple[frozenset[float], ...]:
-        drawn = frozenset(self.grid.points[at] for at in self.grid.candidates)
-        return (drawn, *map(frozenset, interval_ends(self.grid)))
+        grid, hull = self.grid, self.grid.support.hull
+        lower, upper = zip(*(interval_between(grid, at, at + 1) for at in grid.candidates), strict=True)
+        return frozenset(self._places), frozenset((hull.lower, *lower)), frozenset((hull.upper, *upper))
 
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
-        """Quantiles with their intervals, or the hull of the support for one, and their rank errors."""
         hull = self.grid.support.hull
-
-        def readings(group: Sequence[Draw]) -> list[Reading]:
-            values = [draw[0] for draw in group]
-            values = sorted(values) if self.ordered else values
-            ends = (draw[1:] or (hull.lower, hull.upper) for draw in group)
-            return [
-                Reading(values=(value,), intervals=((lower, upper),), rank_error=error)
-                for value, (lower, upper), error in zip(values, ends, self._rank_errors, strict=True)
+        ends, errors = (hull.lower, hull.upper), self._rank_errors
+        errors = [max(errors)] * len(errors) if self.ordered else errors
+        return [
+            [
+                Reading(values=value[:1], intervals=((own[1], own[2]) if own[1:] else ends,), rank_error=error)
+                for value, own, error in zip(sorted(group) if self.ordered else group, group, errors, strict=True)
             ]
-
-        return [readings(group) for group in draws]
-
-    @cached_property
-    def _rank_errors(self) -> list[float]:
-        count, confidence = len(self.grid.candidates), self.confidence
-        if not self.ordered:
-            return [exponential.rank_error(count, rate, confidence) for rate in self.rates]
-        together = 1.0 - (1.0 - confidence) / len(self.levels)
-        return [max(exponential.rank_error(count, rate, together) for rate in self.rates)] * len(self.levels)
+            for group in draws
+        ]
 
     @property
-    def rank_error(self) -> float:
-        """The most rows between a published quantile and the true one, with the probability of the intervals."""
-        return max(self._rank_errors)
+    def _together(self) -> float:
+        return 1.0 - (1.0 - self.confidence) / (len(self.levels) if self.ordered else 1)
 
-    def expected_error(self, scale: float = 1.0, form: str = "") -> str:
-        """In rows: between the number and the quantile, and to either side of the interval; `scale` does not matter."""
-        most = arguments.counted(f"{self.rank_error:.4g}", "row")
-        interval = "its interval is the whole support"
-        if self.interval_rates:
-            aim = max(margin(len(self.grid.candidates), rate, self.confidence) for rate in self.interval_rates)
-            interval = (
-                f"its interval, for epsilon {arguments.upwards(self.interval_epsilon, 4)} an end, aims at "
-                f"{arguments.counted(f'{float(aim):.4g}', 'row')} to either side "
-                "and ends where the support does if there are fewer"
-            )
-        return f"at most {most} between it and the quantile, with probability {self.confidence:g}; {interval}"
-
-    @property
-    def mse(self) -> float:
-        """The scale of the rank errors, squared, of all levels on average: how far off they are is proportional."""
-        return sum(float(1 / rate) ** 2 for rate in self.rates) / len(self.rates)
+    def loss(self, share: BudgetShare) -> JointLoss:
+        return share.apart
 
     def check(self, found: Sensitivity, share: BudgetShare) -> None:
-        """Refuse a rate that is too large for its part of the share.
-
-        The privacy loss of the quantile, and that of each end of its interval, with all that rounding adds to them,
-        must be at most what the share has for it, in exact arithmetic.
-        """
+        """Refuse a rate that is too large for its part of the share, that of the quantile or that of each end."""
         ends = self.interval_rates or (None,) * len(self.levels)
         for level, rate, end in zip(self.levels, self.rates, ends, strict=True):
             loss = exponential.privacy_loss(level, found.cell, rate)
@@ -248,11 +501,15 @@ def roundest(low: Fraction, high: Fraction, near: Fraction, *, closed: bool = Fa
 
 @dataclass(frozen=True)
 class RankForm(Form):
-    """Points of a public grid by the exponential mechanism, each with its interval."""
+    """Points of a public grid by the exponential mechanism, with intervals by noisy counts around them."""
 
     question: RankKind
+    is_earlier: bool = False
+    """As earlier versions drew them: with intervals by two draws more for each quantile."""
 
-    loss = LossForm.RANGE
+    @property
+    def loss(self) -> LossForm:
+        return LossForm.RANGE if self.is_earlier else LossForm.GAUSSIAN
 
     @property
     def draws(self) -> int:
@@ -260,35 +517,71 @@ class RankForm(Form):
         return len(self.question.asked)
 
     @property
+    def earlier(self) -> Form:
+        return self if self.is_earlier else replace(self, is_earlier=True)
+
+    @property
     def interval_part(self) -> float:
-        """What the plan says."""
-        return self.question.interval_share
+        return self.question.interval_share if self.is_earlier else 0.0
+
+    def excess_variance(self, found: Sensitivity, columns: Columns, *, gaussian: bool) -> float:
+        """In a Gaussian account all levels share what one would have."""
+        return float(self.draws) if gaussian and not self.is_earlier else 1.0
 
     @property
     def grid(self) -> QuantileGrid:
         """The points, and where an answer may be published."""
         asked = self.question
-        return QuantileGrid(
+        found = QuantileGrid(
             points=asked.points, borders=asked.borders, bounds=asked.bounds, support=asked.allowed, whole=asked.dated
         )
+        if not found.candidates:
+            raise PlanError("support: holds no point of the grid; take a finer step", field="support")
+        return found
 
     def publisher(self, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns) -> Publisher:
-        """The exponential mechanism for each level, and for both ends of its interval.
+        """The exponential mechanism for each level, and counts around them all.
 
-        Guarantee: each quantile with its interval is private at the share.
-        Edge cases: a support without a point of the grid is refused.
+        Of one level the counts have the part of the budget that the plan says. Draws of k levels have to share the
+        rest, and all of them use the counts: these have all but 1 / k^(1/4) of that rest.
+
+        Guarantee: all quantiles with their intervals are private at the share.
+        Edge cases: with noise too large for doubles there are no counts, and an interval is the whole support.
         """
         grid, levels = self.grid, tuple(self.question.asked)
-        if not grid.candidates:
-            raise PlanError("support: holds no point of the grid; take a finer step", field="support")
+        if self.is_earlier:
+            return EarlierQuantiles(
+                grid=grid,
+                levels=levels,
+                rates=tuple(exponential.rate(each, found.cell, share.drawn) for each in levels),
+                interval_rates=tuple(exponential.rate(each, found.cell, share.end) for each in levels if share.end),
+                confidence=level,
+                drawn=share.drawn,
+                ordered=self.question.ordered,
+            )
+        gaussian, own = bool(share.mu), self.question.interval_share
+        part = Fraction(1.0 - (1.0 - own) / math.sqrt(math.sqrt(len(levels)))) if own else Fraction(0)
+        reach = cells_reach(found, most_cells(len(levels), len(grid.points)), gaussian=gaussian)
+        whole = Fraction(share.mu) ** 2 if gaussian else Fraction(share.epsilon) * share.parts
+        counted = Fraction(rounded_down(whole * part))
+        size = root_down(counted) if gaussian else float(counted)
+        scale = rounded_up(reach / Fraction(size)) if size else math.inf
+        if not scale <= _WIDEST:
+            counted = Fraction(0)
+        if gaussian:
+            numbers = share.groups * share.parts * (2 if share.twice else 1)
+            drawn = bounded_range_epsilon(root_down(_KEPT * (whole - counted) / numbers))
+        else:
+            drawn = rounded_down((whole - counted) / share.parts)
+        account = NoiseAccount.GAUSSIAN if gaussian else NoiseAccount.PURE
         return QuantilePublisher(
             grid=grid,
             levels=levels,
-            rates=tuple(exponential.rate(each, found.cell, share.drawn) for each in levels),
-            interval_rates=tuple(exponential.rate(each, found.cell, share.end) for each in levels if share.end),
+            rates=tuple(exponential.rate(each, found.cell, drawn) for each in levels),
             confidence=level,
-            interval_epsilon=share.end,
-            ordered=self.question.ordered,
+            drawn=drawn,
+            counted=counted,
+            noise=LatticeNoise(account=account, scale=scale) if counted else None,
         )
 
     @property
@@ -322,14 +615,18 @@ class RankForm(Form):
         return min(max(float(roundest(low, high, place, closed=end < place + step / 2)), span[0]), span[1])
 
     def as_whole(self, found: Estimate) -> Estimate:
-        """The nearest whole number, where all values are: no farther from the quantile, in rows.
+        """The nearest whole number, where all values are: no farther from the quantile, in rows; and whole ends.
 
         If a whole number counts at the point that was drawn, one that does was made of it. Else no row counts there,
         and b rows lie below: |b - r| of them between the point and the rank r. They lie below the next whole number,
-        too, and at or below the one before: between either of these and the rank there are no more.
+        too, and at or below the one before: between either of these and the rank there are no more. An interval holds
+        the values a row below the rank and above it, which are whole, and so do the whole numbers in it; those of
+        earlier versions were left as they were.
         """
-        value = float(round(found.value))
-        return Estimate(value=value, lower=min(found.lower, value), upper=max(found.upper, value))
+        value, lower, upper = float(round(found.value)), found.lower, found.upper
+        if not self.is_earlier:
+            lower, upper = float(math.ceil(lower)), float(math.floor(upper))
+        return Estimate(value=value, lower=min(lower, value), upper=max(upper, value))
 
 
 DOUBT = 0.05

@@ -19,6 +19,7 @@ from rangebound.ledger.record import Account, Record
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, PlainSum, Rule, charged
 from rangebound.release.noise.draw import Cell, Key, Summed
 from rangebound.release.output.plan_facts import plan_json, sha256
+from rangebound.release.output.rendering import POPULATION
 from rangebound.release.output.table import Release
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.model import Plan
@@ -324,7 +325,7 @@ def _fitting_ranks(ready: Prepared, cells: Sequence[Cell], room: int) -> tuple[l
     found, full = [], set()
     for each in cells:
         if ready.plan.query[each.question].ranked:
-            group, size = (each.question, each.key[:-1]), _length(vars(each)) + 1
+            group, size = (each.question, each.key[:-1]), _length(each.stored()) + 1
             if size > room:
                 full.add(group)
             if group in full:
@@ -357,7 +358,8 @@ def _longest(ready: Prepared, index: int) -> int:
     """The bytes of a cell of a question that is as long as any, but for its key and part, and of a comma."""
     draws = (_LONGEST,) * ready.publishers[index].width
     facts = dict.fromkeys(("value", "lower", "upper", "epsilon", "delta", "rank_error", "mu"), _LONGEST)
-    return _length(vars(Cell(question=index, key=(), part="", draws=draws, **facts))) + 1
+    facts |= dict.fromkeys(POPULATION, _LONGEST) if ready.plan.of_population else {}
+    return _length(Cell(question=index, key=(), part="", draws=draws, **facts).stored()) + 1
 
 
 def _length(data: object) -> int:

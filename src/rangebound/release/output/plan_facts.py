@@ -21,9 +21,10 @@ from rangebound.errors import PlanError, plain
 from rangebound.ledger.record import Account
 from rangebound.mechanisms.finite import Table
 from rangebound.privacy.risk import ProfileRisk
-from rangebound.release.budget_split import allocations
+from rangebound.release.budget_split import every_allocation
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.draw import Cell
+from rangebound.release.noise.quantiles import QuantilePublisher
 from rangebound.release.output.plan_risk import (
     Conversions,
     LimitedMean,
@@ -170,11 +171,17 @@ def facts_of(plan: Plan, cells: Sequence[Cell], tables: Mapping[int, Table] | No
     Edge cases: None where no way to split the plan's budget has these shares, for a table of another version.
     """
     said = {(each.question, each.epsilon, each.delta, each.mu) for each in cells}
-    for way in allocations(plan):
+    for way in every_allocation(plan):
         shares = {(at, stated_epsilon(plan.query[at], each), each.delta, each.mu) for at, each in way.questions.items()}
-        if said <= shares:
-            return PlanFacts(ready=prepared(plan, way, tables))
+        if said <= shares and _drew(ready := prepared(plan, way, tables), cells):
+            return PlanFacts(ready=ready)
     return None
+
+
+def _drew(ready: Prepared, cells: Sequence[Cell]) -> bool:
+    """Whether its quantiles can be drawn so: in plain sums earlier versions drew others at the same shares."""
+    ranks = ((at, each) for at, each in enumerate(ready.publishers) if isinstance(each, QuantilePublisher))
+    return all(each.can_draw(*(cell.draws for cell in cells if cell.question == at)) for at, each in ranks)
 
 
 def scope(plan: Plan, index: int) -> str:

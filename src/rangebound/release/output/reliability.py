@@ -16,12 +16,15 @@ from rangebound.mechanisms.estimation import Publishes, estimate
 from rangebound.mechanisms.finite import Table
 from rangebound.release.noise.draw import Cell, Form, Publisher
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
+from rangebound.release.noise.quantiles import QuantilePublisher
 from rangebound.release.output.plan_facts import PlanFacts, Row
 from rangebound.release.plan.fields import span
 from rangebound.release.plan.kinds.cuts import WIDE
 from rangebound.release.plan.kinds.facts import Agreement
 from rangebound.values.query import Query
 from rangebound.values.support import Interval
+
+_SMALL = 0.3  # of the range between the quartiles: six errors of a twentieth
 
 
 def biases(facts: PlanFacts | None, cells: Sequence[Cell]) -> list[float | None]:
@@ -102,10 +105,23 @@ def _by_question(cells: Sequence[Cell]) -> dict[int, list[int]]:
     return found
 
 
-def is_unreliable(cell: Cell) -> bool:
+def spreads(facts: PlanFacts | None, cells: Sequence[Cell]) -> list[float]:
+    """About how far the quartiles of the rows behind each quantile are apart, as its draws say; 0 for others."""
+    found = [0.0] * len(cells)
+    for index, places in _by_question(cells).items():
+        own = None if facts is None else facts.questions[index].publisher
+        if isinstance(own, QuantilePublisher):
+            for first in range(0, len(places), len(own.levels)):
+                group = places[first : first + len(own.levels)]
+                found[group[0] : group[-1] + 1] = [own.spread([cells[at].draws for at in group])] * len(group)
+    return found
+
+
+def is_unreliable(cell: Cell, spread: float = 0.0) -> bool:
     """Whether the interval of a number is wider than the number: upper - lower > |value|.
 
-    A number with noise that is 0 is unreliable too, also where clamping has left its interval no width.
+    A number with noise that is 0 is unreliable too, also where clamping has left its interval no width. A quantile is
+    not if its interval is at most 3/10 as wide as the `spread` of its rows.
 
     >>> from dataclasses import replace
     >>> cell = Cell(question=0, key=(), part="", value=12.0, lower=9.0, upper=15.0, epsilon=1.0, delta=0.0)
@@ -113,6 +129,8 @@ def is_unreliable(cell: Cell) -> bool:
     (False, True)
     """
     noisy = bool(cell.epsilon or cell.mu)
+    if spread and cell.upper - cell.lower <= _SMALL * spread:
+        return False
     return cell.upper - cell.lower > abs(cell.value) or (noisy and not cell.value)
 
 

@@ -189,7 +189,7 @@ def in_words(found: TableFacts) -> Iterator[tuple[str, list[str]]]:
         told = f"{question.name} ({question.kind})"
         if len(own) > _MOST:
             unreliable = sum(bool(row["unreliable"]) for row in own)
-            rest = f", {unreliable:,} of them unreliable" if unreliable else ""
+            rest = f", {unreliable:,} of them unreliable (interval wider than the number)" if unreliable else ""
             yield told, [f"{arguments.counted(f'{len(own):,}', 'number')}{rest}; see the picture and the table"]
             continue
         allowed = question.published_in(found.plan.unit_of(question))

@@ -27,7 +27,7 @@ _MOST_ROWS, _MOST_PICTURES, _MOST_COLUMNS = 200, 24, 12
 _FEWEST_DAYS = 8  # that are drawn as a series
 _TABLE_ALONE = "They are for this table: how far a population that its rows are a sample of is from it is left out."
 _WIDER = (
-    "The dark ones are for this table, with its noise alone; the wider, paler ones, where a number has one, are for the "
+    "The dark ones are for this table, with its noise alone; the wider, paler ones, where there is one, are for the "
     "population that its units are an independent sample of, with sampling as well."
 )
 _GREY = " Numbers in grey are unreliable: their interval is wider than the number."

@@ -36,7 +36,6 @@ from rangebound.values.extras import need
 from rangebound.values.serial import csv_text
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
-_LACKING: Mapping[str, tuple[object, ...]] = {"mu": (0.0,), **dict.fromkeys(rendering.POPULATION, (None,))}
 FORMAT, _FIRST_FORMAT = "rangebound release 2", "rangebound release 1"
 
 
@@ -131,8 +130,9 @@ class Release:
         moved = (
             reliability.biases(self.facts, self.cells),
             reliability.unbiased_numbers(self._forms, self.facts, self.cells),
+            reliability.spreads(self.facts, self.cells),
         )
-        for cell, bias, unbiased in zip(self.cells, *moved, strict=True):
+        for cell, bias, unbiased, spread in zip(self.cells, *moved, strict=True):
             question = self.plan.query[cell.question]
             keys = dict(zip(question.by, cell.key, strict=True))
             if question.selected is not None:
@@ -150,7 +150,7 @@ class Release:
                     **({each: getattr(cell, each) for each in rendering.POPULATION} if self.plan.of_population else {}),
                     "unbiased": unbiased,
                     "bias": bias,
-                    "unreliable": None if dated or question.selected else reliability.is_unreliable(cell),
+                    "unreliable": None if dated or question.selected else reliability.is_unreliable(cell, spread),
                     "date": date(cell.value).isoformat() if dated else None,
                     "rank_error": cell.rank_error,
                     "scope": said[cell.question],
@@ -211,10 +211,7 @@ class Release:
             "plan": json.loads(plan_json(self.plan)),
             "mechanisms": list(self.mechanisms),
             "scopes": list(scopes(self.plan)),
-            "cells": [  # a mu, and an interval for the population, only where it has one
-                {name: value for name, value in vars(cell).items() if value not in _LACKING.get(name, ())}
-                for cell in self.cells
-            ],
+            "cells": [cell.stored() for cell in self.cells],
             **({"tables": tables} if tables else {}),
             **({"unread": list(self.unread)} if self.unread else {}),
             **({"whole": list(self.whole)} if self.whole else {}),

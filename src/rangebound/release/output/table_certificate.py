@@ -13,7 +13,7 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInval
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import AnyCost
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.release.budget_split import PlanParts, allocations
+from rangebound.release.budget_split import PlanParts, every_allocation
 from rangebound.release.noise.allocation import Allocation, is_within
 from rangebound.release.noise.draw import Cell, Draw, Key
 from rangebound.release.noise.forms import form_of
@@ -177,7 +177,7 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
         plan = release.plan
         groups = sum(plan.groups(each.by) for each in plan.query if not plan.private(each.by))
         _demand_work(groups / _NUMBERS, work)  # before they are listed
-        ways = allocations(plan)
+        ways = list(every_allocation(plan))
         own = next((way for way in ways if _is_stated(way, stated)), None)
         steps = _steps(release, ways if own is None else [own])
         _demand_work(steps + (len(certificate) + len(published)) / _BYTES, work)

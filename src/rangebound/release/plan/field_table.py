@@ -28,10 +28,10 @@ EFFECTS: Mapping[str, str] = {
 
 
 _HEAD = (
-    "# Every field of a plan\n\n"
-    "This page is made from the code, by `rangebound plan fields`, and a test compares the two. [The plan](plan.md) "
-    "says what the parts are for, and has examples. `required` says that a field has no default. In Python, the class "
-    "of a kind is named after it: `CountOfUnits(name=...)` for `count of units`.\n"
+    "## Every field\n\n"
+    "This part is made from the code, by `rangebound plan fields`, and a test compares the two. `required` says that a "
+    "field has no default. In Python, the class of a kind is named after it: `CountOfUnits(name=...)` for `count of "
+    "units`.\n"
 )
 _ROW = "| field | type | default | effect |\n| --- | --- | --- | --- |"
 
@@ -44,18 +44,16 @@ def field_table() -> str:
     >>> [line for line in field_table().splitlines() if line.startswith("| `epsilon`")]
     ['| `epsilon` | number above 0, at most 100 | required | what the whole release may spend; at most 100 |']
     """
-    parts = _parts()
-    text = [_HEAD, f"## Top level\n\n{_ROW}", *_rows(Plan)]
-    for title, part in parts:
-        text += [f"\n## `{title}`\n\n{_ROW}", *_rows(part)]
-    shared = list(Kind.model_fields)
-    text += [f"\n## `[[query]]`: fields of every kind\n\n{_ROW}", *_rows(Kind)]
+    text = [_HEAD, f"### Top level\n\n{_ROW}", *_rows(Plan)]
+    for title, part in _parts():
+        text += [f"\n### `{title}`\n\n{_ROW}", *_rows(part)]
+    text += [f"\n### `[[query]]`: fields of every kind\n\n{_ROW}", *_rows(Kind)]
+    kinds: dict[str, list[str]] = {}
     for name, kind in written_kinds().items():
-        own = [each for each in kind.model_fields if each not in shared]
-        said = (kind.__doc__ or "").strip().partition("\n\n")[0]
-        text.append(f"\n## Kind `{name}`\n\n{' '.join(said.split())}\n")
-        if own:
-            text += [_ROW, *_rows(kind, own)]
+        for row in _rows(kind, [each for each in kind.model_fields if each not in Kind.model_fields]):
+            kinds.setdefault(row, []).append(f"`{name}`")
+    text.append(f"\n### `[[query]]`: fields of some kinds\n\n{_ROW}")
+    text += [f"{row.removesuffix(' |')}; of {', '.join(names)} |" for row, names in sorted(kinds.items())]
     return "\n".join(text).replace("\n\n\n", "\n\n") + "\n"
 
 

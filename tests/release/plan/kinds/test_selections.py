@@ -12,11 +12,13 @@ import pytest
 
 from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.release import check_certificate, make_plan, release
+from rangebound.release.budget_split import allocations
+from rangebound.release.noise.exponential_mechanism import rank_error
 from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.quantiles import QuantilePublisher
 from rangebound.release.output.ledger_entry import fitting
 from rangebound.release.output.table import Release
-from rangebound.release.prepare import prepare
+from rangebound.release.prepare import prepare, prepared
 from tests.release.plan.kinds.second_routes import certified
 from tests.thinning import crossed
 
@@ -294,16 +296,16 @@ def test_dates_have_ends_at_years():
     assert (lower["date"], upper["date"]) == ("2012-01-01", "2017-01-01")
 
 
-def read(publisher, *values):
-    (found,) = publisher.read([[(value, 0.0, 100.0) for value in values]])
-    return [each.values[0] for each in found], [each.rank_error for each in found]
-
-
 def test_points_of_a_central_range_that_were_drawn_the_wrong_way_round_are_put_in_order():
     """So a number may be the one that was drawn for the other level, and both errors must hold."""
-    publisher, alone = (prepare(range_plan(epsilon=90.0, **asked)).publishers[0] for asked in (CENTRAL, LEVELS))
-    assert isinstance(publisher, QuantilePublisher)
-    (points, errors), (_, apart) = read(publisher, 80.0, 20.0), read(alone, 20.0, 80.0)
-    assert points == read(publisher, 20.0, 80.0)[0] == [20.0, 80.0]
-    assert errors[0] == errors[1] > apart[0]
-    assert read(alone, 80.0, 20.0)[0] == [80.0, 20.0]  # control: quantiles stay as they were drawn
+    plans = [range_plan(epsilon=90.0, **{**asked, "interval_share": 0}) for asked in (CENTRAL, LEVELS)]
+    for plan in plans:
+        publisher = prepare(plan).publishers[0]
+        assert isinstance(publisher, QuantilePublisher)
+        (found,) = publisher.read([[(80.0,), (20.0,)]])
+        assert [each.values for each in found] == [(20.0,), (80.0,)]
+        alone = rank_error(len(publisher.grid.candidates), publisher.rates[0], publisher.confidence)
+        assert found[0].rank_error == found[1].rank_error > alone
+    central, levels = (prepared(each, allocations(each, earlier=True)[0]).publishers[0] for each in plans)
+    assert [each.values for each in central.read([[(80.0,), (20.0,)]])[0]] == [(20.0,), (80.0,)]
+    assert [each.values for each in levels.read([[(80.0,), (20.0,)]])[0]] == [(80.0,), (20.0,)]  # the control

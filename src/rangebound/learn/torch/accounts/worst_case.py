@@ -12,7 +12,7 @@ An epoch in which each example is in one batch, chosen at random, is one `Alloca
 of fixed size one `FixedBatchEvent`. The latter compares three laws, not two, so it is for post-processing of Gaussian
 noise alone: that truncated noise is dominated pair by pair is not enough.
 
-So the privacy-loss distribution of the sampled Gaussian is valid for every step. `docs/theory.md` has the proof for
+So the privacy-loss distribution of the sampled Gaussian is valid for every step. `papers/numerics.md` has the proof for
 truncated coordinates, for products of them, for Poisson samples in both directions and for adaptive composition. It
 needs an interval: a union or a grid may leak more than the Gaussian and is refused, and so may truncated Laplace noise.
 Euclidean clipping has the sensitivity C and Gaussian noise alone.

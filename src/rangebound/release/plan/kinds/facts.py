@@ -82,6 +82,8 @@ class FormName(Enum):
     """Noisy counts of which a row is in one alone."""
     FRACTION = auto()
     """Fractions of noisy coordinates that add up to the rows."""
+    SPREAD = auto()
+    """A function of such fractions that is not one of them."""
     RATIO = auto()
     CORRELATION = auto()
     LINE = auto()

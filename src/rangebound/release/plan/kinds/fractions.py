@@ -383,6 +383,7 @@ _SPREAD = Statistic(
 class Variance(FractionKind):
     """The variance of a column (of the rows themselves: divided by their number)."""
 
+    form = FormName.SPREAD
     statistic = _SPREAD
     answers = property(_answers)
 
@@ -408,6 +409,7 @@ class Variance(FractionKind):
 class StandardDeviation(FractionKind):
     """The standard deviation of a column: the root of its variance."""
 
+    form = FormName.SPREAD
     statistic = _SPREAD
     answers = property(_answers)
 
