@@ -27,7 +27,8 @@ def compare_groups(
     holds as often as they do, and for Laplace errors from 91 % on; at 90 % it holds 89.8 % of the time. Below that,
     where a unit may be in both groups, and where their errors are `crossed`, stand sums, of intervals that leave half
     as much beyond, which hold whatever the errors have to do with each other. A p-value is the least part beyond at
-    which 0 is outside, rounded up by 4.4 %: it may be as much above 1 - level where the interval leaves 0 out.
+    which 0 is outside, rounded up by 4.4 %: it may be as much above 1 - level where the interval leaves 0 out, and
+    below that where a wider interval, at less than 90 % for a pair, holds 0.
     """
     if facts is None:
         raise Unsatisfiable(f"question={question!r}: how its noise was drawn is not known to this version")
