@@ -63,6 +63,13 @@ def test_the_first_table(place, capsys):
 
 
 @pytest.mark.slow
+def test_a_summary(place, capsys):
+    assert walk(blocks(page("from-your-file").partition("## Or one page")[2], "sh")) == 1
+    assert "spent epsilon 1, delta 0.000001; account 'visits' has epsilon 0 left" in capsys.readouterr().out
+    assert {"report.html", "table.csv", "plan.toml"} <= {path.name for path in (place / "visits-summary").iterdir()}
+
+
+@pytest.mark.slow
 def test_approval_periods_and_audits(place, capsys):
     (place / "board.toml").write_text(PLAN.replace('"people"', '"patients"').replace("people.ledger", "board.ledger"))
     text = page("budget")

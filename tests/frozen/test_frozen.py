@@ -16,7 +16,8 @@ import rangebound as rb
 from rangebound.errors import RangeboundError
 from rangebound.ledger.book import Ledger
 from rangebound.mechanisms.certificates import Theorem
-from rangebound.release import check_certificate, check_entry
+from rangebound.release import Release, check_certificate, check_entry
+from rangebound.release.noise.quantiles import EarlierQuantiles
 from rangebound.release.plan.kinds.kind import KINDS
 
 HERE = Path(__file__).parent
@@ -124,6 +125,17 @@ def test_nothing_is_left_out(ledgers):
     assert len(CERTIFICATES) >= 60
     assert len(RELEASES) >= 40
     assert len(TRAININGS) >= 10
+
+
+@pytest.mark.parametrize("at", [0, 1], ids=["several without intervals", "of a grid of two points"])
+def test_quantiles_that_could_have_been_drawn_today_are_read_as_they_were(at):
+    """Of the same shares as today's: only what they state of their draws tells the two apart."""
+    entry = json.loads((HERE / "quantiles.json").read_text(encoding="utf-8"))[at]
+    published = entry["published"].encode()
+    assert check_certificate(entry["certificate"], published).epsilon == 1.0
+    facts = Release.from_bytes(published).facts
+    assert facts is not None
+    assert isinstance(facts.ready.publishers[0], EarlierQuantiles)
 
 
 if __name__ == "__main__":

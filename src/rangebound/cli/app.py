@@ -22,6 +22,7 @@ from rangebound.cli import (
     release_command,
     serve_command,
     sql_command,
+    summary_command,
     verify_command,
 )
 from rangebound.cli.options import SETTINGS, Interrupted
@@ -45,6 +46,7 @@ app.command("account")(account_command.account)
 app.add_typer(plan_command.app, name="plan")
 app.command()(release_command.release)
 app.command()(sql_command.sql)
+app.command()(summary_command.summary)
 app.command()(verify_command.verify)
 app.command()(release_command.demo)
 app.command()(plan_command.dummy)

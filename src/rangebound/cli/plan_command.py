@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -23,17 +24,32 @@ app = group("Plans of releases.")
 _PLACES = {"sc://": "spark", "postgresql://": "postgres", "postgres://": "postgres", "service=": "postgres"}
 
 
+_TABLES = "A .csv, .tsv, .xlsx, .parquet or DuckDB file, a database (postgresql://host/name) or a server (sc://host)."
+Table = Annotated[str, typer.Argument(metavar="TABLE", help=_TABLES)]
+Owner = Annotated[str | None, option("The column that names the privacy unit of a row.")]
+TableName = Annotated[str | None, option("The table in a DuckDB file or on a server.", "--table")]
+
+
+def source_of(table: str, name: str | None, stated: Mapping[str, str], *, header: bool) -> rb.release.Source:
+    """The table that a command line names, as a plan's source; what is not `stated` of a text file, its header says."""
+    from rangebound.release.engine.text_file import proposed_format
+    from rangebound.release.plan.source import TEXT_FILES
+
+    place = {next((field for start, field in _PLACES.items() if table.startswith(start)), "path"): table}
+    found = place | ({"table": name} if name else {})
+    if header and "path" in place and Path(table).suffix.lower() in TEXT_FILES and Path(table).is_file():
+        found |= proposed_format(Path(table)).text_fields
+    query = [{"name": "rows", "kind": "count"}]
+    made = rb.release.make_plan({"source": found | dict(stated), "budget": {"epsilon": 1.0}, "query": query}).source
+    assert made is not None
+    return made
+
+
 @app.command()
 def new(
-    table: Annotated[
-        str,
-        typer.Argument(
-            metavar="TABLE",
-            help="A .csv, .tsv, .xlsx, .parquet or DuckDB file, a database (postgresql://host/name) or a Spark server (sc://host).",
-        ),
-    ],
-    unit: Annotated[str | None, option("The column that names the privacy unit of a row.")] = None,
-    name: Annotated[str | None, option("The table in a DuckDB file or on a server.", "--table")] = None,
+    table: Table,
+    unit: Owner = None,
+    name: TableName = None,
     metadata: Annotated[
         Path | None, option("A description of the table, CSVW-EO; the table is then not opened.")
     ] = None,
@@ -41,17 +57,9 @@ def new(
 ) -> None:
     """Write a first plan for a table; read no data but a header."""
     from rangebound.release.engine import opened
-    from rangebound.release.engine.text_file import proposed_format
     from rangebound.release.plan.draft import drafted_bounds, read_description
-    from rangebound.release.plan.source import TEXT_FILES
 
-    place = {next((field for start, field in _PLACES.items() if table.startswith(start)), "path"): table}
-    query = [{"name": "rows", "kind": "count"}]
-    stated = place | ({"table": name} if name else {})
-    if metadata is None and "path" in place and Path(table).suffix.lower() in TEXT_FILES and Path(table).is_file():
-        stated |= proposed_format(Path(table)).text_fields
-    source = rb.release.make_plan({"source": stated, "budget": {"epsilon": 1.0}, "query": query}).source
-    assert source is not None
+    source = source_of(table, name, {}, header=metadata is None)
     description = (
         None if metadata is None else read_description(metadata.read_text(encoding="utf-8-sig", errors="replace"))
     )

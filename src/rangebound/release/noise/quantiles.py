@@ -412,7 +412,8 @@ class QuantilePublisher(ExponentialPublisher):
 def cells_reach(found: Sensitivity, cells: int, *, gaussian: bool) -> Fraction:
     """How far a unit moves counts of disjoint cells, in grains: in L1 with one step, or in L2 over all groups together.
 
-    That is no more than it moves the counts by place, and rounding down to a grain moves each by less than one more.
+    The sensitivity holds for any counts that are not negative and add up to a unit's rows, however they are spread over
+    cells; rounding down to a grain moves each by less than one more.
     """
     moved = gaussian_length(found, float(_GRAIN), cells) if gaussian else found.cell + cells * _GRAIN
     return moved / _GRAIN

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -170,18 +171,38 @@ def facts_of(plan: Plan, cells: Sequence[Cell], tables: Mapping[int, Table] | No
 
     Edge cases: None where no way to split the plan's budget has these shares, for a table of another version.
     """
-    said = {(each.question, each.epsilon, each.delta, each.mu) for each in cells}
+    said, ways = {(each.question, each.epsilon, each.delta, each.mu) for each in cells}, []
     for way in every_allocation(plan):
         shares = {(at, stated_epsilon(plan.query[at], each), each.delta, each.mu) for at, each in way.questions.items()}
-        if said <= shares and _drew(ready := prepared(plan, way, tables), cells):
-            return PlanFacts(ready=ready)
-    return None
+        if said <= shares:
+            ways.append(way)
+    found = drawn_by([prepared(plan, way, tables) for way in ways], cells)
+    return None if found is None else PlanFacts(ready=found)
 
 
-def _drew(ready: Prepared, cells: Sequence[Cell]) -> bool:
-    """Whether its quantiles can be drawn so: in plain sums earlier versions drew others at the same shares."""
-    ranks = ((at, each) for at, each in enumerate(ready.publishers) if isinstance(each, QuantilePublisher))
-    return all(each.can_draw(*(cell.draws for cell in cells if cell.question == at)) for at, each in ranks)
+def drawn_by(plans: Sequence[Prepared], cells: Sequence[Cell]) -> Prepared | None:
+    """That by which quantiles were drawn: in plain sums earlier versions drew others at the same shares.
+
+    Of several whose mechanisms can give the draws, the one whose rank errors the numbers state; else the first.
+    """
+    drawn = [each for each in plans if _reads(each, cells) is not None]
+    return next((each for each in drawn if _reads(each, cells)), drawn[0] if drawn else None)
+
+
+def _reads(ready: Prepared, cells: Sequence[Cell]) -> bool | None:
+    """Whether its quantiles have the rank errors that are stated; None where they cannot be drawn so."""
+    same = True
+    for at, each in enumerate(ready.publishers):
+        if not isinstance(each, QuantilePublisher):
+            continue
+        own = [cell for cell in cells if cell.question == at]
+        draws, size = [cell.draws for cell in own], len(each.levels)
+        if not each.can_draw(*draws):
+            return None
+        read = each.read([draws[first : first + size] for first in range(0, len(draws), size)])
+        errors = zip(own, (reading.rank_error for group in read for reading in group), strict=True)
+        same &= all(math.isclose(cell.rank_error or 0.0, error or 0.0, rel_tol=1e-9) for cell, error in errors)
+    return same
 
 
 def scope(plan: Plan, index: int) -> str:

@@ -23,7 +23,7 @@ from rangebound.release.noise.partition_selection import ThresholdSelection, par
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.output.agreement import consistent
 from rangebound.release.output.ledger_entry import charges, covers, least_due, shortfall
-from rangebound.release.output.plan_facts import plan_json, sha256
+from rangebound.release.output.plan_facts import drawn_by, plan_json, sha256
 from rangebound.release.output.plan_risk import Conversions, conversions
 from rangebound.release.output.table import Release
 from rangebound.release.plan.groupings import Block, Workload, blocks
@@ -178,11 +178,11 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
         groups = sum(plan.groups(each.by) for each in plan.query if not plan.private(each.by))
         _demand_work(groups / _NUMBERS, work)  # before they are listed
         ways = list(every_allocation(plan))
-        own = next((way for way in ways if _is_stated(way, stated)), None)
-        steps = _steps(release, ways if own is None else [own])
-        _demand_work(steps + (len(certificate) + len(published)) / _BYTES, work)
-        ready = prepare(plan) if own is None else _with_stated_noise(prepared(plan, own, release.tables), stated)
-        if own is None and any(isinstance(each, TablePublisher) for each in ready.publishers):  # none is computed here
+        own = [way for way in ways if _is_stated(way, stated)]
+        _demand_work(_steps(release, own or ways) + (len(certificate) + len(published)) / _BYTES, work)
+        several = [_with_stated_noise(prepared(plan, way, release.tables), stated) for way in own]
+        ready = drawn_by(several, release.cells) or (several[0] if several else prepare(plan))
+        if not own and any(isinstance(each, TablePublisher) for each in ready.publishers):  # none is computed here
             raise CertificateInvalid("queries: are not those of this table and its plan; it may be of another table")
     except CertificateInvalid:
         raise

@@ -266,7 +266,7 @@ def _comparable(schema: Schema, column: str, values: Iterable[Plain], field: str
 def check_unit_column(schema: Schema, column: str, field: str) -> None:
     """Refuse a column that is not in the table or cannot name the owners of rows."""
     if column == TO_FILL_IN and column not in schema:
-        rule = f"is still to be filled in: name the column that says whose a row is, {_one_of(schema)}"
+        rule = f"is still to be filled in: name the column that says whose a row is, {one_of(schema)}"
         raise PlanError(f"{field}={column!r}: {rule}; without [unit], every single row is protected", field=field)
     _need(schema, column, _UNITS, field, "a privacy unit")
 
@@ -321,7 +321,7 @@ def _need(
         raise PlanError(f"{field}={column!r}: {rule}; rename it", field=field)
     family = schema.get(column)
     if family is None:
-        hint = f"; {arguments.similar(column, schema) or f'its columns are {_one_of(schema)}'}" if schema else ""
+        hint = f"; {arguments.similar(column, schema) or f'its columns are {one_of(schema)}'}" if schema else ""
         raise PlanError(f"{field}={column!r}: {table} has no such column{hint}", field=field)
     if family not in families:
         wanted = ", ".join(each.value for each in families if each is not Family.UNTYPED)
@@ -333,7 +333,7 @@ def _need(
         raise PlanError(f"{field}={column!r}: {rule}{way}", field=field)
 
 
-def _one_of(schema: Schema) -> str:
+def one_of(schema: Schema) -> str:
     """The columns of a table, in a list of words that is not too long."""
     names = [repr(each) for each in schema]
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
