@@ -16,7 +16,18 @@ from rangebound.errors import CertificateInvalid, PlanError
 from rangebound.mechanisms.finite import Table
 from rangebound.release.budget_split import PlanParts, allocations
 from rangebound.release.noise.allocation import Allocation, BudgetShare
-from rangebound.release.noise.draw import Bits, Cell, Coordinates, Draw, Estimate, Key, Publisher, Reading, held
+from rangebound.release.noise.draw import (
+    Bits,
+    Cell,
+    Coordinates,
+    Draw,
+    Estimate,
+    Key,
+    Publisher,
+    Reading,
+    held,
+    with_own_interval,
+)
 from rangebound.release.noise.forms import Form, form_of
 from rangebound.release.noise.joint_loss import JointLoss, added_up
 from rangebound.release.noise.partition_selection import (
@@ -319,17 +330,19 @@ def _cells(
         return form.as_whole(found) if isinstance(form, RankForm) and own.question.name in whole else found
 
     return [
-        Cell(
-            question=index,
-            key=key,
-            part=part,
-            draws=draw,
-            **vars(made := estimate(reading)),
-            **(own.of_population(made.value, draw, ready.plan.interval_level) if ready.plan.of_population else {}),
-            epsilon=epsilon,
-            delta=own.share.delta,
-            rank_error=reading.rank_error,
-            mu=own.share.mu,
+        with_own_interval(
+            Cell(
+                question=index,
+                key=key,
+                part=part,
+                draws=draw,
+                **vars(made := estimate(reading)),
+                **(own.of_population(made.value, draw, ready.plan.interval_level) if ready.plan.of_population else {}),
+                epsilon=epsilon,
+                delta=own.share.delta,
+                rank_error=reading.rank_error,
+                mu=own.share.mu,
+            )
         )
         for labels, group, read in zip(own.question.labels(keys), draws, readings, strict=True)
         for (key, part), draw, reading in zip(labels, group, read, strict=True)

@@ -1,5 +1,6 @@
 """The law of sampling and noise against other routes, and the intervals that are made of it at their edges."""
 
+import json
 import math
 
 import numpy as np
@@ -11,8 +12,9 @@ from scipy import stats
 from rangebound.laws.gaussian import Gaussian
 from rangebound.laws.laplace import Laplace
 from rangebound.release import make_plan, parse_plan
-from rangebound.release.noise.draw import AddedNoise
+from rangebound.release.noise.draw import AddedNoise, Cell, with_own_interval
 from rangebound.release.noise.population import added_noise, plausible, reach, tail
+from rangebound.release.output.plan_facts import plan_json
 from rangebound.release.prepare import prepare
 
 LAPLACE = AddedNoise(noise=Laplace(scale=2.0), level=0.95, slack=0.0)
@@ -41,6 +43,16 @@ def test_the_tail_is_that_of_the_characteristic_function_and_no_smaller(form, va
     for at, own in zip(seen, found, strict=True):
         other = gil_pelaez([2.0 * abs(each) for each in form], variance, at)
         assert other - 1e-7 <= own <= other * (1.02 if len(form) > 3 else 1.006) + 2e-7
+
+
+@pytest.mark.parametrize("root", [900.0, 1.1e3, 1e6, 1e9])
+def test_the_tail_keeps_its_digits_where_noise_is_tiny_beside_sampling(root):
+    """Normal with the variance of the noise added, but for 1e-9; the two terms of a mixture overflow at 1e8."""
+    form = (np.array(0.35), np.array(0.15))
+    for z in (0.1, 2.0, 5.0):
+        found = float(tail(form, np.array(root**2), LAPLACE, np.array(z * root)))
+        total = math.sqrt(1 + 8.0 * (0.35**2 + 0.15**2) / root**2)
+        assert found == pytest.approx(stats.norm.sf(z / total), rel=1e-9)
 
 
 def test_gaussian_noise_is_one_more_variance():
@@ -154,3 +166,37 @@ def test_squares_are_measured_where_the_plan_alone_says_that_they_pay():
     assert prepared(SHARE, **PERSON).question.squared
     plain = parse_plan('budget = {epsilon = 1.0}\nquery = [{name = "m", kind = "mean", column = "x", range = [0, 1]}]')
     assert not plain.query[0].squared
+
+
+def test_a_plan_that_was_written_measures_squares_where_it_did():
+    """The questions of `report_clipping` stand in it then, and must not count for what pays."""
+    unit = {"neighbours": "replace", "size": 100}
+    asked = {"budget": {"epsilon": 0.6}, "unit": unit, "intervals": "both", "report_clipping": True}
+    plan = make_plan({**asked, "query": [{**MEAN, "missing": 0.0}]})
+    again = type(plan).model_validate(json.loads(plan_json(plan)))
+    assert len(again.query) > 1
+    assert again == plan
+    assert again.query[0].squared
+    assert plan.query[0].squared
+
+
+@pytest.mark.parametrize("rows", [1, 10])
+@pytest.mark.parametrize("mean", [1.0, 1.9, 2.9, 4.5])
+def test_rare_large_values_that_may_not_be_drawn_are_reckoned_with(rows, mean):
+    """The means of rare ones, few in a sample; the coverage is added up over their number, without any noise."""
+    n, own = 1000, prepared(MEAN, 100.0, unit={"column": "person", "rows": rows} if rows > 1 else {})
+    some = np.arange(40.0)
+    rest, p = n - some, mean / n
+    parts = rest / rows, 0 * some, some * rows, rest * (1 - 1 / rows), 0 * some
+    x = np.full(40, rows * p / (rows * p + 1 - p))
+    found = plausible(own.sampled, parts if rows > 1 else parts[:3], added_noise(own.publisher), 0.95, x)
+    assert stats.binom.pmf(some, n, p)[found].sum() > 0.945
+
+
+def test_an_interval_for_the_population_is_not_narrower_than_that_for_the_table():
+    cell = Cell(
+        question=0, key=(), part="", value=0.5, lower=0.2, upper=0.6, epsilon=1.0, delta=0.0,
+        population_lower=0.3, population_upper=0.9,
+    )  # fmt: skip
+    found = with_own_interval(cell)
+    assert (found.population_lower, found.population_upper) == (0.2, 0.9)

@@ -96,12 +96,12 @@ class Cell:
         return {name: value for name, value in vars(self).items() if name not in lacking or value != lacking[name]}
 
 
-def with_own_value(cell: Cell) -> Cell:
-    """The same with an interval for the population, where it has one, that is widened to hold its number."""
+def with_own_interval(cell: Cell) -> Cell:
+    """The same with an interval for the population, where it has one, that is widened to hold that for the table."""
     low, high = cell.population_lower, cell.population_upper
     if low is None or high is None:
         return cell
-    return replace(cell, population_lower=min(low, cell.value), population_upper=max(high, cell.value))
+    return replace(cell, population_lower=min(low, cell.lower), population_upper=max(high, cell.upper))
 
 
 @dataclass(frozen=True, kw_only=True)

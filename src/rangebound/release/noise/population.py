@@ -24,6 +24,7 @@ from rangebound.values.array_types import Bools, Floats
 
 _VARIANCE_PART = 0.1  # of what the level leaves: how often noise may make the bound on the sampling variance too small
 _APART = (1e-3, 5e-3)  # relative: scales of noise that are nearer are moved apart, upwards; of up to three, and of more
+_NORMAL = 1e3  # times the scale of noise: a root of the variance from which on their sum is as good as normal
 _NONE = 1e-100  # a scale of noise that is not there
 _COARSE, _FINE, _ROUNDS = 128, 32, 6
 
@@ -167,6 +168,7 @@ def tail(form: tuple[Floats, ...], variance: Floats, added: AddedNoise, seen: Fl
     A sum of Laplace noise of different scales is a mixture of Laplace laws of these scales, with weights that may be
     negative (`_mixture`), and for one of scale A, r = sqrt(variance),
     P = Phi(-s/r) + e^(r^2/2A^2) (e^(-s/A) Phi(s/r - r/A) - e^(s/A) Phi(-s/r - r/A)) / 2.
+    Where r is above 1,000 A it is that of N(0, r^2 + 2 A^2) but for 1e-9 of it; the formula would lose more digits.
     """
     from scipy import special  # an import of rangebound stays light
 
@@ -177,10 +179,12 @@ def tail(form: tuple[Floats, ...], variance: Floats, added: AddedNoise, seen: Fl
         return found
     apart, weights = _mixture(scales)
     root = np.maximum(np.sqrt(variance), 1e-6 * apart[-1])
-    far, ratio = seen / root, root / apart
+    normal = root > _NORMAL * apart
+    far, ratio = seen / root, np.where(normal, 0.0, root / apart)
     rising = special.log_ndtr(far - ratio) + ratio**2 / 2.0 - seen / apart
-    falling = special.log_ndtr(-far - ratio) + ratio**2 / 2.0 + seen / apart
+    falling = special.log_ndtr(-far - ratio) + ratio**2 / 2.0 + np.where(normal, 0.0, seen / apart)
     one = special.ndtr(-far) + (np.exp(rising) - np.exp(falling)) / 2.0
+    one = np.where(normal, special.ndtr(-seen / np.hypot(root, math.sqrt(2.0) * apart)), one)
     found = (weights * one).sum(axis=0)
     return found
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rangebound.release.noise.draw import Cell, Summed, nearest, with_own_value
+from rangebound.release.noise.draw import Cell, Summed, nearest, with_own_interval
 from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.projection import LARGEST, agree
 from rangebound.release.plan.condition import Condition
@@ -63,7 +63,7 @@ def consistent(plan: Plan, cells: Sequence[Cell]) -> list[Cell]:
                 cell, number = cells[asked.places[key]], float(value)
                 lower, upper = min(cell.lower, number), max(cell.upper, number)
                 found[asked.places[key]] = replace(cell, value=number, lower=lower, upper=upper)
-    return list(map(with_own_value, found))
+    return list(map(with_own_interval, found))
 
 
 def notes(plan: Plan, cells: Sequence[Cell]) -> tuple[str, ...]:

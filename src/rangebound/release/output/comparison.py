@@ -23,9 +23,12 @@ def compare_groups(
     """Every pair of groups that differ in one column alone; see `Release.compare`.
 
     For numbers a and b with the intervals (a1, a2) and (b1, b2) the difference has the interval from
-    a - b - sqrt((a - a1)^2 + (b2 - b)^2) to a - b + sqrt((a2 - a)^2 + (b - b1)^2) [zou2008], which for normal and for
-    Laplace errors holds as often as they do, from 90 % on. Below that, and where a unit may be in both groups, sums
-    stand in place of the roots. A p-value is the least part beyond at which 0 is outside, rounded up by 4 % at most.
+    a - b - sqrt((a - a1)^2 + (b2 - b)^2) to a - b + sqrt((a2 - a)^2 + (b - b1)^2) [zou2008], which for normal errors
+    holds as often as they do, and for Laplace errors from 91 % on; at 90 % it holds 89.8 % of the time. Below that,
+    where a unit may be in both groups, and where their errors are `crossed`, stand sums, of intervals that leave half
+    as much beyond, which hold whatever the errors have to do with each other. A p-value is the least part beyond at
+    which 0 is outside, rounded up by 4.4 %: it may be as much above 1 - level where the interval leaves 0 out, and
+    below that where a wider interval, at less than 90 % for a pair, holds 0.
     """
     if facts is None:
         raise Unsatisfiable(f"question={question!r}: how its noise was drawn is not known to this version")
@@ -41,7 +44,7 @@ def compare_groups(
         raise ArgumentError(f"level={level!r}: must be between 0 and 1")
     groups, at = [cell for cell in cells if cell.question == index], own.question.by.index(by)
     others = [(*cell.key[:at], *cell.key[at + 1 :], cell.part) for cell in groups]
-    both = own.unit.column is not None and own.unit.groups > 1
+    both = own.sampled.crossed or (own.unit.column is not None and own.unit.groups > 1)
 
     @cache
     def ends(group: int, beyond: float) -> Pair:

@@ -143,7 +143,7 @@ class Plan(Part):
             if each.margin is not None and (refused := each.no_margin(self.unit_of(each))):
                 raise ValueError(f"query.{index}.margin: {refused}")
         if self.of_population:
-            epsilon = self.budget.epsilon / len(self.query)
+            epsilon = self.budget.epsilon / sum(not each.made for each in self.query)  # as before cuts are added
             found = tuple(each.for_population(self.unit_of(each), epsilon) for each in self.query)
             object.__setattr__(self, "query", found)
         self._add_cuts()

@@ -156,13 +156,15 @@ class Sampled:
 
     `deviation` is D(x) by x, `variance` a linear form whose expectation is at least the variance of D(x) at the true
     x. D falls in x, from `ends[0]` to `ends[1]`, between which all answers lie. `measured` says in words what the
-    variance is made of.
+    variance is made of. Where `crossed` the D of two groups may fall and rise together, since all units are of a public
+    number; else what a unit in one group alone adds to both has the product 0.
     """
 
     ends: Pair
     deviation: Callable[[Any], Linear]
     variance: Callable[[Any], Linear]
     measured: str
+    crossed: bool = False
 
     def known(self, rows: int | None) -> Sampled:
         """The same where the first coordinate is left out, since all of them add up to a public number of rows."""

@@ -35,7 +35,7 @@ from rangebound.release.plan.statistic import Coordinates, Fractional, Sensitivi
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
-_SEEN = 0.5  # of the largest square that a unit can have
+_SEEN = 2.5  # times the largest square that a unit can have
 _PAYS = 16.0  # rows times epsilon^2 from which on squares are worth their noise where the rows are public
 
 
@@ -175,7 +175,8 @@ def of_squares(bounds: Interval, unit: Unit) -> Sampled:
     that. With those of z^2 / r, 2 y z / r and y^2 / r over units, y the sum of x and z that of 1 - x, r v is the sum of
     d^2 itself; D(t) then needs those of z (1 - n / r) and y (1 - n / r) as well, n = y + z.
 
-    Half of the largest d^2 counts as seen beside the others, since large ones may be rare, and none be drawn.
+    2.5 times the largest d^2 counts as seen beside the others, since large ones may be rare: of a law that has three in
+    a sample on average one in twenty samples has none, and the test at that mean needs 3^2 / 1.96^2 times their square.
     """
     place, rows, by_unit = _place(bounds), unit.most_rows, _by_unit(unit)
 

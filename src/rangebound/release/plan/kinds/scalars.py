@@ -317,6 +317,7 @@ class Sum(ScalarKind):
             deviation=lambda x: (-x, 1.0 + 0.0 * x),
             variance=variance,
             measured="the largest variance that the sum allows",
+            crossed=n is not None,
         )
 
     def misfit(self, unit: Unit) -> str:
