@@ -26,7 +26,8 @@ from rangebound.release.noise.exponential_mechanism import SelectionPublisher
 from rangebound.release.noise.joint_loss import NoiseAccount, added_up
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher, floored
 from rangebound.release.noise.partition_selection import WHOLE
-from rangebound.release.noise.quantiles import QuantilePublisher, RangePublisher
+from rangebound.release.noise.quantiles import QuantilePublisher
+from rangebound.release.noise.range_ends import RangePublisher
 from rangebound.release.noise.strategies.strategy import LatticeNoise, wholes
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.workload_publisher import WorkloadPublisher

@@ -18,7 +18,7 @@ from rangebound.release import make_plan, parse_plan, release, suggest
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.gaps import COUNTS, COVER, VALUES, left_out
 from rangebound.release.noise.exponential_mechanism import rate, scores, weights
-from rangebound.release.noise.quantiles import margin
+from rangebound.release.noise.range_ends import margin
 from rangebound.release.plan import measure
 from rangebound.release.plan.condition import Condition
 from rangebound.release.sql.aggregate import aggregate

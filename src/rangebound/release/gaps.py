@@ -20,7 +20,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import Cost
 from rangebound.release.engine import Engine
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise.quantiles import draw_ends, draw_place
+from rangebound.release.noise.range_ends import draw_ends, draw_place
 from rangebound.release.output.ledger_entry import check_unit, suggestion_text
 from rangebound.release.plan.fields import Ends, date
 from rangebound.release.plan.kinds.cuts import truncation

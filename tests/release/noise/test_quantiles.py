@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rangebound.errors import CertificateInvalid
 from rangebound.release import check_certificate, explain
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.noise import quantiles
+from rangebound.release.noise import noisy_ranks, quantiles
 from rangebound.release.noise.allocation import BudgetShare, LossForm
 from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.joint_loss import NoiseAccount
@@ -77,10 +77,10 @@ def test_the_tail_is_that_of_sums_of_discrete_laplace_draws(below, above, level)
     for far in (0.0, 5.0, 20.0, 45.0, 80.0):
         place = np.searchsorted(a, (far + level * b) / (1.0 - level), side="right")
         exact = float((q * (1.0 - upto[place])).sum())
-        found = quantiles.laplace_beyond(*(np.array([each]) for each in (far / scale, below, above)), level)[0]
+        found = noisy_ranks.laplace_beyond(*(np.array([each]) for each in (far / scale, below, above)), level)[0]
         assert found == pytest.approx(exact, abs=0.02)  # half of what is at 0 differs, by a step of the lattice
         assert far == 0.0 or found >= exact - 1e-3
-    wrong = quantiles.laplace_beyond(*(np.array([each]) for each in (10.0 / scale, below, above)), level)[0]
+    wrong = noisy_ranks.laplace_beyond(*(np.array([each]) for each in (10.0 / scale, below, above)), level)[0]
     assert wrong < 0.5 - 0.02  # the control: the tail at another place
 
 
@@ -88,7 +88,7 @@ def ranks(counts, cuts, level, scale, account, chance):
     exact = np.array([sum(counts[low:high]) for low, high in pairwise(cuts)], dtype=float)
     noise = (chance.laplace if account is NoiseAccount.PURE else chance.normal)(0.0, scale, len(exact))
     lattice = LatticeNoise(account=account, scale=scale / GRAIN)
-    return quantiles.NoisyRanks(cuts=cuts, rows=exact + noise, level=level, noise=lattice)
+    return noisy_ranks.NoisyRanks(cuts=cuts, rows=exact + noise, level=level, noise=lattice)
 
 
 def place_counts(values, size=101):
@@ -102,7 +102,7 @@ def test_cells_hold_the_quantile_as_often_as_stated_and_control_noise_that_is_la
     values = [int(x) for x in np.linspace(0.0, 100.0, 1000)]
     counts, true = place_counts(values), np.quantile(values, level, method="inverted_cdf")
     for _ in range(times):
-        cuts = quantiles.cut_around([int(chance.integers(101)) for _ in range(2)], 101)
+        cuts = noisy_ranks.cut_around([int(chance.integers(101)) for _ in range(2)], 101)
         own = ranks(counts, cuts, level, 40.0, account, chance)
         first, last = own.cells(0.9)
         held += cuts[first] <= true < cuts[last + 1]
@@ -118,7 +118,7 @@ def test_where_the_noise_is_gone_cells_and_place_are_those_of_every_definition(l
     for values in ([20] * 200 + [80] * 200, [5] * 300 + [50] + [95] * 100, list(range(101)) * 30):
         found = [np.quantile(values, level, method=each) for each in DEFINITIONS]
         for at in (0, 20, 50, 100):
-            cuts = quantiles.cut_around([at], 101)
+            cuts = noisy_ranks.cut_around([at], 101)
             own = ranks(place_counts(values), cuts, level, 1e-3, NoiseAccount.PURE, chance)
             first, last = own.cells(0.95)
             assert cuts[first] <= min(found)
@@ -130,11 +130,11 @@ def test_where_the_noise_is_gone_cells_and_place_are_those_of_every_definition(l
 @given(st.integers(2, 3000), st.lists(st.integers(0, 2999), min_size=1, max_size=9))
 def test_cells_are_disjoint_are_all_places_and_are_no_more_than_is_said(size, places):
     places = [at % size for at in places]
-    cuts = quantiles.cut_around(places, size)
+    cuts = noisy_ranks.cut_around(places, size)
     assert (cuts[0], cuts[-1]) == (0, size)
     assert cuts == sorted(set(cuts))
     assert set(places) <= set(cuts)
-    assert len(cuts) - 1 <= quantiles.most_cells(len(places), size)
+    assert len(cuts) - 1 <= noisy_ranks.most_cells(len(places), size)
 
 
 @given(st.data())
@@ -144,14 +144,14 @@ def test_a_unit_moves_rounded_counts_of_cells_by_no_more_than_the_reach(data):
     one, parts = data.draw(counts), data.draw(counts)
     whole = sum(parts) or Fraction(1)
     other = [each + part * rows / whole for each, part in zip(one, parts, strict=True)]
-    cuts = quantiles.cut_around([data.draw(st.integers(0, size - 1))], size)
+    cuts = noisy_ranks.cut_around([data.draw(st.integers(0, size - 1))], size)
     own, more = (
         [math.floor(sum(each[low:high], Fraction(0)) / Fraction(GRAIN)) for low, high in pairwise(cuts)]
         for each in (one, other)
     )
     moved = [abs(a - b) for a, b in zip(own, more, strict=True)]
     found = Sensitivity(cell=Fraction(rows), groups=1, square=Fraction(rows**2))
-    cells = quantiles.most_cells(1, size)
+    cells = noisy_ranks.most_cells(1, size)
     assert sum(moved) <= quantiles.cells_reach(found, cells, gaussian=False)
     assert sum(each**2 for each in moved) <= quantiles.cells_reach(found, cells, gaussian=True) ** 2
 
@@ -195,7 +195,7 @@ def law_of_draws(publisher, truth, drawn):
         scores = quantiles.exponential.scores(truth, level)
         weights = quantiles.exponential.weights(scores, rate)
         total += math.log(weights[at]) - math.log(sum(weights))
-    cells = pairwise(quantiles.cut_around(places, len(truth)))
+    cells = pairwise(noisy_ranks.cut_around(places, len(truth)))
     exact = [math.floor(sum(truth[low:high]) / Fraction(GRAIN)) for low, high in cells]
     counts = [each for draw in drawn for each in draw[1:]]
     return total - sum(abs(x - y) for x, y in zip(exact, counts, strict=True)) / publisher.noise.scale

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from rangebound.release.noise import exponential_mechanism as exponential
-from rangebound.release.noise import quantiles as range_ends
+from rangebound.release.noise import range_ends
 from rangebound.release.noise.allocation import BudgetShare
-from rangebound.release.noise.quantiles import RangePublisher
+from rangebound.release.noise.range_ends import RangePublisher
 from rangebound.release.plan.kinds.ranks import COVER, VALUES
 from rangebound.sampling.entropy import secure_bits
 

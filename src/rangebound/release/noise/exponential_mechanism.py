@@ -65,6 +65,35 @@ class QuantileGrid:
         return tuple(at for at, value in enumerate(self.points) if any(low <= value <= high for low, high in spans))
 
 
+def interval_between(grid: QuantileGrid, first: int, last: int) -> tuple[float, float]:
+    """What to publish as the interval of the values that count at the places from the first on, before the last one.
+
+    A value counts at the nearest point of the grid, so it lies between the borders around it; days are whole, and the
+    end points take all that is beyond them.
+    """
+    borders, hull = (grid.bounds.lower, *grid.borders, grid.bounds.upper), grid.support.hull
+    low, high = borders[first], borders[last]
+    low, high = (math.ceil(low), math.floor(high)) if grid.whole else (low, high)
+    lower = below(grid.support, low) if first else hull.lower
+    return lower, above(grid.support, high) if last < len(grid.points) else hull.upper
+
+
+def below(support: Interval | Union, value: float) -> float:
+    """The largest point of the support that is not above a value, or its lower end.
+
+    >>> below(Union((0, 3), (5, 9)), 4.5), below(Union((0, 3), (5, 9)), -1.0)
+    (3.0, 0.0)
+    """
+    reached = [min(value, upper) for lower, upper in support.spans if lower <= value]
+    return float(max(reached, default=support.hull.lower))
+
+
+def above(support: Interval | Union, value: float) -> float:
+    """The smallest point of the support that is not below a value, or its upper end."""
+    reached = [max(value, lower) for lower, upper in support.spans if upper >= value]
+    return float(min(reached, default=support.hull.upper))
+
+
 def scores(
     counts: Sequence[Fraction], level: float | Fraction, shift: Fraction = Fraction(0), *, open_below: bool = False
 ) -> list[Fraction]:

@@ -34,7 +34,8 @@ from rangebound.release.noise.exponential_mechanism import SelectionForm
 from rangebound.release.noise.noisy_moments import CorrelationForm, LineForm, RatioForm
 from rangebound.release.noise.population import estimated, population_interval
 from rangebound.release.noise.publishers import PublicConstant
-from rangebound.release.noise.quantiles import EdgesForm, RankForm
+from rangebound.release.noise.quantiles import RankForm
+from rangebound.release.noise.range_ends import EdgesForm
 from rangebound.release.noise.workload_publisher import StrategyForm
 from rangebound.release.plan.fields import HALF_LINE, LINE
 from rangebound.release.plan.kinds.facts import OPTIMAL, FormName, Sampled

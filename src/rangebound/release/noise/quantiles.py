@@ -4,15 +4,11 @@ The interval of a quantile: after the quantiles of a group are drawn, the rows a
 that are narrow next to each of them and twice as wide with each step away. The noise of these counts has a known law,
 and by it the interval has all cells in which the quantile may lie. Cells are disjoint, so that a row is in one of them:
 all levels of a question share one measurement, and none is divided by the number of levels or of cells.
-
-Both ends of a range that is not known: two draws among public edges, each aimed at a quantile of the units' values, so
-far inwards that it passes it with probability 2.5 % at most: a range is rather too narrow than absurd.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -26,209 +22,20 @@ from rangebound.privacy.gdp import bounded_range_epsilon, mu_of_bounded_range
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.allocation import BudgetShare, LossForm, demand
 from rangebound.release.noise.draw import Bits, Columns, Coordinates, Draw, Estimate, Form, Publisher, Reading, held
-from rangebound.release.noise.exponential_mechanism import ExponentialPublisher, QuantileGrid
+from rangebound.release.noise.exponential_mechanism import ExponentialPublisher, QuantileGrid, interval_between
 from rangebound.release.noise.joint_loss import JointLoss, NoiseAccount
 from rangebound.release.noise.noisy_coordinates import gaussian_length
-from rangebound.release.noise.strategies.strategy import (
-    LatticeNoise,
-    admits,
-    gaussian_reach,
-    laplace_radius,
-    published,
-    wholes,
-)
+from rangebound.release.noise.noisy_ranks import GRAIN, NoisyRanks, cut_around, most_cells
+from rangebound.release.noise.strategies.strategy import LatticeNoise, admits, published, wholes
 from rangebound.release.plan.fields import written
-from rangebound.release.plan.kinds.ranks import COVER, Bounds, RankKind
+from rangebound.release.plan.kinds.ranks import RankKind
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values import arguments
-from rangebound.values.array_types import Bools, Floats
 from rangebound.values.numeric import root_down, rounded_down, rounded_up
-from rangebound.values.support import Interval, Union
 
-_DEFINITIONS = 1  # rows by which the usual definitions of a sample quantile differ from the rank level * n
 _POINTS = 1000  # of a grid that are made again in one step of a certificate's check
-_GRAIN = Fraction(1, 2**20)  # of a row: rows of a unit that has too many count in parts
 _WIDEST = 2.0**44  # the largest scale of Gaussian noise on a lattice, in grains
 _KEPT = 1 - Fraction(1, 2**40)  # of a square of mu that is turned into an epsilon and back, each rounded
-
-
-def margin(places: int, rate: Fraction, confidence: float) -> Fraction:
-    """How many rows outwards an end is aimed, to pass the quantile with probability (1 - confidence) / 2 at most.
-
-    ln(2 places / (1 - confidence)) / rate, rounded up, and one row more.
-
-    Guarantee: an end that passes the quantile has a score of ln(2 places / (1 - confidence)) / rate or more, while some
-    point has a score of 0, so each of the `places` points that pass has at most e^-that of the whole weight.
-    """
-    logarithm = Fraction(math.log(2.0 * places / (1.0 - confidence))) * Fraction(2**30 + 1, 2**30)
-    return Fraction(math.ceil(logarithm / rate * 1024), 1024) + _DEFINITIONS
-
-
-def draw_aimed(counts: Sequence[Fraction], level: Fraction, shift: Fraction, rate: Fraction, bits: Bits) -> int:
-    """A place by how many rows lie between it and the rank level n - shift; the first stands for all below the others.
-
-    Nothing lies below the first point, so an aim below all rows is met there: one point has a score of 0, for every
-    table, an empty one too. One row more or less moves each score by at most max(level, 1 - level).
-    """
-    scores = exponential.scores(counts, level, shift, open_below=True)
-    return exponential.draw(exponential.weights(scores, rate), bits)
-
-
-def interval_between(grid: QuantileGrid, first: int, last: int) -> tuple[float, float]:
-    """What to publish as the interval of the values that count at the places from the first on, before the last one.
-
-    A value counts at the nearest point of the grid, so it lies between the borders around it; days are whole, and the
-    end points take all that is beyond them.
-    """
-    borders, hull = (grid.bounds.lower, *grid.borders, grid.bounds.upper), grid.support.hull
-    low, high = borders[first], borders[last]
-    low, high = (math.ceil(low), math.floor(high)) if grid.whole else (low, high)
-    lower = below(grid.support, low) if first else hull.lower
-    return lower, above(grid.support, high) if last < len(grid.points) else hull.upper
-
-
-def below(support: Interval | Union, value: float) -> float:
-    """The largest point of the support that is not above a value, or its lower end.
-
-    >>> below(Union((0, 3), (5, 9)), 4.5), below(Union((0, 3), (5, 9)), -1.0)
-    (3.0, 0.0)
-    """
-    reached = [min(value, upper) for lower, upper in support.spans if lower <= value]
-    return float(max(reached, default=support.hull.lower))
-
-
-def above(support: Interval | Union, value: float) -> float:
-    """The smallest point of the support that is not below a value, or its upper end."""
-    reached = [max(value, lower) for lower, upper in support.spans if upper >= value]
-    return float(min(reached, default=support.hull.upper))
-
-
-def cut_around(places: Sequence[int], size: int) -> list[int]:
-    """Where the places of a grid are cut into cells: at every place in `places`, behind it, and 1, 2, 4, ... beyond.
-
-    >>> cut_around([4], 12), cut_around([0, 1], 3)
-    ([0, 2, 3, 4, 5, 6, 7, 9, 12], [0, 1, 2, 3])
-    """
-    away = (0, *(2**power for power in range(size.bit_length())))
-    found = {cut for at in places for far in away for cut in (at - far, at + 1 + far)}
-    return sorted({0, size} | {cut for cut in found if 0 < cut < size})
-
-
-def most_cells(levels: int, size: int) -> int:
-    return min(2 * levels * (size.bit_length() + 1) + 1, size)
-
-
-_WAVES = (np.arange(640) + 0.5) * (math.tau / 80.0)
-_SURE = 1e-6  # a probability that `laplace_beyond` finds is right to less
-
-
-def laplace_beyond(far: Floats, below: Floats, above: Floats, level: float) -> Floats:
-    """P(S > far) for S = (1 - level) A - level B, sums of `below` and of `above` draws of Laplace noise of scale 1.
-
-    By the characteristic function of S, in standard deviations, on waves so long that only what lies 80 of
-    them away is taken for what it is not, and as short as a fiftieth of one.
-
-    >>> one = np.ones(1)
-    >>> round(float(laplace_beyond(3.0 * one, 2.0 * one, 0.0 * one, 0.0)[0]), 6), round(2.5 / 2 * math.exp(-3.0), 6)
-    (0.062234, 0.062234)
-    """
-    a, b = 1.0 - level, level
-    deviation = np.sqrt(2.0 * (a * a * below + b * b * above))
-    waves = _WAVES / deviation[..., None]
-    logs = below[..., None] * np.log1p((a * waves) ** 2) + above[..., None] * np.log1p((b * waves) ** 2)
-    reach = np.clip(far / deviation, -30.0, 30.0)[..., None]
-    sums = (np.sin(_WAVES * reach) * np.exp(-logs) / _WAVES).sum(axis=-1)
-    return np.asarray(0.5 - sums * (math.tau / 80.0) / math.pi)
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoisyRanks:
-    """What noisy counts in cells say about the rank `level` n: how many rows it is below each cut.
-
-    `cuts` are places of the grid, 0 and their number included; `rows` are the noisy counts between them, with `noise`
-    in grains of a row. `offsets` has b - level n for the b rows below each cut: at most 0 if the quantile is not below.
-    """
-
-    cuts: Sequence[int]
-    rows: Floats
-    level: float
-    noise: LatticeNoise
-
-    @cached_property
-    def offsets(self) -> Floats:
-        sums = np.append(0.0, np.cumsum(self.rows))
-        return np.asarray(sums - self.level * sums[-1])
-
-    @cached_property
-    def _squares(self) -> Floats:
-        """The variance of the offset of each cut, in those of a cell: each has noise of its own."""
-        below = np.arange(float(len(self.cuts)))
-        return np.asarray((1.0 - self.level) ** 2 * below + self.level**2 * below[::-1])
-
-    @cached_property
-    def _deviations(self) -> Floats:
-        return np.asarray(np.sqrt(self.noise.variance * self._squares) * float(_GRAIN))
-
-    def _is_noise(self, offsets: Floats, confidence: float) -> Bools:
-        """Whether noise is this large with probability (1 - confidence) / 2 or more; one row aside."""
-        far, below = offsets - _DEFINITIONS, np.arange(float(len(offsets)))
-        if self.noise.account is NoiseAccount.GAUSSIAN:
-            return np.asarray(far <= gaussian_reach(confidence) * self._deviations)
-        beyond = laplace_beyond(far / (self.noise.scale * float(_GRAIN)), below, below[::-1], self.level)
-        return np.asarray(beyond >= (1.0 - confidence) / 2.0 - _SURE)
-
-    def cells(self, confidence: float) -> tuple[int, int]:
-        """The first and the last cell in which the quantile may lie; all of them where there is none.
-
-        Guarantee: the quantile is between them with probability `confidence` or more, by every usual definition: the
-        offset is at most a row above 0 at the lower cut of its cell, and at most one below at the upper cut. What the
-        cells are may follow from draws that were made before, of which the noise is independent.
-        """
-        lower, upper = (self._is_noise(each, confidence) for each in (self.offsets, -self.offsets))
-        lower[0] = upper[-1] = True  # no value counts below the first cut, or above the last
-        (found,) = np.nonzero(lower[:-1] & upper[1:])
-        return (int(found[0]), int(found[-1])) if len(found) else (0, len(self.rows) - 1)
-
-    def place(self, at: int, rate: Fraction) -> int:
-        """The place of the quantile, by the counts and by the place that was drawn at `rate`, together.
-
-        A draw misses the rank by r rows with a probability that falls as e^(-rate r). This and the noisy counts make a
-        law of where the rank is; its median says how many rows to go.
-        """
-        cell = bisect_right(self.cuts, at) - 1
-        own, slope = max(float(self.rows[cell]), 0.0), float(rate)
-        deviation, seen = float(self._deviations[cell]), -float(self.offsets[cell])
-        low = max(seen - 8.0 * deviation, min(seen, 0.0) - 40.0 / slope)
-        high = min(seen + 8.0 * deviation, max(seen, own) + 40.0 / slope)
-        rows = np.linspace(low, high, 513)
-        missed = np.maximum(np.maximum(-rows, rows - own), 0.0)
-        depths = slope * missed + ((rows - seen) / deviation) ** 2 / 2.0
-        law = np.cumsum(np.exp(depths.min() - depths))
-        median = float(rows[np.searchsorted(law, law[-1] / 2.0)])
-        if median < 0.0:
-            return self._walk(cell, -1, -median)
-        return self._walk(cell, 1, median - own) if median > own else at
-
-    def _walk(self, cell: int, way: int, rows: float) -> int:
-        """The place that is this many rows beyond a cell."""
-        while 0 <= cell + way < len(self.rows):
-            cell += way
-            own, (first, last) = max(float(self.rows[cell]), 0.0), (self.cuts[cell], self.cuts[cell + 1] - 1)
-            if rows < own:
-                gone = math.floor((last - first + 1) * rows / own)
-                return min(first + gone, last) if way > 0 else max(last - gone, first)
-            rows -= own
-        return self.cuts[cell] if way < 0 else self.cuts[cell + 1] - 1
-
-    def rank_error(self, at: int, confidence: float) -> float:
-        """How many rows lie between a place and the quantile at most, with this probability."""
-        cell, level = bisect_right(self.cuts, at) - 1, (1.0 + confidence) / 2.0
-        if self.noise.account is NoiseAccount.GAUSSIAN:
-            reach = gaussian_reach(level) * self._deviations
-        else:
-            scale = self.noise.scale * float(_GRAIN)
-            reach = laplace_radius(scale**2 * self._squares, scale * max(self.level, 1.0 - self.level), level)
-        return float((np.abs(self.offsets) + reach)[cell : cell + 2].max())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,7 +78,7 @@ class QuantilePublisher(ExponentialPublisher):
         found: list[float] = []
         if self.noise is not None:
             cells = pairwise(cut_around(places, len(truth)))
-            exact = [math.floor(sum(truth[low:high], Fraction(0)) / _GRAIN) for low, high in cells]
+            exact = [math.floor(sum(truth[low:high], Fraction(0)) / GRAIN) for low, high in cells]
             found = published(self.noise.measured(wholes(exact), bits), self.noise.step).tolist()
         return self._split(places, found)
 
@@ -324,7 +131,7 @@ class QuantilePublisher(ExponentialPublisher):
     def _ranks(self, group: Sequence[Draw], level: float) -> NoisyRanks:
         assert self.noise is not None
         cuts = cut_around([self._places[draw[0]] for draw in group], len(self.grid.points))
-        rows = np.array([each for draw in group for each in draw[1:]]) * float(_GRAIN)
+        rows = np.array([each for draw in group for each in draw[1:]]) * float(GRAIN)
         return NoisyRanks(cuts=cuts, rows=rows, level=level, noise=self.noise)
 
     def spread(self, group: Sequence[Draw]) -> float:
@@ -352,7 +159,7 @@ class QuantilePublisher(ExponentialPublisher):
         """In rows, whatever the `scale`: between the number and the quantile, and to either side of the interval."""
         most, interval = arguments.counted(f"{self.rank_error:.4g}", "row"), "its interval is the whole support"
         if self.noise is not None:
-            rows = math.sqrt(self._most_cells * self.noise.variance) * float(_GRAIN)
+            rows = math.sqrt(self._most_cells * self.noise.variance) * float(GRAIN)
             interval = f"its interval has about {rows:.3g} rows on either side, or fewer"
         return f"at most {most} between it and the quantile, with probability {self.confidence:g}; {interval}"
 
@@ -365,14 +172,14 @@ class QuantilePublisher(ExponentialPublisher):
         if self.noise is None:
             return "exponential mechanism"
         family = "Gaussian" if self.noise.account is NoiseAccount.GAUSSIAN else "geometric"
-        rows = self.noise.scale * float(_GRAIN)
+        rows = self.noise.scale * float(GRAIN)
         return f"exponential mechanism, and counts around it with {family} noise of {rows:.4g} rows"
 
     def to_dict(self) -> dict[str, object] | str:  # type: ignore[override]
         """Its name, and the noise of the counts: all else follows from the plan."""
         if self.noise is None:
             return super().to_dict()
-        noise = {"account": self.noise.account.value, "scale": self.noise.scale, "grain": float(_GRAIN)}
+        noise = {"account": self.noise.account.value, "scale": self.noise.scale, "grain": float(GRAIN)}
         return {"exponential": {"counts": noise}}
 
     def loss(self, share: BudgetShare) -> JointLoss:
@@ -415,8 +222,8 @@ def cells_reach(found: Sensitivity, cells: int, *, gaussian: bool) -> Fraction:
     The sensitivity holds for any counts that are not negative and add up to a unit's rows, however they are spread over
     cells; rounding down to a grain moves each by less than one more.
     """
-    moved = gaussian_length(found, float(_GRAIN), cells) if gaussian else found.cell + cells * _GRAIN
-    return moved / _GRAIN
+    moved = gaussian_length(found, float(GRAIN), cells) if gaussian else found.cell + cells * GRAIN
+    return moved / GRAIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -628,101 +435,3 @@ class RankForm(Form):
         if not self.is_earlier:
             lower, upper = float(math.ceil(lower)), float(math.floor(upper))
         return Estimate(value=value, lower=min(lower, value), upper=max(upper, value))
-
-
-DOUBT = 0.05
-"""How seldom an end may pass its quantile, times two."""
-
-
-def aim(places: int, rate: Fraction) -> Fraction:
-    """By how many units an end is aimed inwards of its quantile, where counts have this many places."""
-    return margin(places + 1, rate, 1.0 - DOUBT)
-
-
-def draw_place(counts: Sequence[Fraction], level: Fraction, rate: Fraction, bits: Bits) -> int | None:
-    """A place that passes the quantile with probability 2.5 % at most; None for what is below all places."""
-    drawn = draw_aimed([Fraction(0), *counts], Fraction(float(level)), aim(len(counts), rate), rate, bits)
-    return drawn - 1 if drawn else None
-
-
-def draw_ends(counts: Sequence[Fraction], edges: int, rate: Fraction, bits: Bits) -> tuple[int, int]:
-    """The edges around what lies between the two places drawn, the lower and the upper one.
-
-    `counts` are units by place: 2 i + 1 is edge i itself, 2 i what lies between the edges i - 1 and i.
-    Edge cases: an aim beyond all units gives the first edge for the upper end, the last one for the lower.
-    """
-    upper = draw_place(counts, COVER, rate, bits)
-    back = draw_place(counts[::-1], COVER, rate, bits)
-    low = edges - 1 if back is None else max(len(counts) - 2 - back, 0) // 2
-    return low, 0 if upper is None else min(upper // 2, edges - 1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RangePublisher(ExponentialPublisher):
-    """The two ends of a range, each drawn at `rate` among `edges` and put in order when they are read."""
-
-    edges: tuple[float, ...]
-    rate: Fraction
-    confidence: float
-
-    def draw(self, truths: Sequence[Coordinates], bits: Bits) -> list[list[Draw]]:
-        found = [draw_ends(truth, len(self.edges), self.rate, bits) for truth in truths]
-        return [[(self.edges[low],), (self.edges[high],)] for low, high in found]
-
-    def can_draw(self, *draws: Draw) -> bool:
-        return all(len(draw) == 1 and draw[0] in self.edges for draw in draws)
-
-    def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
-        """The ends in order, with the whole grid for an interval, and how many units more may lie outside."""
-        hull, error = (self.edges[0], self.edges[-1]), self._rank_error
-        return [
-            [Reading(values=value, intervals=(hull,), rank_error=error) for value in sorted(group)] for group in draws
-        ]
-
-    @property
-    def _rank_error(self) -> float:
-        """How many units beside 2 % of them lie beyond each end, at most, at the confidence for both ends together.
-
-        The place that is drawn has a score of at most ln(2 places / (1 - confidence)) / rate units then, and its aim
-        lies `aim` units inwards of the quantile.
-        """
-        places = 2 * len(self.edges) + 1
-        together = 1.0 - (1.0 - self.confidence) / 2
-        return float(aim(places, self.rate)) + exponential.rank_error(places + 1, self.rate, together)
-
-    def expected_error(self, scale: float = 1.0, form: str = "") -> str:
-        """In units, whatever the `scale`: how many of them may lie outside."""
-        most = arguments.counted(f"{self._rank_error:.4g}", "unit")
-        return (
-            f"beyond each end lie at most {float(100 * (1 - COVER)):g} % of the units and {most} more, "
-            f"with probability {self.confidence:g}; with too few units the range is as wide as the grid"
-        )
-
-    @property
-    def mse(self) -> float:
-        """The scale of the errors in units, squared: how far off they are is proportional."""
-        return float(1 / self.rate) ** 2
-
-    def check(self, found: Sensitivity, share: BudgetShare) -> None:
-        """Refuse a rate that is too large for its part of the share, in exact arithmetic with what rounding adds."""
-        private = exponential.privacy_loss(float(COVER), found.cell, self.rate) <= Fraction(share.drawn)
-        demand(private, "has an exponential mechanism that is less private than it says")
-
-
-@dataclass(frozen=True)
-class EdgesForm(Form):
-    """Both ends of a range out of public edges, each by the exponential mechanism, without an interval."""
-
-    question: Bounds
-
-    loss, draws = LossForm.RANGE, 2  # the scores are those of a quantile, and every unit is in both
-
-    def publisher(self, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns) -> Publisher:
-        """The exponential mechanism for each end, private at the share."""
-        rate = exponential.rate(float(COVER), found.cell, share.drawn)
-        return RangePublisher(edges=self.question.edges, rate=rate, confidence=level)
-
-    @property
-    def effort(self) -> tuple[Hashable, float]:
-        """The grid is made again, in one step: edges are public and few."""
-        return self.question.name, 1.0
