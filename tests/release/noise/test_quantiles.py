@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rangebound.errors import CertificateInvalid
@@ -137,6 +137,8 @@ def test_cells_are_disjoint_are_all_places_and_are_no_more_than_is_said(size, pl
     assert len(cuts) - 1 <= noisy_ranks.most_cells(len(places), size)
 
 
+@pytest.mark.claim("sensitivity")
+@settings(max_examples=25)
 @given(st.data())
 def test_a_unit_moves_rounded_counts_of_cells_by_no_more_than_the_reach(data):
     size, rows = data.draw(st.integers(2, 40)), data.draw(st.integers(1, 4))

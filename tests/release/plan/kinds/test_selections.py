@@ -225,7 +225,8 @@ def test_without_room_in_the_ledger_the_last_ranks_are_left_out():
     made = plan({**TOP, "by": ["sex"]}, COUNT, epsilon=20.0)
     found = published(made, frame(people=3000))
     ready = prepare(made)
-    size = len(json.dumps(vars(found.cells[0]), separators=(",", ":"))) + 1
+    facts = {name: each for name, each in vars(found.cells[0]).items() if not name.startswith("population")}
+    size = len(json.dumps(facts, separators=(",", ":"))) + 1
     assert fitting(ready, found.cells, 10**6) == list(found.cells)
     some = fitting(ready, found.cells, 4 * size + 20)
     kept = [(each.key[0], each.part) for each in some if each.question == 0]
