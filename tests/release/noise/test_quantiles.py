@@ -219,8 +219,8 @@ def test_the_laws_of_draws_of_neighbours_are_within_the_epsilon_that_is_charged(
             worst = max(worst, abs(law_of_draws(own, one, drawn) - law_of_draws(own, other, drawn)))
     assert 0.5 < worst <= float(own.loss(share).epsilon) <= 1.0
     half = replace(own, noise=LatticeNoise(account=NoiseAccount.PURE, scale=own.noise.scale / 4))
-    far = [(0.0, *drawn[0][1:]), drawn[1]]
-    assert not own.can_draw(*far) or far == drawn
+    for forged in (drawn[0][:-1], (0.5, *drawn[0][1:]), (drawn[0][0], 0.5, *drawn[0][2:])):
+        assert not own.can_draw(forged, drawn[1])  # a count too few, a place beside the grid, a part of a grain
     assert abs(law_of_draws(half, one, drawn) - law_of_draws(half, other, drawn)) > 0  # the control draws elsewhere
 
 
