@@ -34,7 +34,7 @@ NEW = {
     "accounting": 65,
     "cli": 302,
     "learn": 865,
-    "mechanisms": 438,
+    "mechanisms": 509,
     "optimum": 60,
     "release": 301,
     "release/noise": 617,
