@@ -17,10 +17,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from traceback import extract_tb
-from typing import Protocol
+from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -49,7 +50,7 @@ _MULTIPLE = 16
 _THREADS = (8, 1)
 _MORE_PARTS = 3  # into which a chunk is cut on a GPU
 _NOT_THEIRS = str(Path(torch.__file__).parent), str(Path(__file__).parent.parent), "<"
-_PLACES = attrgetter("cudnn.conv", "cudnn.rnn", "cuda.matmul", "mkldnn.matmul")
+_PLACES, _WORD = attrgetter("cudnn.conv", "cudnn.rnn", "cuda.matmul", "mkldnn.matmul"), "fp32_precision"
 
 _KNOWN: WeakKeyDictionary[torch.nn.Module, dict[object, Route]] = WeakKeyDictionary()
 
@@ -62,11 +63,6 @@ class SteadyChunk:
     threads: int
     exact: bool = False  # without TF32 on a GPU
     why: str = ""
-
-    def explain(self) -> str:
-        """What it means for an example."""
-        how = "without TF32" if self.exact else f"at most {self.threads} threads of the processor"
-        return f"chunk size {self.size}, {how}; gradients: {self.why or 'the same bits at every place'}"
 
 
 @dataclass(kw_only=True)
@@ -96,7 +92,10 @@ class Route:
 
     def explain(self, parameters: Tensors) -> str:
         """One line for each parameter: by the rule of a layer, alone, or with the whole module, and why."""
-        tried = [each.explain() for each in self.chunks.values()][-1:]
+        tried = []
+        for each in [*self.chunks.values()][-1:]:
+            how = "without TF32" if each.exact else f"at most {each.threads} threads of the processor"
+            tried = [f"chunk size {each.size}, {how}; gradients: {each.why or 'the same bits at every place'}"]
         if self.refused:
             return "\n".join([f"every parameter: one example at a time, since {self.refused}", *tried])
         ways = {name: f"in the one pass, {layer}" for name, layer in self.layers.items()}
@@ -356,17 +355,26 @@ def computed_as(chunk: SteadyChunk) -> Iterator[None]:
             torch.set_num_threads(threads)
 
 
-class _Words(Protocol):
-    fp32_precision: str
+Setting = tuple[Callable[[], Any], Callable[[Any], None], object]
+"""How a setting is read and written, and what it is without TF32."""
+
+
+def _precision_settings() -> list[Setting]:
+    """With how many bits torch multiplies floats on a GPU: two older flags, and newer words where torch has them."""
+    cudnn: Any = torch.backends.cudnn
+    words = _PLACES(torch.backends) if hasattr(cudnn, "conv") else ()
+    return [
+        (lambda: cudnn.allow_tf32, partial(setattr, cudnn, "allow_tf32"), False),
+        (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "highest"),
+        # a flag that is off leaves it to a word for all of torch, which may say tf32
+        *((partial(getattr, each, _WORD), partial(setattr, each, _WORD), "ieee") for each in words),
+    ]
 
 
 def float_precision() -> tuple[object, ...]:
-    """With how many bits torch multiplies floats on a GPU: two that are equal give the same arithmetic.
-
-    Two sets of settings say it: older flags and newer words.
-    """
-    newer = _newer()
-    return tuple(each.fp32_precision for each in newer) if newer else _flags()
+    """With how many bits torch multiplies floats on a GPU: two that are equal give the same arithmetic."""
+    settings = _precision_settings()
+    return tuple(read() for read, _, _ in settings[2:] or settings)
 
 
 @contextmanager
@@ -375,36 +383,14 @@ def full_precision() -> Iterator[None]:
 
     Edge cases: torch refuses to tell the flags where the newer words contradict them; then the words alone are used.
     """
-    before = [(each, each.fp32_precision) for each in _newer()]
-    convolutions, products = _flags()
-    cudnn = torch.backends.cudnn
+    before = []
+    for read, write, exact in _precision_settings():
+        with suppress(RuntimeError):
+            before.append((write, read(), exact))
     try:
-        if convolutions is not None:
-            cudnn.allow_tf32 = False
-        if products is not None:
-            torch.set_float32_matmul_precision("highest")
-        for each, _ in before:
-            each.fp32_precision = "ieee"  # a flag that is off leaves it to a word for all of torch, which may say tf32
+        for write, _, exact in before:
+            write(exact)
         yield
     finally:
-        if convolutions is not None:
-            cudnn.allow_tf32 = convolutions
-        if products is not None:
-            torch.set_float32_matmul_precision(products)
-        for each, word in before:
-            each.fp32_precision = word
-
-
-def _newer() -> tuple[_Words, ...]:
-    """Where the newer words are said; nowhere in an older torch."""
-    return _PLACES(torch.backends) if hasattr(torch.backends.cudnn, "conv") else ()
-
-
-def _flags() -> tuple[bool | None, str | None]:
-    """The older flags, for convolutions and for products; None where the newer words contradict them."""
-    convolutions, products = None, None
-    with suppress(RuntimeError):
-        convolutions = torch.backends.cudnn.allow_tf32
-    with suppress(RuntimeError):
-        products = torch.get_float32_matmul_precision()
-    return convolutions, products
+        for write, value, _ in before:
+            write(value)

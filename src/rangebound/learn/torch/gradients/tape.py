@@ -368,16 +368,13 @@ def _restore(container: object, before: object) -> None:
         if container._version != before[0]:
             with torch.no_grad():
                 container.copy_(before[1])
-    elif isinstance(container, dict) and isinstance(before, dict):
-        if container.keys() != before.keys() or [*map(id, container.values())] != [*map(id, before.values())]:
-            container.clear()
-            container.update(before)
-    elif isinstance(container, set) and isinstance(before, set):
-        container.clear()
-        container.update(before)
-    elif isinstance(container, (list, deque)) and isinstance(before, (list, deque)):
-        container.clear()
-        container.extend(before)
+        return
+    held: Any = container
+    kept: Any = before
+    if isinstance(held, dict) and held.keys() == kept.keys() and [*map(id, held.values())] == [*map(id, kept.values())]:
+        return
+    held.clear()
+    (held.update if isinstance(held, (dict, set)) else held.extend)(kept)
 
 
 TRACED: WeakSet[nn.Module] = WeakSet()  # modules that vmap runs only as if they were compiled
