@@ -32,6 +32,7 @@ from rangebound.values import arguments
 
 Found = TypeVar("Found")
 
+_CHARGED = ("ledger", "account", "request")
 _MEMORY = {"cpu": 2**28, "cuda": 2**32}  # bytes
 
 
@@ -142,11 +143,13 @@ class PrivacyEngine:
             sampling=chosen_sampling(BatchSampling.POISSON if way.way is None else way.way),
             rank=rank, processes=processes,
         )  # fmt: skip
-        named = {name: single[name] for name in ("ledger", "account", "request") if single.get(name) is not None}  # type: ignore[literal-required]
+        named: dict[str, Any] = {
+            name: value for name, value in single.items() if name in _CHARGED and value is not None
+        }
         if charge is not None and named:
             raise ArgumentError("charge, ledger: Charge(ledger=...) and ledger=... say the same; give one of them")
         if 0 < len(named) < 3:
-            missing = ", ".join(name for name in ("ledger", "account", "request") if name not in named)
+            missing = ", ".join(name for name in _CHARGED if name not in named)
             raise ArgumentError(
                 f"{missing}: missing; a charge needs a ledger, an account of it, and an id of this run, such as "
                 'request="digits, first run"'
