@@ -12,7 +12,7 @@ ROOMS = {
     "audit": 640,
     "cli": 2_410,
     "laws": 1_920,
-    "learn": 7_640,
+    "learn": 7_355,
     "ledger": 4_590,
     "mechanisms": 5_810,
     "optimum": 2_960,

@@ -68,7 +68,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         chunk: int | None = None, seen: Seen | None = None, keep_batches: bool = False,
         discarded: frozenset[str] = frozenset(), cuda_graphs: bool = True,
     ) -> None:  # fmt: skip
-        self.inner, self.module, self.defaults = inner, module, inner.defaults
+        self._inner, self.module, self.defaults = inner, module, inner.defaults
         self.criterion, self.loss_scale, self._mechanism = objective.criterion, objective.scale, mechanism
         self._control: ClipController | None = None
         if isinstance(clipping, Adaptive):
@@ -100,6 +100,11 @@ class PrivateOptimizer(torch.optim.Optimizer):
         return PerInstance(float(self._bad), notion="examples without a finite gradient, over all steps")
 
     @property
+    def inner(self) -> torch.optim.Optimizer:
+        """The wrapped optimizer."""
+        return self._inner
+
+    @property
     def mechanism(self) -> Mechanism:
         """The mechanism that releases each coordinate in this step; the account covers it, so it cannot be changed."""
         return self._mechanism if self._control is None else self._control.sum_mechanism
@@ -112,12 +117,12 @@ class PrivateOptimizer(torch.optim.Optimizer):
     @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """The groups of the wrapped optimizer."""
-        return self.inner.param_groups
+        return self._inner.param_groups
 
     @property
     def state(self) -> dict[torch.Tensor, object]:  # type: ignore[override]
         """The state of the wrapped optimizer, by parameter."""
-        return self.inner.state
+        return self._inner.state
 
     def explain(self) -> str:
         """Which way the gradients of each parameter take, and why: a line for each, for the latest kind of examples.
@@ -148,7 +153,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients and what `backward` has added since the last step."""
-        self.inner.zero_grad(set_to_none=set_to_none)
+        self._inner.zero_grad(set_to_none=set_to_none)
         self._forget()
 
     def backward(self, x: Any, y: Any = None, *, members: npt.NDArray[np.int64] | None = None) -> torch.Tensor:
@@ -312,7 +317,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
             each.grad = parts[each.dtype][start : start + each.numel()].view(each.shape)
             start += each.numel()
         try:
-            self.inner.step()
+            self._inner.step()
         finally:  # some optimizers write over the gradient
             for each in self._parameters.values():
                 if each.grad is not None:
@@ -334,11 +339,11 @@ class PrivateOptimizer(torch.optim.Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """The state of the wrapped optimizer, and the clipping norm if it is adaptive; both are public."""
         clip = {} if self._control is None else {"clip": self._control.clipping.clip}
-        return {**self.inner.state_dict(), **clip}
+        return {**self._inner.state_dict(), **clip}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of the wrapped optimizer, and the clipping norm if it is adaptive."""
-        self.inner.load_state_dict({key: value for key, value in state.items() if key != "clip"})
+        self._inner.load_state_dict({key: value for key, value in state.items() if key != "clip"})
         if self._control is not None and "clip" in state:
             self._control.clipping = Euclidean(clip=state["clip"])
 
@@ -378,7 +383,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
                 "a new engine, which continues this account by load_state_dict"
             )
         ours = {id(each) for each in self._parameters.values()}
-        others = (each for group in self.inner.param_groups for each in group["params"] if id(each) not in ours)
+        others = (each for group in self._inner.param_groups for each in group["params"] if id(each) not in ours)
         if any(each.grad is not None for each in others):
             raise ArgumentError("optimizer: has a gradient of a parameter that is not released; set its grad to None")
 

@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from rangebound.errors import ArgumentError
 from rangebound.learn.torch.gradients import sums
 from rangebound.learn.torch.gradients.gradient_forms import (
     ExampleRows,
@@ -125,9 +124,6 @@ def _convolution(function: Callable[..., torch.Tensor], axes: int, *, transposed
                 raise Unruled
             padding = tuple(each // 2 for each in total)
         window = Window(tuple(kernel), _sizes(stride, axes), _sizes(padding, axes), dilation)
-        if not tape.separate and input.dim() != axes + 2:  # otherwise the examples would be mistaken for channels
-            words = {1: "three axes: examples, channels, places", 2: "four axes: examples, channels, rows, columns"}
-            raise ArgumentError(f"x={tuple(input.shape)}: images need {words.get(axes, 'an axis for the examples')}")
 
         def run(x: torch.Tensor) -> torch.Tensor:
             count, alone = len(x), x.dim() == axes + 2  # one image for each example, without an axis of one

@@ -33,14 +33,7 @@ from rangebound.learn.torch.clipping_norm import Clipping, Euclidean
 from rangebound.learn.torch.gradients import sums
 from rangebound.learn.torch.gradients.bad_examples import ERRORS, numbers, stand_ins
 from rangebound.learn.torch.gradients.gradient_forms import ExampleRows, Gradients, held
-from rangebound.learn.torch.gradients.one_pass import (
-    Loose,
-    Pass,
-    Problem,
-    Tensors,
-    example_gradients,
-    one_pass,
-)  # fmt: skip
+from rangebound.learn.torch.gradients.one_pass import Pass, Problem, Tensors, example_gradients, one_pass
 from rangebound.learn.torch.gradients.tape import TRACED
 
 Made = Callable[[torch.nn.Module, Leaves], dict[str, Gradients]]
@@ -69,22 +62,12 @@ class SteadyChunk:
 class Route:
     """How a module's gradients are made; `refused` says why one pass cannot make them, and is empty if it can."""
 
-    separate: bool
     layers: dict[str, str] = field(default_factory=dict)
     stored: int = 0
     noted: int = 0
     refused: str = ""
     chunks: dict[object, SteadyChunk] = field(default_factory=dict)  # that were tried
     judge: Callable[[], object] = lambda: None  # the objective, if it is still there
-
-    def passed(self, problem: Problem, leaves: Leaves) -> Pass:
-        """One pass along this route."""
-        return one_pass(problem, leaves, separate=self.separate)
-
-    def widen(self) -> None:
-        """Let examples pass under vmap, where the criterion of a chain uses parameters."""
-        self.separate = True
-        self.chunks.clear()
 
     def room(self, *, rows: bool) -> int:
         """The bytes that an example takes in a pass, with or without the rows that are held for its norm."""
@@ -100,8 +83,7 @@ class Route:
             return "\n".join([f"every parameter: one example at a time, since {self.refused}", *tried])
         ways = {name: f"in the one pass, {layer}" for name, layer in self.layers.items()}
         lines = [f"{name}: {ways.get(name, 'not used: its gradient is zero')}" for name in parameters]
-        how = "under torch.func.vmap, one example each" if self.separate else "as it is: a chain of known layers"
-        return "\n".join([f"the module runs {how}", *lines, *tried])
+        return "\n".join(["the module runs under torch.func.vmap, one example each", *lines, *tried])
 
 
 def survey(problem: Problem, leaves: Leaves) -> Route:
@@ -112,7 +94,7 @@ def survey(problem: Problem, leaves: Leaves) -> Route:
     module, objective, device = problem.module, problem.objective, leaves[0].device.type
     kind = (
         id(objective), problem.structure, tuple((each.shape[1:], each.dtype, each.device) for each in leaves),
-        module.training, tuple(problem.parameters), problem.plain,
+        module.training, tuple(problem.parameters),
         torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device),
     )  # fmt: skip
     known = _KNOWN.setdefault(module, {})
@@ -122,12 +104,12 @@ def survey(problem: Problem, leaves: Leaves) -> Route:
 
 
 def _surveyed(problem: Problem, leaves: Leaves) -> Route:
-    route = Route(judge=ref(problem.objective), separate=not problem.plain)
+    route = Route(judge=ref(problem.objective))
     found = _tried(route, problem, leaves)
     if found is None and problem.module not in TRACED:
         TRACED.add(problem.module)
         why, found = route.refused, _tried(route, problem, leaves)
-        if found is None or not _as_alone(route, problem, leaves):
+        if found is None or not _as_alone(problem, leaves):
             TRACED.discard(problem.module)
             route.refused, found = why, None
     if found is not None:
@@ -151,7 +133,7 @@ def _tried(route: Route, problem: Problem, leaves: Leaves) -> Pass | None:
     """What a pass over made-up examples finds; else why there is none is in the route."""
     for given in stand_ins(2, *leaves):
         try:
-            return _passed(route, problem, given)
+            return one_pass(problem, given)
         except (ArgumentError, torch.OutOfMemoryError):
             raise
         except ERRORS as error:
@@ -166,7 +148,7 @@ def _reason(error: Exception) -> str:
     return said + "".join(f" ({each.filename}:{each.lineno}: {each.line})" for each in frames[-1:])
 
 
-def _as_alone(route: Route, problem: Problem, leaves: Leaves) -> bool:
+def _as_alone(problem: Problem, leaves: Leaves) -> bool:
     """Whether made-up examples have the gradients that they have one at a time, without dropout."""
     modes = [(part, part.training) for part in problem.module.modules()]
     problem.module.eval()
@@ -176,7 +158,7 @@ def _as_alone(route: Route, problem: Problem, leaves: Leaves) -> bool:
         full = [(*mixed[:i], torch.ones_like(each), *mixed[i + 1 :]) for i, each in enumerate(mixed)]  # full masks too
         for given in (mixed, *full, *stand_ins(2, *leaves)):
             gradients, losses = example_gradients(problem, given)
-            found = _passed(route, problem, given)
+            found = one_pass(problem, given)
             pairs = [(losses, found.losses)]
             pairs += [(held(rows).rows(0, 2), found.gradients[name].rows(0, 2)) for name, rows in gradients.items()
                       if name in found.gradients]  # fmt: skip
@@ -199,14 +181,6 @@ def _check_written(names: set[str]) -> None:
             "torch.nn.utils.parametrizations.spectral_norm; or, where the module needs none of it, declare it: "
             f"make_private(discarded_buffers={sorted(names)})"
         )
-
-
-def _passed(route: Route, problem: Problem, leaves: Leaves) -> Pass:
-    try:
-        return route.passed(problem, leaves)
-    except Loose:
-        route.widen()
-        return route.passed(problem, leaves)
 
 
 def steady_chunk(
@@ -320,8 +294,6 @@ def _same(module: torch.nn.Module, made: Made, given: Leaves, clip: Clipping, ch
                 if torch.equal(found, found[:, :1].expand_as(found)):
                     return True
             return False if torch.equal(found, marks()) else None
-    except Loose:
-        raise
     except torch.OutOfMemoryError:
         return False  # a smaller chunk may do
     except Exception:  # whatever it is, true examples need not raise it
