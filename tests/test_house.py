@@ -26,7 +26,7 @@ ROOMS = {
     "release/sql": 2_674,
     "sampling": 1_431,
     "values": 1_643,
-    "web": 3_637,
+    "web": 3_647,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
 NEW = {
@@ -47,7 +47,7 @@ NEW = {
 
 The last are those around quantiles, with what reads the quantiles of earlier versions; and intervals for populations.
 """
-FILES = 315
+FILES = 316
 WORDS = 73_000
 """Words of all pages of the documentation that are for users; less is better."""
 PLANS = 22

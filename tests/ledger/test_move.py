@@ -131,7 +131,7 @@ def test_an_interrupted_move_goes_on_to_the_same_place_only(ledger, path, addres
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(export, "_rows", interrupted)
+        patch.setattr(export, "_stored_rows", interrupted)
         with pytest.raises(KeyboardInterrupt):
             moved(path, address)
     with pytest.raises(LedgerUnavailable, match="has moved"):

@@ -5,14 +5,14 @@ import json
 
 import pytest
 
-from rangebound.web.gate import LedgerAway, Pool, TimeUp, WorkerDied
+from rangebound.web.processes import LedgerAway, Pool, TimeUp, WorkerDied
 
 ECHO = """
 import os, time
 from contextlib import contextmanager
 from pathlib import Path
 from rangebound.errors import LedgerUnavailable
-from rangebound.web.gate import work
+from rangebound.web.processes import work
 
 def answer(task):
     print("a library prints")

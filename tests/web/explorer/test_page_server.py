@@ -23,7 +23,7 @@ from rangebound.web.explorer import page_server
 from rangebound.web.explorer.page_server import deployments
 from rangebound.web.explorer.plan_view import plan_view
 from rangebound.web.explorer.tasks import answer
-from rangebound.web.gate import WorkerDied
+from rangebound.web.processes import WorkerDied
 from tests.web.explorer.browsing import PATIENCE, posted
 
 pytestmark = pytest.mark.claim("page")  # the last one to run ends the process that proves, and is charged for it

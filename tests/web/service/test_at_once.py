@@ -10,7 +10,7 @@ from rangebound.errors import EngineError, LedgerUnavailable, PlanError, Request
 from rangebound.ledger import Cost
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import person
-from rangebound.web.gate import LedgerAway, TimeUp, WorkerDied
+from rangebound.web.processes import LedgerAway, TimeUp, WorkerDied
 from rangebound.web.service import office as room
 from rangebound.web.service import worker
 from rangebound.web.service.job_store import Job, JobState, Token, TokenRole

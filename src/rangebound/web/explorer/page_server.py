@@ -28,7 +28,8 @@ from rangebound.web.explorer.plan_tables import read_text, save_plan
 from rangebound.web.explorer.plan_view import KnownWidths, quick_view, quick_way
 from rangebound.web.explorer.question_forms import Asked, OneNumber
 from rangebound.web.explorer.tasks import EXPORTS, TASKS, plan_of
-from rangebound.web.gate import Gate, Pool, WorkerDied, json_answer, json_body, listening, serve_until_stopped
+from rangebound.web.gate import Gate, json_answer, json_body, listening, serve_until_stopped
+from rangebound.web.processes import Pool, WorkerDied
 
 _MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 _LARGEST_BODY = 2_000_000

@@ -33,7 +33,7 @@ from rangebound.web.explorer.plan_tables import (
 )
 from rangebound.web.explorer.plan_view import plan_view
 from rangebound.web.explorer.question_forms import BOUNDS, Asked
-from rangebound.web.gate import work
+from rangebound.web.processes import work
 
 Shown = dict[str, object]
 SMALL_REST = 0.1

@@ -15,7 +15,7 @@ from typing import Any
 
 from rangebound.errors import LedgerTampered, LedgerUnavailable, RangeboundError
 from rangebound.ledger import Ledger, RequestStatus
-from rangebound.web.gate import LedgerAway, Pool, TimeUp, WorkerDied
+from rangebound.web.processes import LedgerAway, Pool, TimeUp, WorkerDied
 from rangebound.web.service.job_store import (
     Job,
     JobState,

@@ -51,7 +51,7 @@ from rangebound.release.run import demand_plan_approval, needs_approval
 from rangebound.release.sql.aggregate import check_statements
 from rangebound.release.sql.view import view
 from rangebound.values import arguments
-from rangebound.web.gate import work
+from rangebound.web.processes import work
 from rangebound.web.service.settings import Server, Settings, read_settings
 
 FILES = ("table.json", "table.csv", "certificate.json", "report.html", "record.yaml")
