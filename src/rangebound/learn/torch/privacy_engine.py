@@ -27,7 +27,7 @@ from rangebound.learn.torch.opacus_names import SingleNames, joined, refuse_argu
 from rangebound.learn.torch.optimizer import Batch, Criterion, PrivateOptimizer
 from rangebound.learn.torch.training_plan import Charge, TrainingProgress, plan_training, step_within, steps_within
 from rangebound.ledger.rule import AnyCost
-from rangebound.privacy.risk import AttackRisk
+from rangebound.privacy.attack_risk import AttackRisk
 from rangebound.values import arguments
 
 Found = TypeVar("Found")
