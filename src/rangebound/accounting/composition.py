@@ -31,6 +31,7 @@ from rangebound.privacy.risk.tradeoff_curve import smallest_mu
 from rangebound.values import arguments
 from rangebound.values.ball import ball, precision, up
 from rangebound.values.enclosure import Enclosure
+from rangebound.values.notebook import rows_as_html
 from rangebound.values.numeric import rounded_up
 from rangebound.values.query import Query
 
@@ -41,6 +42,7 @@ Composable: TypeAlias = Private | Event
 """What is composed: a mechanism that is used once, or an event."""
 
 
+@arguments.brief
 @dataclass(frozen=True)
 class Composition(AttackRisk):
     """The sequential composition that `compose` made: its event, and its privacy by the best accountant."""
@@ -57,6 +59,10 @@ class Composition(AttackRisk):
     def delta(self, epsilon: float, *, progress: Progress | None = None) -> Enclosure:
         """The delta at epsilon, enclosed; publish the upper bound. `progress` as for `epsilon`."""
         return best_accountant.delta(self.event, epsilon, progress)
+
+    def _repr_html_(self) -> str:
+        uses = ((str(times), str(event)) for event, times in steps(self.event).items())
+        return rows_as_html(("uses", "of"), uses, "Composition")
 
     def _attack_delta(self, epsilon: float) -> float:
         return self.delta(epsilon).upper

@@ -14,6 +14,7 @@ from rangebound.values.array_types import Floats, np, npt
 from rangebound.values.numeric import log_sum
 
 
+@arguments.brief
 @dataclass(frozen=True, eq=False)
 class Law:
     """The distribution of a published number at one true answer, or at an array of them.

@@ -12,6 +12,7 @@ from rangebound.values.numeric import rounded_up
 from rangebound.values.support import Grid, Interval, Union
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Query:

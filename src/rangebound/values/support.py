@@ -64,6 +64,7 @@ Pair = Interval | tuple[float, float] | list[float]
 """One span or gap: its lower and its upper end."""
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, init=False)
 class Union:

@@ -99,6 +99,7 @@ _SAMPLINGS = {
 }
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
     """How examples come into batches, for `PrivacyEngine.make_private`; nothing here may be computed from the data.
