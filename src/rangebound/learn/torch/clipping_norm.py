@@ -42,8 +42,7 @@ from rangebound.laws.gaussian import Gaussian
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.values import arguments
 from rangebound.values.numeric import root_down, rounded_up
-from rangebound.values.query import Query
-from rangebound.values.support import Interval
+from rangebound.values.support import Interval, Query
 
 _BITS = 17
 _SMALLEST, _LARGEST = 1e-30, 1e30  # so that the quantum and its inverse are ordinary floats

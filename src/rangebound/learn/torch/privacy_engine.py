@@ -34,7 +34,7 @@ from rangebound.learn.torch.training_plan import (  # fmt: skip
     steps_within,
 )
 from rangebound.ledger.rule import AnyCost
-from rangebound.privacy.risk import AttackRisk
+from rangebound.privacy.attack_risk import AttackRisk
 from rangebound.values import arguments
 
 Found = TypeVar("Found")
