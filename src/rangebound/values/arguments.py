@@ -49,11 +49,11 @@ def brief(kind: K) -> K:
     >>> len(repr(Long()))
     300
     """
-    whole = kind.__repr__
+    whole: Callable[[object], str] = getattr(kind, "__repr__")  # noqa: B009  mypy takes it for that of `type`
 
     @functools.wraps(whole)
     def shortened(self: object) -> str:
-        text: str = whole(self)
+        text = whole(self)
         return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
     setattr(kind, "__repr__", shortened)  # noqa: B010  mypy takes the plain assignment for unsound
