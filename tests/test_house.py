@@ -12,7 +12,7 @@ ROOMS = {
     "audit": 640,
     "cli": 2_392,
     "laws": 1_753,
-    "learn": 7_640,
+    "learn": 7_351,
     "ledger": 4_570,
     "mechanisms": 5_956,
     "optimum": 2_954,
