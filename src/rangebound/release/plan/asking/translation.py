@@ -36,6 +36,7 @@ from rangebound.release.plan.expressions.row_expression import RowExpressions, b
 from rangebound.release.plan.expressions.sql_text import fragment
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import make_plan
+from rangebound.values import arguments
 
 Base = Plan | Mapping[str, object]
 
@@ -49,6 +50,7 @@ class Ordering:
     missing_first: bool
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Translated:
     """What a SELECT asks: a plan, and what its rows are made of once the plan's table is published.
