@@ -39,7 +39,7 @@ from rangebound.release.noise.range_ends import EdgesForm
 from rangebound.release.noise.workload_publisher import StrategyForm
 from rangebound.release.plan.fields import HALF_LINE, LINE
 from rangebound.release.plan.kinds.facts import OPTIMAL, FormName, Sampled
-from rangebound.release.plan.kinds.fractions import FractionKind
+from rangebound.release.plan.kinds.fractions import FractionKind, StandardDeviation, Variance
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.kinds.selections import RankedCounts
@@ -353,6 +353,8 @@ class FractionForm(Form):
 class SpreadForm(FractionForm):
     """A variance, or its root."""
 
+    question: Variance | StandardDeviation
+
     def estimate(self, reading: Reading) -> Estimate:
         """The same number, with an interval from the law of its moments; see `noisy_moments.interval`.
 
@@ -361,7 +363,7 @@ class SpreadForm(FractionForm):
         found, added, asked = super().estimate(reading), reading.added, self.question
         if added is None or not all(each > 0.0 for each in reading.values):
             return found
-        power, rows = 0.5 if asked.kind == "standard deviation" else 1.0, asked.known_rows(self.unit)
+        power, rows = asked.power, asked.known_rows(self.unit)
         most = asked.scale * 0.25**power
         simulated = noisy_moments.variances(noisy_moments.likely(reading.values, added), rows)
         low, high = noisy_moments.interval(reading, simulated, lambda: (0.0, 0.25), (0.0, 0.25))

@@ -25,7 +25,7 @@ from rangebound.release.plan.condition import hidden_text
 from rangebound.release.plan.expressions.nodes import ValueType
 from rangebound.release.plan.expressions.reading import in_one_grammar
 from rangebound.release.plan.faults import Place, fault, first_rule
-from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Part, Positive, Text, as_tuple
+from rangebound.release.plan.fields import Ends, Name, Part, Positive, Text, as_tuple
 from rangebound.release.plan.key_rule import Combination, KeyRule, Keys, all_rules
 from rangebound.release.plan.kinds import MADE, Question
 from rangebound.release.plan.kinds.cuts import cut_questions
@@ -236,20 +236,19 @@ class Plan(Part):
                 filled.append(each.filled(self._ranges))
             except ValidationError as reason:  # a field of it does not fit the range
                 raise ValueError(f"query.{index}.{first_rule(reason)}") from None
-            if filled[-1].lacks_range:
+            if filled[-1].lacking:
                 raise ValueError(f"query.{index}.{self._lacking(filled[-1])}")
         object.__setattr__(self, "query", tuple(filled))  # still being made, so not yet frozen
 
     def _lacking(self, question: Kind) -> str:
-        also = [(f"{name}.range", one.column) for name, one in question.reads_also.items() if one.range == UNKNOWN]
-        field, column = also[0] if also else ("range", str(getattr(question, "column", "")))
+        field, column = next(iter(question.lacking.items()))
         if column in (self.per_unit or {}):
             way = "that of its column in [per_unit], as visits = {value = 'COUNT(*)', range = [0, 50]}"
         elif column in self.made_columns and self.made_columns[column].value is not None:
             way = "that of the column beside its value in [columns], or those of the columns that it is made of"
         else:
             way = "that of its column in [columns], as age = {range = [0, 120]}"
-        return f"{field}: is missing for {column!r}; state it, or {way}"
+        return f"{field if field == 'range' else f'{field}.range'}: is missing for {column!r}; state it, or {way}"
 
     def _fit_step(self, columns: Mapping[str, object]) -> None:
         if self.unit.column is None:

@@ -403,11 +403,6 @@ class Kind(Part):
         return {} if self.weights is None else {"weighted_by": self.weights}
 
     @property
-    def needs_also(self) -> tuple[RangedColumn, ...]:
-        """The same columns as those that a row needs a value in."""
-        return tuple(RangedColumn(column=each.column, range=each.range) for each in self.reads_also.values())
-
-    @property
     def compares(self) -> Mapping[str, str]:
         """Columns whose values it compares as grouping keys are, by the field of the plan that names them."""
         return {}
@@ -431,22 +426,21 @@ class Kind(Part):
 
     # What a plan fills in
 
+    @property
+    def lacking(self) -> dict[str, str]:
+        """The columns whose public range it needs and does not state, by the field of their range, or of both."""
+        found = {name: one.column for name, one in self.reads_also.items() if one.range == UNKNOWN}
+        own = self.has_values and self._stated("range") == UNKNOWN
+        return found | ({"range": self._stated("column")} if own else {})
+
     def filled(self, ranges: Mapping[str, Ends]) -> Self:
         """The same question with public ranges of columns, where it leaves its own out and they are known."""
-        found: dict[str, object] = {
-            name: {"column": each.column, "range": ranges[each.column]}
-            for name, each in self.reads_also.items()
-            if each.range == UNKNOWN and each.column in ranges
+        found = {
+            field: ranges[column] if field == "range" else {"column": column, "range": ranges[column]}
+            for field, column in self.lacking.items()
+            if column in ranges
         }
-        if self.has_values and self._stated("range") == UNKNOWN and self._stated("column") in ranges:
-            found["range"] = ranges[self._stated("column")]
         return self.changed(**found) if found else self
-
-    @property
-    def lacks_range(self) -> bool:
-        """Whether it needs a public range of a column, and none is known."""
-        own = self.has_values and self._stated("range") == UNKNOWN
-        return own or any(each.range == UNKNOWN for each in self.reads_also.values())
 
     def changed(self, **fields: object) -> Self:
         """The same question with other values of some fields, checked again."""

@@ -88,7 +88,7 @@ class RankKind(Kind):
 
     @model_validator(mode="after")
     def _grid_fits(self) -> RankKind:
-        if self.lacks_range:
+        if self.lacking:
             return self
         if self.step is not None and not 1 <= self.bounds.width / self.step <= _MOST_POINTS:
             raise ValueError(f"step: must give between 1 and {_MOST_POINTS} steps over the range")
