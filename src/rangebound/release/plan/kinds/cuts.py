@@ -22,7 +22,7 @@ from rangebound.release.plan.fields import UNKNOWN, Bound, Ends, Name, Names, Ra
 from rangebound.release.plan.kinds.facts import RangedColumn
 from rangebound.release.plan.kinds.fractions import FractionKind, apart, distances
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import Counted, Measures, Outside, Owned, Rows, Totals, Values, values_of
+from rangebound.release.plan.measure import Counted, Outside, Owned, Rows, Totals, Values, values_of
 from rangebound.release.plan.statistic import Sensitivity, Statistic
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
@@ -50,14 +50,6 @@ def _over(question: Dropped | Clipped) -> tuple[str, ...]:
     return question.over
 
 
-def _dropped_measures(asked: Dropped, unit: Unit, groups: float) -> Measures:
-    """Rows within the contribution bounds, and rows that there are, of each unit up to `looked_at`."""
-    counted = Owned() if asked.units else Counted()
-    return Totals(
-        rows=asked.counted_rows, of={"n": counted}, over=asked.over, existing="m", limit=asked.looked_at(unit, groups)
-    )
-
-
 class Dropped(FractionKind):
     """The share of rows that the contribution bounds drop, of those that the questions in `about` ask for.
 
@@ -71,7 +63,13 @@ class Dropped(FractionKind):
     made = True
     scale: ClassVar[float] = 1.0
     statistic = Statistic(
-        measures=_dropped_measures,
+        measures=lambda asked, unit, groups: Totals(
+            rows=asked.counted_rows,
+            of={"n": Owned() if asked.units else Counted()},
+            over=asked.over,
+            existing="m",
+            limit=asked.looked_at(unit, groups),
+        ),
         coordinates=apart(
             lambda _, found: (Fraction(found.get("n", 0)), Fraction(found.get("m", 0) - found.get("n", 0)))
         ),
@@ -112,12 +110,6 @@ class Dropped(FractionKind):
         return [f"{what} dropped by the contribution bounds for {whose}", looked, *blank, *unit.period_scope]
 
 
-def _clipped_measures(asked: Clipped, unit: Unit, groups: float) -> Measures:
-    """Rows within the contribution bounds, and those of them whose value lies outside the range."""
-    rows = Rows(where=asked.where, values=asked._clipped, also=tuple(each.values for each in asked.also or ()))
-    return Totals(rows=rows, of={"n": Counted(), "t": Outside(of=asked._clipped)}, over=asked.over)
-
-
 class Clipped(FractionKind):
     """The share of values outside the range, of the rows within the contribution bounds of the questions in `about`.
 
@@ -127,7 +119,15 @@ class Clipped(FractionKind):
 
     made = True
     scale: ClassVar[float] = 1.0
-    statistic = Statistic(measures=_clipped_measures, coordinates=apart(distances), sensitivity=_cut_sensitivity)
+    statistic = Statistic(
+        measures=lambda asked, *_: Totals(
+            rows=Rows(where=asked.where, values=asked._clipped, also=tuple(each.values for each in asked.also or ())),
+            of={"n": Counted(), "t": Outside(of=asked._clipped)},
+            over=asked.over,
+        ),
+        coordinates=apart(distances),
+        sensitivity=_cut_sensitivity,
+    )
     counted_by = property(_over)
 
     kind: Literal["share clipped"] = "share clipped"
