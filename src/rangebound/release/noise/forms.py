@@ -322,7 +322,7 @@ class FractionForm(Form):
     def half_width(self, publisher: Publisher) -> float | None:
         """That of the coordinate, on the scale of the answer, where a margin can be asked."""
         rows = self.question.known_rows(self.unit)
-        return None if self.question.no_margin(self.unit) or rows is None else self._half_width(publisher, rows)
+        return None if self.question.no_margin(self.unit) or rows is None else self.half_width_of(publisher, rows)
 
     def half_width_of(self, publisher: Publisher, rows: float) -> float | None:
         """Half the width of the interval of a group of this many rows, before it is cut to the support.
@@ -331,12 +331,8 @@ class FractionForm(Form):
         the answer `scale` times that: whatever the values are. None with weights, whose sum the rows do not say, and
         for the table with the least error.
         """
-        plain = self.question.weights is None and not self.question.squared
-        return self._half_width(publisher, rows) if plain else None
-
-    def _half_width(self, publisher: Publisher, rows: float) -> float | None:
-        coordinate = publisher.half_width
-        if coordinate is None:
+        plain, coordinate = self.question.weights is None and not self.question.squared, publisher.half_width
+        if coordinate is None or not plain:
             return None
         return rounded_half_width(coordinate * self.question.scale / rows, self.question.step)
 

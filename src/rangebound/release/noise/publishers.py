@@ -109,7 +109,9 @@ def one_coordinate(
         return _gaussian(support, found, share, grain=grain, step=step, level=confidence, name=mechanism, whole=whole)
     support = LINE if unclamped else support
     other = None
-    if whole and mechanism is None and step == 1.0 and isinstance(support, Interval) and _are_whole(found, support):
+    numbers = (found.cell, *(end for end in (support.hull.lower, support.hull.upper) if math.isfinite(end)))
+    exact = whole and mechanism is None and step == 1.0 and all(each == math.floor(each) for each in numbers)
+    if exact and isinstance(support, Interval):
         noise = DiscreteLaplace.calibrated(sensitivity=int(found.cell), epsilon=share.epsilon, support=support)
         other = DiscreteLaplacePublisher(mechanism=noise, level=confidence, clamped=clamped)
         if additive:
@@ -129,12 +131,6 @@ def _no_worse(mse: float, best: Mechanism) -> bool:
     ends = [end for end in (hull.lower, hull.upper) if math.isfinite(end)] or [0.0]
     few = np.array([ends[0] - far, ends[0], 0.5 * ends[0] + 0.5 * ends[-1], ends[-1], ends[-1] + far])
     return mse <= float(best.error(few).mse.max()) or mse <= best.worst_error().mse
-
-
-def _are_whole(found: Sensitivity, support: Interval) -> bool:
-    """Whether the sensitivity and the ends of the support are whole numbers, as discrete Laplace noise needs them."""
-    ends = (each for each in (support.lower, support.upper) if math.isfinite(each))
-    return found.cell.denominator == 1 and all(each == math.floor(each) for each in ends)
 
 
 def joint_coordinates(
