@@ -94,7 +94,7 @@ class Answer:
 
 
 @arguments.guided
-def ask(
+def sql(
     text: str,
     data: Any,
     *,
@@ -104,7 +104,7 @@ def ask(
     tables: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Answer:
-    """Answer a SELECT privately: `rb.sql` for short.
+    """Answer a SELECT privately.
 
     `plan` is the base: the privacy unit, the budget, public keys, ranges and joins; its own questions are not asked.
     `data`, `ledger`, `request` and `tables` are those of `rb.release_table`. `translate(text, plan)` shows the plan
@@ -118,7 +118,7 @@ def ask(
     >>> import pyarrow
     >>> base = {"budget": {"epsilon": 50.0}, "keys": {"clinic": ["north", "south"]}}
     >>> table = pyarrow.table({"clinic": ["north", "north", "south"]})
-    >>> found = ask("SELECT clinic, COUNT(*) AS n FROM t GROUP BY clinic ORDER BY n", table, plan=base, ledger=None)
+    >>> found = sql("SELECT clinic, COUNT(*) AS n FROM t GROUP BY clinic ORDER BY n", table, plan=base, ledger=None)
     >>> found.rows()
     [{'clinic': 'south', 'n': 1.0}, {'clinic': 'north', 'n': 2.0}]
     """
@@ -134,6 +134,10 @@ def ask(
     with asked.pointing():
         made = release(asked.plan, engine, ledger=ledger, request=request, tables=tables, progress=progress)
     return Answer(asked=asked, release=made)
+
+
+ask = sql
+"""Its name in `rangebound.release`."""
 
 
 def paying_account(base: Plan | Mapping[str, object]) -> object:

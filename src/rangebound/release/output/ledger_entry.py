@@ -19,12 +19,12 @@ from rangebound.ledger.record import Account, Record
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, PlainSum, Rule, charged
 from rangebound.release.noise.draw import Cell, Key, Summed
 from rangebound.release.output.plan_facts import plan_json, sha256
-from rangebound.release.output.rendering import POPULATION
 from rangebound.release.output.table import Release
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import Prepared
 from rangebound.values.arguments import upwards
+from rangebound.values.data_frames import POPULATION
 
 _RELEASE, _SUGGESTION, _UNIT = "release of plan ", "suggestion for plan ", ", unit "
 _LONGEST = -1.7976931348623157e308  # no double has more characters

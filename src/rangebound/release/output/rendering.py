@@ -21,16 +21,11 @@ from rangebound.release.output.plan_facts import Row, TableFacts
 from rangebound.release.plan.fields import date
 from rangebound.values import arguments
 from rangebound.values.arguments import counted
+from rangebound.values.data_frames import FLAGS, NUMBERS, POPULATION
 from rangebound.values.extras import need
 from rangebound.values.serial import spreadsheet_cell, visible, workbook_text
 from rangebound.values.support import Interval, Union
 
-POPULATION = ("population_lower", "population_upper")
-"""The columns that a table has only where its plan asks for intervals for the population."""
-NUMBERS = ("value", "lower", "upper", *POPULATION, "unbiased", "bias", "rank_error", "epsilon", "delta", "mu")
-"""The columns that hold numbers, or dates in their place."""
-FLAGS = ("unreliable",)
-"""The columns that hold truth values."""
 SAID = {
     "query": "the question of the plan",
     "kind": "the kind of the question",

@@ -180,7 +180,7 @@ class Plan(Part):
         return self._folder
 
     def _check_keys(self) -> None:
-        """Refuse keys that are listed twice, that no row can have, and those of columns that no question groups by."""
+        """Refuse keys that are listed twice, that no row can have, and those that look meant for another column."""
         for column in sorted(self._truths & self._rules.keys()):
             wrong = next((each for each in self._rules[column].listed if each not in ("true", "false")), None)
             if wrong is not None:
@@ -189,13 +189,14 @@ class Plan(Part):
         for column, rule in self.keys.items():
             if rule.repeated:
                 raise fault(f"a key is listed twice: {rule.repeated!r}", ("keys", column), {})
-            if not any(column in (*each.by, *each.keyed) for each in self.query):
+            if column in self.unused_keys:
                 for at, each in enumerate(self.query):
                     for one in each.by:  # one that has no keys, and looks like one that has
                         if one not in self._rules and (guess := arguments.similar(one, self._rules)):
                             field = "column" if one == each.selected else "by"
                             raise ValueError(f"query.{at}.{field}: {one!r} has no keys; {guess}")
-                raise fault("no query is grouped by this column, or ranks its keys; leave it out", ("keys", column), {})
+                if self.only_listed:
+                    raise fault("no query is grouped by this column, and only_listed asks for it", ("keys", column), {})
         for index, those in enumerate(self.combinations or ()):
             if not any(set(those.columns) <= set(question.by) for question in self.query):
                 raise ValueError(f"combinations.{index}: no query is grouped by {', '.join(map(repr, those.columns))}")
@@ -282,6 +283,12 @@ class Plan(Part):
         if self.per_unit is None:
             return self.unit
         return Unit(neighbours=self.unit.neighbours, size=self.unit.size).with_unknown_rows()
+
+    @property
+    def unused_keys(self) -> tuple[str, ...]:
+        """The columns whose keys are listed and that no question groups by; they change nothing."""
+        used = {column for each in self.query for column in (*each.by, *each.keyed)}
+        return tuple(column for column in self.keys if column not in used)
 
     @property
     def column_ranges(self) -> Mapping[str, Ends]:

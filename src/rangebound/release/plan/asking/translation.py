@@ -304,7 +304,7 @@ class _Translation:
         return found
 
     def _leave_out_keys(self, data: dict[str, Any]) -> None:
-        """Without keys of columns that this SELECT does not group by: a plan refuses what it does not use."""
+        """Without keys of columns that this SELECT does not group by, which its plan would have notes of."""
         keys = mapping(data.get("keys"))
         modes = (each.question.fields for each in self.published.questions if each.question.fields["kind"] == "mode")
         asked = {*self.groups, *(each.get("column") for each in modes)}
