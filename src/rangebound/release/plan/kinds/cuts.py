@@ -205,20 +205,24 @@ _SHORT = 30  # letters of a column's name, for the same
 
 
 def cut_questions(
-    queries: Sequence[Kind], *, unit_of: Callable[[Kind], Unit], choosing: Callable[[Kind], bool], apart: bool = False
-) -> list[Clipped | Dropped]:
+    queries: Sequence[Kind],
+    *,
+    unit_of: Callable[[Kind], Unit],
+    groups: Callable[[tuple[str, ...]], float],
+    apart: bool = False,
+) -> tuple[Clipped | Dropped, ...]:
     """The questions that say how much the bounds and ranges of others cut, as few as can be.
 
     Rows dropped: one for all questions with the same groups, conditions and bounds. Values clipped: one for each column
     and range; where groups, their bound or conditions differ, it is about all rows. Where the keys of groups say in
     which period they are, it is not: of all groups together a unit counts in all periods. `unit_of` says how each is
-    bounded, `choosing` whether a unit may have more groups of a question than count. Without owners no rows are
+    bounded, `groups` how many a grouping has. Without owners no rows are
     dropped. `apart` are those of tables of version 0.2: one for each of what differs in any way.
     """
     found: dict[tuple[object, ...], list[tuple[Kind, Unit, Cut]]] = {}
     for each in queries:
         unit = unit_of(each)
-        bounded = dropped(each, choosing=choosing(each)) if unit.column is not None else None
+        bounded = dropped(each, choosing=groups(each.counted_by) > unit.groups) if unit.column is not None else None
         for cut in filter(None, (bounded, *_clippings(each))):
             key: tuple[object, ...] = (each.by, each.where, unit, cut if apart else cut.owners)
             if cut.range is not None and not apart:
@@ -227,14 +231,12 @@ def cut_questions(
                 key = (unit.rows, unit.period, grouped, cut.column, cut.range, cut.missing)
             found.setdefault(key, []).append((each, unit, cut))
     made = [_together(alike, apart=apart) for alike in found.values()]
-    if apart:
-        return made
     seen: Counter[str] = Counter()  # a number behind a name that others before it have
-    for at, each in enumerate(made):
+    for at, each in () if apart else enumerate(made):
         seen[each.name] += 1
         if seen[each.name] > 1:
             made[at] = each.model_copy(update={"name": f"{each.name} {seen[each.name]}"})
-    return made
+    return tuple(made)
 
 
 def _clippings(question: Kind) -> tuple[Cut, ...]:

@@ -25,21 +25,21 @@ from rangebound.release.plan.fields import (
     Part,
     Positive,
     Spans,
+    as_support,
     bounds,
     end,
     number,
     span,
     written,
 )
-from rangebound.release.plan.fields import support as as_support
 from rangebound.release.plan.kinds.facts import (
-    OPTIMAL,
     Agreement,
     FormName,
     OneCoordinate,
     RangedColumn,
     Sampled,
     Weight,
+    clamping_alone,
 )
 from rangebound.release.plan.measure import (
     Counted,
@@ -146,12 +146,8 @@ class Kind(Part):
             raise ValueError("step: must be a whole number, as counts are whole numbers; leave it out for 1")
         if self.is_signed and self.support is not None:
             raise ValueError("signed: cannot be combined with support; unbiased = true publishes the signed number too")
-        named, asked = self.named_mechanism or "", "signed" if self.is_signed else "unbiased"
-        if self.unclamped and named == OPTIMAL:
-            raise ValueError(f"mechanism: {named!r} has no unbiased number; leave it out, or {asked} = true")
-        if self.unclamped and named.startswith("truncate"):
-            rule = f"with {asked} = true name {named.replace('truncate', 'rectify')!r}, or leave it out"
-            raise ValueError(f"mechanism: {named!r} has no unbiased number; {rule}")
+        if self.unclamped and (way := clamping_alone(self.named_mechanism, "signed" if self.is_signed else "unbiased")):
+            raise ValueError(f"mechanism: {self.named_mechanism!r} has no unbiased number; {way}")
         return self
 
     # The statistic
@@ -440,11 +436,7 @@ class Kind(Part):
             for field, column in self.lacking.items()
             if column in ranges
         }
-        return self.changed(**found) if found else self
-
-    def changed(self, **fields: object) -> Self:
-        """The same question with other values of some fields, checked again."""
-        return type(self).model_validate({**self.given, **fields})
+        return type(self).model_validate({**self.given, **found}) if found else self
 
     @property
     def given(self) -> dict[str, object]:
