@@ -307,8 +307,8 @@ class FractionForm(Form):
         return held(nearest(value, asked.allowed, asked.step), *ends, asked.answers)
 
     def earlier_estimate(self, reading: Reading) -> Estimate:
-        """The same with an interval that is cut to the support."""
-        found = self.estimate(reading)
+        """The same with the interval of the coordinates, cut to the support."""
+        found = FractionForm.estimate(self, reading)
         return replace(found, lower=max(found.lower, self.question.allowed.hull.lower))
 
     def bias(self, publisher: Publisher, lower: Floats, upper: Floats) -> Floats | None:
@@ -365,11 +365,6 @@ class SpreadForm(FractionForm):
         low, high = noisy_moments.interval(reading, simulated, lambda: (0.0, 0.25), (0.0, 0.25))
         lower, upper = (min(asked.scale * end**power, most) for end in (low, high))
         return held(found.value, max(found.lower, lower), min(found.upper, upper), asked.answers)
-
-    def earlier_estimate(self, reading: Reading) -> Estimate:
-        """With the interval of the coordinates, cut to the support."""
-        found = super().estimate(reading)
-        return replace(found, lower=max(found.lower, self.question.allowed.hull.lower))
 
 
 _FORMS: Mapping[FormName, type[Form]] = {

@@ -183,7 +183,7 @@ def dropped(question: Kind, *, choosing: bool) -> Cut | None:
     if question.once:
         return Cut(owners=True)
     also, own = _also(question), _clipped(question)
-    if not question.has_values or own is None or own.missing is not None:
+    if question.reads is None or own is None or own.missing is not None:
         return Cut(also=also)
     return Cut(column=own.column, dated=question.dated, also=also)
 

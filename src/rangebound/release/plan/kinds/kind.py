@@ -175,11 +175,6 @@ class Kind(Part):
         return self.__dict__.get(name)
 
     @property
-    def has_values(self) -> bool:
-        """Whether it is about the values of a column with a public range."""
-        return "missing" in self.__dict__
-
-    @property
     def column_values(self) -> Values:
         """The values of the column, clipped to its range; what stands for a missing one is within it."""
         return values_of(self._stated("column"), self._stated("range"), self._stated("missing"))
@@ -239,7 +234,7 @@ class Kind(Part):
     @property
     def reads(self) -> Values | None:
         """The column whose values it is about, which the plan names as `column`; None if there is none."""
-        return self.column_values if self.has_values else None
+        return self.column_values if "missing" in self.__dict__ else None
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -347,7 +342,7 @@ class Kind(Part):
     @property
     def subject(self) -> tuple[str, str]:
         """What follows its kind in an explanation: before `where`, and after it."""
-        if not self.has_values:
+        if self.reads is None:
             return self.weighting, ""
         return f" of {self._stated('column')!r}, which lies in {bounds(self._stated('range'))}", self.weighting
 
@@ -374,8 +369,8 @@ class Kind(Part):
         if self.weights is not None:
             weights = f"weights clipped to {span(self.weights.bounds, dated=False)}"
             found += [weights, "rows without a weight left out"]
-        if self.has_values:
-            filler = self.column_values.filler
+        if self.reads is not None:
+            filler = self.reads.filler
             missing = "left out" if filler is None else f"counted as {end(filler, dated=self.dated)}"
             clipped = f"values clipped to {span(self.bounds, dated=self.dated)}"
             found += [clipped, f"missing values {missing}"]
@@ -426,8 +421,7 @@ class Kind(Part):
     def lacking(self) -> dict[str, str]:
         """The columns whose public range it needs and does not state, by the field of their range, or of both."""
         found = {name: one.column for name, one in self.reads_also.items() if one.range == UNKNOWN}
-        own = self.has_values and self._stated("range") == UNKNOWN
-        return found | ({"range": self._stated("column")} if own else {})
+        return found | ({"range": self._stated("column")} if self._stated("range") == UNKNOWN else {})
 
     def filled(self, ranges: Mapping[str, Ends]) -> Self:
         """The same question with public ranges of columns, where it leaves its own out and they are known."""
