@@ -269,8 +269,9 @@ def _together(alike: Sequence[tuple[Kind, Unit, Cut]], *, apart: bool) -> Clippe
     name, own = first.name[:_LONGEST], _clipped(first)
     if cut.column is not None and cut.range is not None:
         what = "values" if own is not None and own.column == cut.column else cut.column[:_SHORT]
-        clipped = {"valued": cut.column, "within": cut.range, "filler": cut.missing}
-        return Clipped(name=f"{name}: {what} clipped", **clipped, **shared)
-    valued = {} if cut.column is None or own is None or pooled else {"valued": cut.column, "within": own.range}
+        shared |= {"valued": cut.column, "within": cut.range, "filler": cut.missing}
+        return Clipped(name=f"{name}: {what} clipped", **shared)
+    if cut.column is not None and own is not None and not pooled:
+        shared |= {"valued": cut.column, "within": own.range}
     what = "groups" if cut.owners else "rows"
-    return Dropped(name=f"{name}: {what} dropped", units=cut.owners, **valued, **shared)
+    return Dropped(name=f"{name}: {what} dropped", units=cut.owners, **shared)

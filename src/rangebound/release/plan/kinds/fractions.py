@@ -391,7 +391,7 @@ def _answer_of(question: Variance | StandardDeviation, parts: Sequence[Fractiona
 
 
 def _scale(question: Variance | StandardDeviation) -> float:
-    return question.bounds.width ** (2 * question.power)
+    return float(question.bounds.width ** (2 * question.power))
 
 
 _SPREAD = Statistic(
