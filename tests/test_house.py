@@ -7,27 +7,26 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "src" / "rangebound"
 ROOMS = {
-    "": 380,
-    "accounting": 3_890,
+    "": 374,
+    "accounting": 3_874,
     "audit": 640,
-    "cli": 2_410,
-    "laws": 1_920,
-    "learn": 7_640,
-    "ledger": 4_590,
-    "mechanisms": 5_810,
-    "optimum": 2_960,
-    "plot": 800,
-    "privacy": 8_040,
-    "release": 1_831,
-    "release/dummy": 496,
+    "cli": 2_392,
+    "laws": 1_753,
+    "learn": 7_351,
+    "ledger": 4_570,
+    "mechanisms": 5_956,
+    "optimum": 2_954,
+    "plot": 786,
+    "privacy": 7_988,
+    "release": 2_326,
     "release/engine": 2_242,
     "release/noise": 6_976,
     "release/output": 4_179,
     "release/plan": 10_213,
     "release/sql": 2_674,
-    "sampling": 1_530,
-    "values": 1_660,
-    "web": 3_650,
+    "sampling": 1_431,
+    "values": 1_643,
+    "web": 3_647,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
 NEW = {
@@ -48,7 +47,7 @@ NEW = {
 
 The last are those around quantiles, with what reads the quantiles of earlier versions; and intervals for populations.
 """
-FILES = 336
+FILES = 316
 WORDS = 73_000
 """Words of all pages of the documentation that are for users; less is better."""
 PLANS = 22

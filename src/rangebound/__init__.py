@@ -60,13 +60,12 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
     from rangebound.optimum.choice import choose
     from rangebound.optimum.limit_proof import Limit
     from rangebound.optimum.lower_limit import limit
-    from rangebound.privacy.claim import Claim
     from rangebound.privacy.pairs.divergences import hockey_stick, renyi
+    from rangebound.privacy.setting import Claim
     from rangebound.release import Plan, read_plan
     from rangebound.release import ask as sql
     from rangebound.release import release as release_table
-    from rangebound.values.query import Query
-    from rangebound.values.support import Grid, Interval, Union
+    from rangebound.values.support import Grid, Interval, Query, Union
 
     __all__ = [
         "QUANTIZE",
@@ -171,11 +170,10 @@ _NAMES = {
     "optimum.choice": ("choose",),
     "optimum.limit_proof": ("Limit",),
     "optimum.lower_limit": ("limit",),
-    "privacy.claim": ("Claim",),
     "privacy.pairs.divergences": ("hockey_stick", "renyi"),
+    "privacy.setting": ("Claim",),
     "release": ("Plan", "read_plan", "release_table", "sql"),
-    "values.query": ("Query",),
-    "values.support": ("Grid", "Interval", "Union"),
+    "values.support": ("Grid", "Interval", "Query", "Union"),
 }
 _OWN_NAMES = {"release_table": "release", "sql": "ask"}  # how a module calls it, where that differs
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}

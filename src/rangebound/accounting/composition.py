@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from rangebound.accounting import best_accountant
-from rangebound.accounting.adaptive.recursion import Progress
+from rangebound.accounting.adaptive_accountant import Progress
 from rangebound.accounting.event import (
     EVENTS,
     ComposedEvent,
@@ -26,13 +26,12 @@ from rangebound.mechanisms.certificates import A_MECHANISM, PRIVATE
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.remapping import Remapped
 from rangebound.mechanisms.staircase import Staircase
-from rangebound.privacy.risk import AttackRisk, PairProfile
-from rangebound.privacy.risk.tradeoff_curve import smallest_mu
+from rangebound.privacy.attack_risk import AttackRisk
+from rangebound.privacy.tradeoff_curve import PairProfile, smallest_mu
 from rangebound.values import arguments
 from rangebound.values.ball import ball, precision, up
-from rangebound.values.enclosure import Enclosure
-from rangebound.values.numeric import rounded_up
-from rangebound.values.query import Query
+from rangebound.values.numeric import Enclosure, rounded_up
+from rangebound.values.support import Query
 
 _BITS = 192
 _CLOSE_MU = 1e-4  # relative, of a mu: a delta of a composition takes long

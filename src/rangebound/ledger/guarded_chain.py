@@ -22,8 +22,7 @@ from rangebound.ledger.chain import (
     sealed,
     signed,
 )
-from rangebound.ledger.head import HeadFile, HeldHead
-from rangebound.ledger.key import Key
+from rangebound.ledger.head import HeadFile, HeldHead, Key
 from rangebound.ledger.record import Record, record_of
 from rangebound.ledger.replay import Replay, in_same_place, trial
 from rangebound.ledger.store import ConnectionLost, Store, Transaction

@@ -19,8 +19,8 @@ from rangebound.mechanisms.coq_file import coq_file
 from rangebound.mechanisms.finite import Table
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.mechanisms.remapping import BASES, Base, Remapped
-from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.proof import WORK, Proof, Theorem, steps_of_spans
+from rangebound.privacy.setting import Claim, Notion
 from rangebound.values import arguments
 from rangebound.values.serial import number, parse_number, read_json, same_data
 

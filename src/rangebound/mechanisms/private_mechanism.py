@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Self, overload
 
 from rangebound.errors import ArgumentError, ClaimFalse, Undecided
 from rangebound.laws.error import Error
-from rangebound.privacy.claim import Claim
+from rangebound.privacy.attack_risk import MechanismRisk
 from rangebound.privacy.proof import Proof
-from rangebound.privacy.risk import MechanismRisk, PairProfile, mirrored
+from rangebound.privacy.setting import Claim
+from rangebound.privacy.tradeoff_curve import PairProfile, mirrored
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Many, One, np, npt
 from rangebound.values.ball import ZERO, Ball, ball
-from rangebound.values.enclosure import Enclosure
-from rangebound.values.query import Query
+from rangebound.values.numeric import Enclosure
+from rangebound.values.support import Query
 
 
 class PrivateMechanism(MechanismRisk):

@@ -15,16 +15,14 @@ from typing import Self
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.laws.error import Error
-from rangebound.laws.stair_sums import best_plateau
 from rangebound.mechanisms.lattice_mechanism import NODES, LatticeMechanism, whole_numbers
-from rangebound.mechanisms.stair_noise import StairNoise
-from rangebound.privacy.claim import Claim
+from rangebound.mechanisms.stair_noise import StairNoise, best_plateau
+from rangebound.privacy.setting import Claim
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, np
 from rangebound.values.numeric import rounded_down, rounded_up
-from rangebound.values.query import Query
 from rangebound.values.serial import support_from_dict, support_to_dict
-from rangebound.values.support import Grid, Interval, nearest
+from rangebound.values.support import Grid, Interval, Query, nearest
 
 _LARGEST = 1e150  # so that every draw is a double
 _MOST_STEPS = 1 << 16  # to a sensitivity: sums over one period are arrays of this length

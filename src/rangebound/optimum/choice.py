@@ -20,10 +20,9 @@ from rangebound.mechanisms.mechanism import Mechanism, describe_kind
 from rangebound.mechanisms.staircase import Staircase
 from rangebound.optimum.limit_proof import Limit, LimitedError, Over
 from rangebound.optimum.lower_limit import proved
-from rangebound.privacy.claim import Claim
+from rangebound.privacy.setting import Claim
 from rangebound.values import arguments
-from rangebound.values.query import Query
-from rangebound.values.support import Grid, Interval, Support, Union, is_line
+from rangebound.values.support import Grid, Interval, Query, Support, Union, is_line
 
 Answering = Mechanism | DiscreteLaplace | Staircase
 """What a ranking holds. Each has the privacy numbers, laws, errors and releases that a `Mechanism` has."""

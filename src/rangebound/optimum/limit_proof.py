@@ -20,9 +20,8 @@ from rangebound.optimum.input_lattice import LARGEST, first_neighbours
 from rangebound.values import arguments
 from rangebound.values.ball import precision
 from rangebound.values.numeric import rounded_down
-from rangebound.values.query import Query
 from rangebound.values.serial import read_json, same_data, support_from_dict, support_to_dict
-from rangebound.values.support import Grid, Interval
+from rangebound.values.support import Grid, Interval, Query
 
 FORMAT = "rangebound limit 1"
 LONGEST = 4_000_000

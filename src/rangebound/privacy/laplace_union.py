@@ -17,8 +17,8 @@ from functools import partial
 
 from rangebound.errors import ArgumentError
 from rangebound.laws.family import Noise
-from rangebound.privacy.claim import Claim
 from rangebound.privacy.pairs.truncated_laplace import top_loss, top_stick
+from rangebound.privacy.setting import Claim
 from rangebound.privacy.span_masses import (
     Pairs,
     Spans,

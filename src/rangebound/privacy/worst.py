@@ -14,7 +14,7 @@ from functools import partial
 from rangebound.laws.boundings import UNBOUNDED_SHAPE, Shape
 from rangebound.laws.family import Noise
 from rangebound.privacy import laplace_union
-from rangebound.privacy.claim import Claim
+from rangebound.privacy.branch_and_bound import probe
 from rangebound.privacy.counterexample import (
     Make,
     by_windows,
@@ -30,11 +30,10 @@ from rangebound.privacy.counterexample import (
     pair_epsilon,
     tasks,
 )
+from rangebound.privacy.objectives import Delta, Loss, Renyi
 from rangebound.privacy.pairs.divergences import Mapped, pair_stick
 from rangebound.privacy.pairs.truncated_laplace import top_loss
-from rangebound.privacy.search.branch_and_bound import probe
-from rangebound.privacy.search.objectives import Delta, Loss, Renyi
-from rangebound.privacy.setting import SearchLine, Setting, neighbours, pair_at, some_pair
+from rangebound.privacy.setting import Claim, SearchLine, Setting, neighbours, pair_at, some_pair
 from rangebound.values.array_types import np
 from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 

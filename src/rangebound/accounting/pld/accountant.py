@@ -24,7 +24,7 @@ from rangebound.accounting.pld.fixed_batch_run import fixed_batch_run
 from rangebound.accounting.pld.fourier import ComposedPLD, PLDComposition, tilt_for_delta, tilt_for_epsilon
 from rangebound.values import arguments
 from rangebound.values.ball import Ball, ball, down, precision, span, up
-from rangebound.values.enclosure import Enclosure
+from rangebound.values.numeric import Enclosure
 from rangebound.values.roots import falling_bracket
 
 _TAIL, _LAST_TAIL, _LEAST = 1e-25, 1e-270, 1e-290

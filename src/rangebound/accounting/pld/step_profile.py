@@ -43,9 +43,9 @@ from functools import lru_cache
 from rangebound.accounting.event import Private
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.gdp import free_gaussian
-from rangebound.privacy.risk import mirrored
+from rangebound.privacy.tradeoff_curve import mirrored
 from rangebound.values.ball import Ball, ball, down, hull, up
-from rangebound.values.enclosure import Enclosure
+from rangebound.values.numeric import Enclosure
 
 BITS = 192
 

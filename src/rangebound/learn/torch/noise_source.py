@@ -20,8 +20,7 @@ from rangebound.learn.torch.tensor_draw import release_in_place
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.sampling.lattice import default_lattice
 from rangebound.values import arguments
-from rangebound.values.query import Query
-from rangebound.values.support import Grid, Interval, Support
+from rangebound.values.support import Grid, Interval, Query, Support
 
 _REACH = 4.0  # scales beyond its support at which the sum of the gradients is clipped for a truncated law
 

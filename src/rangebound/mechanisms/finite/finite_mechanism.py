@@ -27,16 +27,15 @@ from rangebound.mechanisms.finite.weights import (
     whole_weights,
 )
 from rangebound.mechanisms.private_mechanism import PrivateMechanism, largest, mean
-from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.proof import Proof, Theorem
-from rangebound.privacy.risk import PairProfile
+from rangebound.privacy.setting import Claim, Notion
+from rangebound.privacy.tradeoff_curve import PairProfile
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers, Many, One, np, npt
 from rangebound.values.ball import Ball, ball
-from rangebound.values.enclosure import Enclosure
-from rangebound.values.query import Query
+from rangebound.values.numeric import Enclosure
 from rangebound.values.serial import read_json, support_from_dict, support_to_dict
-from rangebound.values.support import Grid
+from rangebound.values.support import Grid, Query
 
 LONGEST = 64_000_000
 """Characters of the longest table that is read."""

@@ -8,8 +8,8 @@ from fractions import Fraction
 from rangebound.errors import ArgumentError, CertificateInvalid, ClaimFalse, Undecided
 from rangebound.mechanisms.finite.pair_numbers import delta_at, neighbours, stick_at, worst_pair
 from rangebound.mechanisms.finite.weights import BINARY_PLACES, TOTAL, epsilon_private, exponential
-from rangebound.privacy.claim import Claim
 from rangebound.privacy.proof import Proof, Theorem
+from rangebound.privacy.setting import Claim
 from rangebound.values.array_types import Integers
 from rangebound.values.numeric import rounded_down
 

@@ -45,8 +45,7 @@ from rangebound.laws.family import Curve, Noise
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.release.noise.projection import Identities
 from rangebound.values.array_types import Bools, Floats
-from rangebound.values.query import Query
-from rangebound.values.support import Interval, Union
+from rangebound.values.support import Interval, Query, Union
 
 Places = NDArray[np.intp]
 _ORDERS = range(2, 26, 2)

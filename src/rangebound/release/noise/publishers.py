@@ -28,8 +28,7 @@ from rangebound.release.plan.fields import LINE
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up
-from rangebound.values.query import Query
-from rangebound.values.support import Interval, Union, is_line
+from rangebound.values.support import Interval, Query, Union, is_line
 
 _FINEST = 2.0**-20  # steps of true answers, in sensitivities
 _FAR = 60.0  # scales from an end, beyond which errors change no more

@@ -21,8 +21,7 @@ from rangebound.release.output.plan_facts import PlanFacts, Row
 from rangebound.release.plan.fields import span
 from rangebound.release.plan.kinds.cuts import WIDE
 from rangebound.release.plan.kinds.facts import Agreement
-from rangebound.values.query import Query
-from rangebound.values.support import Interval
+from rangebound.values.support import Interval, Query
 
 _SMALL = 0.3  # of the range between the quartiles: six errors of a twentieth
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import overload
 
-from rangebound.privacy.risk.tradeoff_curve import (
+from rangebound.privacy.tradeoff_curve import (
     CLOSE,
     TOLERANCE,
     PairProfile,
@@ -26,7 +26,7 @@ from rangebound.privacy.risk.tradeoff_curve import (
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, np
 from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up
-from rangebound.values.enclosure import Enclosure
+from rangebound.values.numeric import Enclosure
 
 _EPSILONS = (0.0, 1.0, 4.0, 16.0, 64.0)  # at which a mu may be needed; far ones count where losses have no bound
 
@@ -141,7 +141,7 @@ class AttackRisk(ABC):
     """What an attacker gains from what is published, over all neighbouring datasets: the methods of every mechanism.
 
     The attacker knows everything but whether one person is in the data, and may choose everybody else. Every risk is
-    never understated: a miss rate is rounded down, all others up. `rangebound.privacy.risk.tradeoff_curve` has the
+    never understated: a miss rate is rounded down, all others up. `rangebound.privacy.tradeoff_curve` has the
     mathematics. `enclosed` has the same risks with both ends.
     """
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import rangebound as rb
 from rangebound.accounting import SampledEvent
-from rangebound.privacy.risk.tradeoff_curve import attained_miss_rate, mirrored, miss_rate, turned
+from rangebound.privacy.tradeoff_curve import attained_miss_rate, mirrored, miss_rate, turned
 from rangebound.values.ball import ball
-from tests.privacy.risk.closed_forms import FAMILIES, RATES, ROWS, best_miss, free, laplace_curve, table
+from tests.privacy.closed_forms import FAMILIES, RATES, ROWS, best_miss, free, laplace_curve, table
 
 
 @pytest.mark.few(30)
