@@ -109,9 +109,9 @@ def one_coordinate(
         return MechanismPublisher(mechanism=own, grain=grain, step=step, level=confidence, clamped=clamped, whole=whole)
     support = LINE if unclamped else support
     other = None
-    numbers = (found.cell, *(end for end in (support.hull.lower, support.hull.upper) if math.isfinite(end)))
-    exact = whole and mechanism is None and step == 1.0 and all(each == math.floor(each) for each in numbers)
-    if exact and isinstance(support, Interval):
+    ends = (end for end in (support.hull.lower, support.hull.upper) if math.isfinite(end))
+    exact = found.cell.denominator == 1 and all(each == math.floor(each) for each in ends)
+    if whole and exact and mechanism is None and step == 1.0 and isinstance(support, Interval):
         noise = DiscreteLaplace.calibrated(sensitivity=int(found.cell), epsilon=share.epsilon, support=support)
         other = DiscreteLaplacePublisher(mechanism=noise, level=confidence, clamped=clamped)
         if additive:

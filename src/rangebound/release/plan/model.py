@@ -290,7 +290,7 @@ class Plan(Part):
         asked = tuple(each for each in self.query if not each.made)
         there = self.query[len(asked) :]
         facts: dict[str, Any] = {"unit_of": self.unit_of, "groups": self.groups}
-        made = cut_questions(asked, **facts) if self.report_clipping else ()
+        made: tuple[Kind, ...] = cut_questions(asked, **facts) if self.report_clipping else ()
         if there and self.report_clipping and there == cut_questions(asked, **facts, apart=True):
             made = there  # of a table of version 0.2
         if there and there != made:
