@@ -29,6 +29,7 @@ _MOST_STEPS = 1 << 16  # to a sensitivity: sums over one period are arrays of th
 _CLOSE = Fraction(1, 10**9)  # of a step: five steps of 0.01 are meant to be 0.05, however the doubles were rounded
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Staircase(LatticeMechanism):

@@ -31,6 +31,7 @@ from rangebound.values.numeric import Enclosure
 _EPSILONS = (0.0, 1.0, 4.0, 16.0, 64.0)  # at which a mu may be needed; far ones count where losses have no bound
 
 
+@arguments.brief
 @dataclass(frozen=True)
 class EnclosedRisk:
     """The risks of `risk`, each as an `Enclosure` of the exact value over all pairs of neighbours.
@@ -337,6 +338,7 @@ class MechanismRisk(AttackRisk):
         return self.epsilon()
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class ProfileRisk(AttackRisk):
     """The risk of anything whose privacy profile is known: `profile` at every epsilon >= 0, never too small.

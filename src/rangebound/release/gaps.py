@@ -106,6 +106,7 @@ class Gaps:
         return plain(f"Would estimate {', '.join(asked)}{of} for {cost}, epsilon {each} a draw, {beside}.")
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Suggestion:
     """What was found: ranges by column, rows and groups, and what it has cost.

@@ -81,6 +81,7 @@ class NoiseSource(Protocol):
         """Numbers in float64 for a vector of locations in float64, on its device."""
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Noise:
     """The noise of a training, for `PrivacyEngine.make_private`: its scale, or a target that determines it.

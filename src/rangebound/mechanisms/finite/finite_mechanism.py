@@ -51,6 +51,7 @@ class ProvedLimit(Protocol):
     def to_json(self) -> str: ...
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Table(PrivateMechanism):

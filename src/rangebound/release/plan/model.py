@@ -32,6 +32,7 @@ from rangebound.release.plan.source import Joins, Source, Zone, current_folder, 
 from rangebound.release.plan.toml_text import toml_text, written_fields
 from rangebound.release.plan.unit import MOST_ROWS, Budget, Unit
 from rangebound.values import arguments
+from rangebound.values.notebook import as_html
 from rangebound.values.numeric import rounded_up
 
 _MOST_GROUPS = 100_000
@@ -355,6 +356,12 @@ class Plan(Part):
     def _asked(self) -> tuple[Kind, ...]:
         """The questions that were asked: not those that `report_clipping` makes."""
         return tuple(each.as_written() for each in self.query if not each.made)
+
+    def _repr_html_(self) -> str:
+        who = "one row" if self.unit.column is None else f"all rows of one {self.unit.column!r}"
+        keys = {f"keys of {column!r}": ", ".join(rule.labels) for column, rule in self.keys.items()}
+        asked = {f"question {number}": each.described() for number, each in enumerate(self.query, 1)}
+        return as_html(self.title or "Plan", {"protects": who, "spends": self.budget, **keys, **asked})
 
     def to_toml(self) -> str:
         """The plan as the text of a TOML file, without what is as by default.

@@ -35,6 +35,7 @@ from rangebound.release.plan.expressions.row_expression import RowExpressions, b
 from rangebound.release.plan.expressions.sql_text import fragment
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import make_plan
+from rangebound.values import arguments
 
 Base = Plan | Mapping[str, object]
 
@@ -48,6 +49,7 @@ class Ordering:
     missing_first: bool
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Translated:
     """What a SELECT asks: a plan, and what its rows are made of once the plan's table is published.
