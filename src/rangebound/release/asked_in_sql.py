@@ -5,7 +5,6 @@ They are made of published numbers, so that HAVING, ORDER BY and LIMIT cost noth
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,8 @@ from rangebound.release.plan.model import Plan
 from rangebound.release.run import Progress, demand_plan_approval, engine_of, needs_approval, release
 from rangebound.values import arguments
 from rangebound.values.extras import need
-from rangebound.values.serial import csv_text, visible
+from rangebound.values.notebook import escaped, rows_as_html
+from rangebound.values.serial import csv_text
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -72,14 +72,9 @@ class Answer:
         return (*self.asked.notes, *self.release.notes)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
-        cells = (
-            "".join(f"<td>{html.escape(visible(shown('value', each)))}</td>" for each in row.values())
-            for row in self.rows()
-        )
-        body = "".join(f"<tr>{row}</tr>" for row in cells)
-        said = "".join(f"<p class=scope>{html.escape(line)}</p>" for line in self.said())
-        return f"<table><tr>{head}</tr>{body}</table>{said}"
+        rows = ([shown("value", each) for each in row.values()] for row in self.rows())
+        said = "".join(f"<p class=scope>{escaped(line)}</p>" for line in self.said())
+        return rows_as_html(self.columns, rows) + said
 
     def to_csv(self) -> str:
         """The rows as CSV."""
@@ -94,7 +89,7 @@ class Answer:
 
 
 @arguments.guided
-def ask(
+def sql(
     text: str,
     data: Any,
     *,
@@ -104,7 +99,7 @@ def ask(
     tables: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Answer:
-    """Answer a SELECT privately: `rb.sql` for short.
+    """Answer a SELECT privately.
 
     `plan` is the base: the privacy unit, the budget, public keys, ranges and joins; its own questions are not asked.
     `data`, `ledger`, `request` and `tables` are those of `rb.release_table`. `translate(text, plan)` shows the plan
@@ -118,7 +113,7 @@ def ask(
     >>> import pyarrow
     >>> base = {"budget": {"epsilon": 50.0}, "keys": {"clinic": ["north", "south"]}}
     >>> table = pyarrow.table({"clinic": ["north", "north", "south"]})
-    >>> found = ask("SELECT clinic, COUNT(*) AS n FROM t GROUP BY clinic ORDER BY n", table, plan=base, ledger=None)
+    >>> found = sql("SELECT clinic, COUNT(*) AS n FROM t GROUP BY clinic ORDER BY n", table, plan=base, ledger=None)
     >>> found.rows()
     [{'clinic': 'south', 'n': 1.0}, {'clinic': 'north', 'n': 2.0}]
     """
@@ -134,6 +129,10 @@ def ask(
     with asked.pointing():
         made = release(asked.plan, engine, ledger=ledger, request=request, tables=tables, progress=progress)
     return Answer(asked=asked, release=made)
+
+
+ask = sql
+"""Its name in `rangebound.release`."""
 
 
 def paying_account(base: Plan | Mapping[str, object]) -> object:

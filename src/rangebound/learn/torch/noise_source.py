@@ -18,10 +18,9 @@ from rangebound.laws.gaussian import Gaussian
 from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidean
 from rangebound.learn.torch.tensor_draw import release_in_place
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.sampling.lattice import default_lattice
+from rangebound.sampling.draw_plan import default_lattice
 from rangebound.values import arguments
-from rangebound.values.query import Query
-from rangebound.values.support import Grid, Interval, Support
+from rangebound.values.support import Grid, Interval, Query, Support
 
 _REACH = 4.0  # scales beyond its support at which the sum of the gradients is clipped for a truncated law
 
@@ -82,6 +81,7 @@ class NoiseSource(Protocol):
         """Numbers in float64 for a vector of locations in float64, on its device."""
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Noise:
     """The noise of a training, for `PrivacyEngine.make_private`: its scale, or a target that determines it.

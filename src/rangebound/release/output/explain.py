@@ -77,7 +77,8 @@ def explained(facts: PlanFacts, account: Account | None = None) -> str:
         lines += [f"  interval for the population: {_population(own)}"] if facts.plan.of_population else []
         if own.question.margin is not None:
             lines.append(f"  margin: {own.question.margin:g}, half the width of its interval at most")
-    for each in obstacles(facts.plan):
+    unused = (f"the keys of {each!r} are listed, and no question groups by it" for each in facts.plan.unused_keys)
+    for each in (*obstacles(facts.plan), *unused):
         lines += ["", f"Note: {each}."]
     return "\n".join(map(plain, lines))
 

@@ -46,13 +46,12 @@ from rangebound.learn.torch.loader import BatchSampling, Relation
 from rangebound.ledger.amount import SCALE, covering, rounded_up
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, RenyiCost
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.privacy.risk import AttackRisk, ProfileRisk
+from rangebound.privacy.attack_risk import AttackRisk, ProfileRisk
 from rangebound.privacy.worst import worst_renyi
 from rangebound.values import arguments
 from rangebound.values.ball import ball, precision, up
-from rangebound.values.query import Query
 from rangebound.values.roots import falling_root
-from rangebound.values.support import Interval
+from rangebound.values.support import Interval, Query
 
 _BITS = 128
 _AROUND = (0.7, 1.0, 1.3, 2.0)

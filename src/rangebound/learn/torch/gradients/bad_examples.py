@@ -22,7 +22,8 @@ R = TypeVar("R")
 # What torch, or a module's or criterion's own code, raises for numbers that it does not take.
 ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
-_FIXED = ContextVar("fixed", default=False)
+IS_FIXED = ContextVar("fixed", default=False)
+"""Whether the work is to be the same whatever the numbers are."""
 _SURD = (math.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -32,21 +33,16 @@ def fixed_work() -> Iterator[None]:
 
     There are no short cuts, and tensors have sizes known beforehand.
     """
-    token = _FIXED.set(True)
+    token = IS_FIXED.set(True)
     try:
         yield
     finally:
-        _FIXED.reset(token)
-
-
-def is_fixed() -> bool:
-    """Whether the work is to be the same whatever the numbers are."""
-    return _FIXED.get()
+        IS_FIXED.reset(token)
 
 
 def known_all(good: torch.Tensor) -> bool:
     """Whether all are true, so that a short cut may be taken; not asked, and no short cut, within `fixed_work`."""
-    return not _FIXED.get() and bool(good.all())
+    return not IS_FIXED.get() and bool(good.all())
 
 
 def finite(*tensors: torch.Tensor) -> torch.Tensor:

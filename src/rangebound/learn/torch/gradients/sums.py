@@ -16,7 +16,7 @@ import torch
 
 from rangebound.learn.torch.clipping_norm import Elementwise
 from rangebound.learn.torch.gradients.bad_examples import finite, kept, known_all
-from rangebound.values.kernels import warn_of_slow_path
+from rangebound.values.extras import warn_of_slow_path
 
 try:
     from rangebound.learn import _kernel

@@ -43,16 +43,16 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
 from rangebound.laws.boundings import Bounding
 from rangebound.laws.gaussian import Gaussian
 from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.mechanisms.stair_noise import magnitude
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import Contributions, JointLoss, NoiseAccount
 from rangebound.release.plan.fields import LINE
 from rangebound.sampling.entropy import secure_bits
-from rangebound.sampling.geometric_magnitude import magnitude
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats
 from rangebound.values.ball import precision, up
 from rangebound.values.numeric import rounded_up
-from rangebound.values.query import Query
+from rangebound.values.support import Query
 
 Wholes = npt.NDArray[np.object_]
 """Arrays of Python's whole numbers, which have no largest one."""

@@ -8,13 +8,13 @@ import pytest
 from scipy.optimize import linprog
 
 import rangebound as rb
-from rangebound.accounting.adaptive.kernel_cover import Kernels, cover
-from rangebound.accounting.adaptive.pair_rows import SampledRows, pair_rows
+from rangebound.accounting.kernel_cover import Kernels, cover
+from rangebound.accounting.pair_rows import SampledRows, pair_rows
 from rangebound.accounting.pld import step_profile
 from rangebound.privacy.worst import pair_profile
 from rangebound.values.ball import ball, precision
 from tests.accounting.mechanisms import short
-from tests.privacy.risk.closed_forms import table
+from tests.privacy.closed_forms import table
 
 INF = math.inf
 LAPLACE, GAUSSIAN = rb.Laplace, rb.Gaussian

@@ -10,8 +10,8 @@ import pytest
 
 import rangebound as rb
 from rangebound.laws.boundings import UNBOUNDED_SHAPE, Shape
+from rangebound.privacy.objectives import Delta, Renyi
 from rangebound.privacy.pairs.divergences import family, renyi_formula, stick
-from rangebound.privacy.search.objectives import Delta, Renyi
 from rangebound.privacy.worst import worst_renyi
 from rangebound.values.ball import ball, down, precision, up
 from tests.matrix.deadline import deadline

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from rangebound.laws.boundings import UNBOUNDED_SHAPE, Shape
 from rangebound.laws.family import Noise
+from rangebound.privacy.branch_and_bound import Task, enclose
 from rangebound.privacy.pairs.divergences import (
     Mapped,
     Pair,
@@ -23,7 +24,6 @@ from rangebound.privacy.pairs.divergences import (
 )
 from rangebound.privacy.pairs.truncated_grid import TruncatedLaplaceGrid, spacing
 from rangebound.privacy.pairs.truncated_laplace import top_loss, top_odds, top_renyi, top_stick
-from rangebound.privacy.search.branch_and_bound import Task, enclose
 from rangebound.privacy.setting import SearchLine
 from rangebound.values.ball import INFINITY, Ball, ball, down, largest, smallest, taylor, up
 from rangebound.values.roots import falling_root

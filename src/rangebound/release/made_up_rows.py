@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rangebound.errors import ArgumentError
-from rangebound.release.dummy.column_hints import ColumnHints, Listed, column_hints, span
+from rangebound.release.column_hints import ColumnHints, Listed, column_hints, span
 from rangebound.release.plan.expressions.nodes import CALENDAR, ValueType
 from rangebound.release.plan.fields import WHOLE, canonical, date
 from rangebound.release.plan.model import Plan

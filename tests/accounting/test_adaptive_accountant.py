@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.accounting import ComposedEvent, MechanismEvent, SampledEvent, best_accountant, compose
-from rangebound.accounting.adaptive import adaptive_accountant
+from rangebound.accounting import (
+    ComposedEvent,
+    MechanismEvent,
+    SampledEvent,
+    adaptive_accountant,
+    best_accountant,
+    compose,
+)
 from rangebound.accounting.pld import accountant
 from tests.accounting.mechanisms import free, short
 from tests.thinning import some

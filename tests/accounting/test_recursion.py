@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.accounting import MechanismEvent, best_accountant
-from rangebound.accounting.adaptive import adaptive_accountant
-from rangebound.accounting.adaptive import pair_rows as rows_of_pairs
-from rangebound.accounting.adaptive.kernel_cover import Kernels, cover
-from rangebound.accounting.adaptive.pair_rows import pair_rows
-from rangebound.accounting.adaptive.recursion import Adversary, AdversaryValues, make_step
+from rangebound.accounting import MechanismEvent, adaptive_accountant, best_accountant
+from rangebound.accounting import pair_rows as rows_of_pairs
+from rangebound.accounting.adaptive_accountant import Adversary, AdversaryValues, make_step
+from rangebound.accounting.kernel_cover import Kernels, cover
+from rangebound.accounting.pair_rows import pair_rows
 from rangebound.mechanisms.finite import TOTAL
 from rangebound.mechanisms.finite.pair_numbers import InputPairs, neighbours
 from rangebound.privacy.worst import pair_profile

@@ -3,25 +3,185 @@
 Where all pairs of a step are dominated by one of them there is nothing to gain, and the privacy-loss accountant is
 exact. For truncated noise the worst pair differs from one epsilon to the next; the recursion lets the adversary choose
 a pair at every step, which is all that an adversary can do.
+
+Let x = e^l be the price of the likelihood ratio that is left. The value V_c(l) of a rest c of steps obeys
+
+    V_0(l) = (1 - e^l)+,        V_c(l) = sup over the kinds of steps in c and their pairs of E_P[V_(c - one)(l - L)],
+
+and delta(eps) = V(eps) for all steps. V is convex and falls in x, so at the points of a grid the kernels of
+`kernel_cover`, which dominate the pairs there, are upper bounds. All terms are positive: the round-off is relative.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
-from rangebound.accounting.adaptive import kernel_cover
-from rangebound.accounting.adaptive.kernel_cover import Kernels
-from rangebound.accounting.adaptive.pair_rows import SampledRows, pair_rows
-from rangebound.accounting.adaptive.recursion import TILTS, Adversary, Progress, make_step
+from rangebound.accounting import kernel_cover
 from rangebound.accounting.event import Event, MechanismEvent, SampledEvent, SingleEvent, steps
+from rangebound.accounting.kernel_cover import Kernels
+from rangebound.accounting.pair_rows import SampledRows, pair_rows
 from rangebound.accounting.pld import discretization, step_profile
+from rangebound.accounting.pld.accountant import short
 from rangebound.accounting.pld.discretization import spacing
 from rangebound.values.array_types import Floats
 from rangebound.values.ball import precision
+
+Progress = Callable[[int, int], None]  # steps done, steps in all
+
+_UNIT = 2.0**-53
+_LEAST = 1e-280  # smaller values are replaced by this: no product of theirs with a mass is lost
+_BLOCK = (
+    1 << 18
+)  # multiplications in one product of matrices: so few that BLAS does not start threads, which costs more
+TILTS: Floats = 2.0 ** np.arange(-24.0, 12.0, 0.25)
+
+
+@dataclass(frozen=True, eq=False)
+class AdversaryValues:
+    """Upper bounds on a falling function of the loss at (first + i) * step; 1 before, the last one after."""
+
+    step: float
+    first: int
+    values: Floats
+
+    def between(self, first: int, last: int) -> Floats:
+        """The bounds from one index to another, also beyond the ends."""
+        index = np.arange(first, last + 1) - self.first
+        found = self.values[np.clip(index, 0, len(self.values) - 1)]
+        found[index < 0] = 1.0
+        return found
+
+    def at(self, level: float) -> float:
+        """A bound between the points of the grid: the chord in e^l, which a convex function does not exceed."""
+        place = math.floor(level / self.step)
+        left, right = map(float, self.between(place, place + 1))
+        share = math.expm1(level - place * self.step) / math.expm1(self.step)
+        share = min(max(share - 1e-9, 0.0), 1.0)  # a smaller level has a larger value
+        return min(((1.0 - share) * left + share * right) * (1.0 + 1e-12), 1.0)
+
+    def root(self, value: float) -> float:
+        """A level from which on the function is at most `value`; infinite where none is known."""
+        below = np.flatnonzero(self.values * (1.0 + 1e-12) <= value)
+        if not len(below):
+            return math.inf
+        place = int(below[0])
+        if place == 0:
+            return self.first * self.step
+        left, right = self.values[place - 1 : place + 1] * (1.0 + 1e-12)
+        share = min(float((left - value) / (left - right)) + 1e-9, 1.0)
+        start = (self.first + place - 1) * self.step
+        return start + math.log1p(share * math.expm1(self.step)) + 1e-12 * (abs(start) + self.step)
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveStep:
+    """A kind of step: kernels that dominate all its pairs, and how often it is taken."""
+
+    kernels: Kernels
+    times: int
+    log_moments: Floats
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether there is a choice between kernels."""
+        return len(self.kernels.mass) > 1
+
+
+def make_step(kernels: Kernels, times: int) -> AdaptiveStep:
+    """A step with its logarithmic moments at `TILTS`, which set the windows and prove nothing."""
+    largest = max(abs(kernels.first), abs(kernels.last)) * kernels.step
+    moments = [kernels.log_moment(t) if t * largest < 600.0 else math.inf for t in TILTS.tolist()]
+    return AdaptiveStep(kernels, times, np.asarray(moments))
+
+
+@dataclass(frozen=True, eq=False)
+class Adversary:
+    """The steps of a composition, and for which epsilon and which delta the windows of the grid are to be sharp."""
+
+    steps: tuple[AdaptiveStep, ...]
+    epsilon: float
+    delta: float
+
+    def value(self, progress: Progress | None = None) -> AdversaryValues:
+        """The value of all steps, in any order, which the adversary may choose as it goes.
+
+        Steps without a choice come first in time: the mean of a supremum is at least the supremum of the mean.
+        """
+        free = [step for step in self.steps if step.adaptive]
+        fixed = [step for step in self.steps if not step.adaptive]
+        total = math.prod(step.times + 1 for step in free) - 1 + sum(step.times for step in fixed)
+        done = 0
+        first = self._window(())
+        index = np.arange(first[0], first[1] + 1)
+        known = {
+            (0,) * len(free): AdversaryValues(self._step, first[0], np.maximum(-np.expm1(index * self._step), _LEAST))
+        }
+        every = product(*(range(step.times + 1) for step in free))
+        for rest in sorted((each for each in every if any(each)), key=sum):  # all but the empty one, smaller ones first
+            window = self._window(list(zip(free, rest, strict=True)))
+            found = [
+                _advance(known[(*rest[:i], count - 1, *rest[i + 1 :])], step.kernels, *window)
+                for i, (step, count) in enumerate(zip(free, rest, strict=True))
+                if count
+            ]
+            known[rest] = AdversaryValues(self._step, window[0], np.max(found, axis=0))
+            for old in [key for key in known if sum(key) < sum(rest) - 1]:
+                del known[old]
+            done += 1
+            if progress is not None:
+                progress(done, total)
+        result = known[tuple(step.times for step in free)]
+        left = [(step, step.times) for step in free]
+        for step in fixed:
+            for count in range(1, step.times + 1):
+                window = self._window([*left, (step, count)])
+                result = AdversaryValues(self._step, window[0], _advance(result, step.kernels, *window))
+                done += 1
+                if progress is not None:
+                    progress(done, total)
+            left.append((step, step.times))
+        return result
+
+    @property
+    def _step(self) -> float:
+        return self.steps[0].kernels.step
+
+    def _window(self, rest: Sequence[tuple[AdaptiveStep, int]]) -> tuple[int, int]:
+        """Where the value of a rest of steps matters: before, the past is too unlikely; after, the value too small."""
+        count = sum(step.times for step in self.steps)
+        small = math.log(1e-4 * self.delta / count)
+        moments = sum((k * step.log_moments for step, k in rest if k), np.zeros(len(TILTS)))
+        everything = sum((step.times * step.log_moments for step in self.steps), np.zeros(len(TILTS)))
+        farthest = sum(k * step.kernels.last for step, k in rest) * self._step
+        top = min(float(np.nanmin((moments - small) / TILTS)), farthest)
+        with np.errstate(invalid="ignore"):
+            past = np.where(np.isfinite(everything), everything - moments, math.inf)
+        gone = float(np.nanmin((past - small) / TILTS))
+        low = math.floor((self.epsilon - gone) / self._step) - 1
+        low = min(low, math.floor(self.epsilon / self._step) - 1)
+        high = max(math.ceil(top / self._step) + 1, low + 2)
+        return low, high
+
+
+def _advance(values: AdversaryValues, kernels: Kernels, first: int, last: int) -> Floats:
+    """The largest of sum over i of m_i V(l - i), plus the mass at an infinite loss, from one index to another."""
+    size = kernels.mass.shape[1]
+    row = values.between(first - kernels.last, last - kernels.first)
+    weights = np.ascontiguousarray(kernels.mass[:, ::-1].T)
+    windows = sliding_window_view(row, size)
+    block = max(_BLOCK // weights.size, 16)
+    parts = [(windows[i : i + block] @ weights + kernels.infinite).max(axis=1) for i in range(0, len(windows), block)]
+    # Products and sums of positive numbers: each of `size` operations is off by one unit at most.
+    found: Floats = np.concatenate(parts) * (1.0 + 2.0 * (size + 8) * _UNIT)
+    return np.clip(found, _LEAST, 1.0)
+
 
 _FINE, _COARSE = 64.0, 5.0  # points of the grid to a typical loss
 _WORK = 2e10  # multiplications that are worth it: about three seconds
@@ -74,7 +234,9 @@ def _adversaries(event: Event, epsilon: float, delta: float) -> list[Adversary]:
     grid = _grid(counts)
     if grid is None:
         return []
-    tilt = _tilt(counts, delta)
+    # About the tilt at which the Chernoff bound on delta is best: it chooses kernels and proves nothing.
+    total = sum((k * _log_moments(step) for step, k in counts.items()), np.zeros(len(TILTS)))
+    tilt = float(TILTS[np.nanargmin((total - math.log(delta)) / TILTS)])
     tail = 10.0 ** (5 * math.floor(math.log10(1e-5 * delta / sum(counts.values())) / 5))
     both = (False, True) if any(isinstance(step, SampledEvent) for step in counts) else (False,)
     found = []
@@ -118,12 +280,6 @@ def _fixed(step: SingleEvent, removed: bool, width: float, multiple: int, tail: 
     mass = np.zeros((1, int(index[-1] - index[0]) + 1))
     mass[0, index - index[0]] = pld.mass
     return Kernels(width, int(index[0]), mass, np.asarray([pld.infinite]))
-
-
-def _tilt(counts: dict[SingleEvent, int], delta: float) -> float:
-    """About the tilt at which the Chernoff bound on delta is best: it chooses kernels and proves nothing."""
-    total = sum((k * _log_moments(step) for step, k in counts.items()), np.zeros(len(TILTS)))
-    return float(TILTS[np.nanargmin((total - math.log(delta)) / TILTS)])
 
 
 @lru_cache(maxsize=64)
@@ -194,8 +350,7 @@ def _rounded(counts: dict[SingleEvent, int], width: float) -> float:
     if len(counts) == 1:
         largest = discretization.largest_loss(next(iter(counts)))
         width = largest / math.ceil(largest / width) if math.isfinite(largest) else width
-    mantissa, exponent = math.frexp(width)
-    return math.ldexp(math.ceil(math.ldexp(mantissa, 24)), exponent - 24)
+    return short(width)
 
 
 def _work(

@@ -9,10 +9,10 @@ from flint import arb, ctx
 import rangebound as rb
 from rangebound.accounting import AllocatedEvent, FixedBatchEvent, SampledEvent
 from rangebound.errors import ArgumentError
-from rangebound.privacy.risk import EnclosedRisk, ProfileRisk, guaranteed
-from rangebound.privacy.risk.tradeoff_curve import mirrored
+from rangebound.privacy.attack_risk import EnclosedRisk, ProfileRisk, guaranteed
+from rangebound.privacy.tradeoff_curve import mirrored
 from rangebound.values.ball import ball, precision
-from tests.privacy.risk.closed_forms import FAMILIES, RATES, ROWS, free, gaussian_curve, gaussian_delta, quantile, table
+from tests.privacy.closed_forms import FAMILIES, RATES, ROWS, free, gaussian_curve, gaussian_delta, quantile, table
 
 QUERY = rb.Query(range=rb.Interval(0, 4), sensitivity=1.0)
 PRIORS = (0.0, 1e-6, 0.1, 0.3, 0.5, 0.8, 1.0)

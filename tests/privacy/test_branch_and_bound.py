@@ -9,9 +9,9 @@ import pytest
 
 import rangebound as rb
 from rangebound.laws.boundings import Shape
+from rangebound.privacy.branch_and_bound import Found, Task, bound, climb, enclose
+from rangebound.privacy.objectives import Delta, Loss, Renyi
 from rangebound.privacy.pairs.truncated_grid import TruncatedLaplaceGrid
-from rangebound.privacy.search.branch_and_bound import Found, Task, bound, climb, enclose
-from rangebound.privacy.search.objectives import Delta, Loss, Renyi
 from rangebound.privacy.setting import SearchLine, lines
 from rangebound.values.ball import PRECISIONS, ball, down, precision, up
 from tests.matrix.cells import ALLOWED, Cell

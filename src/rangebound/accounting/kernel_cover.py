@@ -25,7 +25,7 @@ _HALVINGS = 20
 
 
 class CurveRows(Protocol):
-    """Upper bounds on the curves of the pairs along a line, see `rangebound.accounting.adaptive.pair_rows`."""
+    """Upper bounds on the curves of the pairs along a line, see `rangebound.accounting.pair_rows`."""
 
     def slack(self, levels: Floats) -> Floats:
         """What a pair between two rows may have more than their mixture."""

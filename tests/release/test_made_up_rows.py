@@ -12,13 +12,13 @@ import pytest
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.ledger.book import Ledger
 from rangebound.release import make_plan, parse_plan, read_plan, release
-from rangebound.release.dummy.made_up_rows import made_up
 from rangebound.release.engine import opened
+from rangebound.release.made_up_rows import made_up
 from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.sql.view import view
 from tests.release.engine.test_engines import found
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 JOBS = sorted(path.parent.name for path in ROOT.glob("examples/*/plan.toml"))
 LONG = [pytest.param(each, marks=pytest.mark.long) for each in JOBS if each not in ("penguins", "films")]
 PAGES = sorted(

@@ -8,10 +8,10 @@ import pytest
 from scipy.optimize import brentq
 
 import rangebound as rb
+from rangebound.privacy.attack_risk import guaranteed, odds
 from rangebound.privacy.gdp import delta_of_mu, mu_of_pure
-from rangebound.privacy.risk import guaranteed, odds
-from rangebound.privacy.risk.tradeoff_curve import smallest_mu
-from tests.privacy.risk.closed_forms import ROWS, free, table
+from rangebound.privacy.tradeoff_curve import smallest_mu
+from tests.privacy.closed_forms import ROWS, free, table
 
 P, Q = np.array(ROWS[0]) / 16
 TABLE = table(ROWS[0])
