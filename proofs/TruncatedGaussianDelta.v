@@ -554,17 +554,17 @@ Definition between (c e0 e1 : option (Z * Z)) : bool :=
     ((0 <=? e0) && (0 <=? e1) && ((c <=? e0 + e1) || ((c - e0 - e1) * (c - e0 - e1) <=? 4 * (e0 * e1))))%Z%bool
   | _, _, _ => false
   end.
-Fixpoint checked (q : place) (rest : list (Z * Z)) : bool :=
-  match rest with
+Fixpoint checked (q : place) (more : list (Z * Z)) : bool :=
+  match more with
   | [] => true
-  | (b, z) :: rest => let q' := placed b z in
-    ((at_ q <? b) && (L <=? z) && (z <=? U) && crossed z q' && between (bent q z b) (left_ q) (left_ q') && checked q' rest)%Z%bool
+  | (b, z) :: more => let q' := placed b z in
+    ((at_ q <? b) && (L <=? z) && (z <=? U) && crossed z q' && between (bent q z b) (left_ q) (left_ q') && checked q' more)%Z%bool
   end.
 Definition check (nodes : list (Z * Z)) : bool :=
   match nodes with
   | [] => false
-  | (a, z) :: rest => let q := placed a z in
-    ((L <? U) && (0 <? S) && crossed z q && (0 <=? low_of (left_ q)) && checked q rest)%Z%bool
+  | (a, z) :: more => let q := placed a z in
+    ((L <? U) && (0 <? S) && crossed z q && (0 <=? low_of (left_ q)) && checked q more)%Z%bool
   end.
 
 (** Why a check is a proof. *)
@@ -688,16 +688,16 @@ Proof.
     apply minus_ok; [apply area_to_ok | assumption].
 Qed.
 
-Lemma last_of : forall (rest : list Z) b c, List.last (b :: rest) c = List.last rest b.
+Lemma last_of : forall (more : list Z) b c, List.last (b :: more) c = List.last more b.
 Proof.
-  induction rest as [|d' rest IH]; intros b c; [reflexivity|].
-  change (List.last (d' :: rest) c = List.last (d' :: rest) b). now rewrite !IH.
+  induction more as [|d' more IH]; intros b c; [reflexivity|].
+  change (List.last (d' :: more) c = List.last (d' :: more) b). now rewrite !IH.
 Qed.
 
-Lemma checked_ok : forall rest q, sound q -> (0 <=? low_of (left_ q))%Z = true -> checked q rest = true ->
-  forall a y, at_place (at_ q) <= a <= at_place (List.last (map fst rest) (at_ q)) -> l <= y <= u -> stick l u s (exp eps) y a <= delta.
+Lemma checked_ok : forall more q, sound q -> (0 <=? low_of (left_ q))%Z = true -> checked q more = true ->
+  forall a y, at_place (at_ q) <= a <= at_place (List.last (map fst more) (at_ q)) -> l <= y <= u -> stick l u s (exp eps) y a <= delta.
 Proof.
-  induction rest as [|[b z] rest IH]; intros q Q E H a y Ha Hy.
+  induction more as [|[b z] more IH]; intros q Q E H a y Ha Hy.
   - simpl in Ha. replace a with (at_place (at_ q)) by lra. destruct Q as [_ [_ [_ [_ [e [Qe Qs]]]]]].
     assert (X := low_of_ok _ _ Qe E). assert (Y := Qs y Hy). lra.
   - cbn [checked] in H. cbv zeta in H. apply andb_prop in H. destruct H as [H R]. apply andb_prop in H. destruct H as [H Bt].
@@ -729,7 +729,7 @@ Theorem check_ok : forall p L U S G k d nodes eps delta unit sigma l u s first l
   around p k (exp eps) -> around p d delta -> check p L U S G k d nodes = true -> all_thresholds sigma s eps delta l u first last.
 Proof.
   intros p L U S G k d nodes eps delta unit sigma l u s first last Hu -> -> -> -> Hf Ht Hk Hd H a z Ha Hz.
-  assert (P := G_pos G). destruct nodes as [|[a0 z0] rest]; [discriminate|]. simpl fst in *. simpl tl in *. simpl hd in *.
+  assert (P := G_pos G). destruct nodes as [|[a0 z0] more]; [discriminate|]. simpl fst in *. simpl tl in *. simpl hd in *.
   cbn [check] in H. cbv zeta in H. apply andb_prop in H. destruct H as [H R]. apply andb_prop in H. destruct H as [H E].
   apply andb_prop in H. destruct H as [H C]. apply andb_prop in H. destruct H as [LU S0]. apply Z.ltb_lt in LU, S0.
   assert (Q : forall n, IZR n / unit / (IZR (Zpos G) / unit) = IZR n / IZR (Zpos G)) by (intro; field; lra).
@@ -737,9 +737,9 @@ Proof.
   { intros. apply Rmult_le_compat_r; [|assumption]. left. apply Rinv_0_lt_compat, Rdiv_lt_0_compat; assumption. }
   rewrite !Q. assert (Hl := place_less_strictly G L U LU). assert (Hs := place_less_strictly G 0 S S0).
   cbv beta in Hl, Hs. replace (IZR 0 / IZR (Zpos G)) with 0 in Hs by (unfold Rdiv; ring).
-  apply (checked_ok p L U S G k d eps delta Hk Hd Hl Hs rest (placed p L U S G d a0 z0)); try assumption.
+  apply (checked_ok p L U S G k d eps delta Hk Hd Hl Hs more (placed p L U S G d a0 z0)); try assumption.
   - now apply placed_ok with (k := k).
-  - change (at_ (placed p L U S G d a0 z0)) with a0. rewrite <- (Q a0), <- (Q (List.last (map fst rest) a0)), Hf, Ht. split; apply Le; lra.
+  - change (at_ (placed p L U S G d a0 z0)) with a0. rewrite <- (Q a0), <- (Q (List.last (map fst more) a0)), Hf, Ht. split; apply Le; lra.
   - rewrite <- (Q L), <- (Q U). split; apply Le; lra.
 Qed.
 
