@@ -143,7 +143,7 @@ def test_the_theorems_rest_on_the_real_numbers_alone(tmp_path):
 @pytest.mark.parametrize(
     ("m", "claim"),
     [
-        (calibrated(rb.Gaussian, COUNT, delta=1e-6), None),
+        (calibrated(rb.Gaussian, rb.Query(range=rb.Interval(0, 30), sensitivity=1.0), delta=1e-6), None),
         (calibrated(rb.Gaussian, COUNT, delta=1e-6, bounding=rb.RECTIFY), None),
         (
             rb.Mechanism(
