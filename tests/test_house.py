@@ -40,7 +40,7 @@ NEW = {
     "mechanisms": 456,
     "optimum": 68,
     "privacy": 2,
-    "release": 364,
+    "release": 365,
     "release/engine": 4,
     "release/noise": 617,
     "release/output": 245,

@@ -140,7 +140,7 @@ def command(extra):
     ],
 )
 def test_the_command_is_for_where_it_was_installed_from(place, wanted, monkeypatch):
-    monkeypatch.setattr(metadata.Distribution, "read_text", lambda self, name: place)
+    monkeypatch.setattr(metadata.PathDistribution, "read_text", lambda self, name: place)
     assert installable(["cli", "tables"]) == wanted
     monkeypatch.setattr(metadata, "distribution", lambda name: 1 / 0)
     assert installable(["cli"]) == "'rangebound[cli]'"

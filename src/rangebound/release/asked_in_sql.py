@@ -60,6 +60,7 @@ class Answer:
         known = {name: value for name, value in numbers.items() if plan.query[value.question].selected is None}
         level = f"{100 * plan.level:g} % interval"
         table = [[text for name in self.columns for text in ([name, level] if name in known else [name])]]
+        cells: dict[tuple[object, int, str | None], Cell]
         cells = {(each.key, each.question, each.part): each for each in self.release.cells}
         for group in self._kept():
             row = []
