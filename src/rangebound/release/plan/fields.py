@@ -222,7 +222,7 @@ def _as_spans(value: object) -> object:
 
 
 def _in_order(value: tuple[Ends, ...]) -> tuple[Ends, ...]:
-    support(value)
+    as_support(value)
     return value
 
 
@@ -231,7 +231,7 @@ Spans = Annotated[
 ]
 
 
-def support(spans: Sequence[Ends]) -> Interval | Union:
+def as_support(spans: Sequence[Ends]) -> Interval | Union:
     """The allowed spans of a plan as a support."""
     pairs = [(number(lower), number(upper)) for lower, upper in spans]
     return Interval(*pairs[0]) if len(pairs) == 1 else Union(*pairs)
