@@ -18,6 +18,7 @@ from rangebound.privacy.tradeoff_curve import (
     attained_mu,
     best_line,
     mirrored,
+    miss_rate,
     share,
     smallest_mu,
     turned,
@@ -185,7 +186,7 @@ class AttackRisk(ABC):
     @precision(PRECISIONS[0])
     def _miss_rates(self, false_positives: Sequence[float], tolerance: float = TOLERANCE) -> list[float]:
         pure, known = self._attack_pure(), dict[float, float]()
-        return [best_line(self._attack_delta, pure, each, known, tolerance)[1] for each in false_positives]
+        return [miss_rate(self._attack_delta, pure, each, known, tolerance) for each in false_positives]
 
     @overload
     def tradeoff(self, false_positive_rate: float, *, tolerance: float = TOLERANCE) -> float: ...
