@@ -107,6 +107,6 @@ def handed_a_plan(text):
 def test_few_modules_are_handed_a_plan():
     assert handed_a_plan("def f(*, plan: Plan | None): ...")
     assert not handed_a_plan("def f(self, plan: DrawPlan) -> Plan: ...")  # control: another type, and a result
-    elsewhere = ("learn/torch/tensor_draw.py", "sampling/grid_laws.py", "sampling/inversion.py")  # plans of draws
+    elsewhere = ("learn/torch/noise_source.py", "sampling/grid_laws.py", "sampling/inversion.py")  # plans of draws
     found = [each.relative_to(PACKAGE).as_posix() for each in sources() if handed_a_plan(each.read_text("utf-8"))]
     assert len({*found} - {"release/plan/model.py", *elsewhere}) <= PLANS
