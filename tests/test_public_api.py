@@ -5,6 +5,7 @@ import importlib
 import inspect
 import json
 import pkgutil
+import pydoc
 import re
 import subprocess
 import sys
@@ -241,3 +242,11 @@ def test_an_error_names_what_was_called(name):
         getattr(rb, name)()
     with pytest.raises(rb.ArgumentTypeError, match=r"^rb.release\(.*rb.release_table"):
         rb.release()
+
+
+def test_help_fits_on_a_page_and_names_everything():
+    page = pydoc.plain(pydoc.render_doc(rb)).splitlines()
+    assert len(page) <= 60
+    assert max(map(len, page)) <= 125
+    assert {*re.findall(r"\w+", rb.__doc__)} >= {*rb.__all__, *rb._MODULES}
+    assert len(pydoc.plain(pydoc.render_doc(rb.Mechanism)).splitlines()) > 100  # one of them is shown whole

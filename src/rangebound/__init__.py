@@ -1,7 +1,24 @@
 """Differential privacy whose answers stay in range.
 
-The names are loaded when they are first asked for, so that an import and the command line's help come at once. What is
-public, and what may change without notice, is said in `docs/install.md`.
+    a number    Query, Interval, Union, Grid; calibrate and choose make a mechanism,
+                whose method release publishes
+    mechanism   Mechanism, of Laplace, Gaussian or TruncatedLaplacian noise with
+                TRUNCATE, RECTIFY, QUANTIZE or UNBOUNDED; DiscreteLaplace, Staircase,
+                Table, VariableScaleLaplace; optimal, limit and Limit; Law
+    afterwards  estimate and Estimates, remap and Remapped
+    proof       certify, verify, Certificate, Claim; hockey_stick, renyi, compose
+    a table     read_plan, Plan, release_table, sql; rangebound.release has more
+    a budget    Ledger, Cost
+    errors      RangeboundError, and those that are one: ApprovalNeeded, ArgumentError,
+                ArgumentTypeError, BudgetExceeded, CertificateInvalid, ClaimFalse,
+                EngineError, EntropyUnavailable, LedgerTampered, LedgerUnavailable,
+                MissingExtra, PlanError, RequestConflict, RequestFailed,
+                RequestRejected, Undecided, Unsatisfiable
+    modules     accounting, audit, errors, learn, ledger, plot, release, web
+
+`help(rangebound.calibrate)` and the like show one of them, with an example. The names are loaded when they are first
+asked for, so that an import and the command line's help come at once. What is public, and what may change without
+notice, is said in `docs/install.md`.
 """
 
 from __future__ import annotations
@@ -198,7 +215,8 @@ if not TYPE_CHECKING:  # else a checker would take any name for one of ours
         if name in _MODULES:
             return import_module(f"{__name__}.{name}")
         if name == "__all__":
-            return _here(_HOMES)
+            asks = sys._getframe(1).f_globals.get("__name__")
+            return [] if asks == "pydoc" else _here(_HOMES)  # `help` would print all of them, 6,000 lines
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 

@@ -30,6 +30,7 @@ from rangebound.privacy.attack_risk import AttackRisk
 from rangebound.privacy.tradeoff_curve import PairProfile, smallest_mu
 from rangebound.values import arguments
 from rangebound.values.ball import ball, precision, up
+from rangebound.values.notebook import rows_as_html
 from rangebound.values.numeric import Enclosure, rounded_up
 from rangebound.values.support import Query
 
@@ -40,6 +41,7 @@ Composable: TypeAlias = Private | Event
 """What is composed: a mechanism that is used once, or an event."""
 
 
+@arguments.brief
 @dataclass(frozen=True)
 class Composition(AttackRisk):
     """The sequential composition that `compose` made: its event, and its privacy by the best accountant."""
@@ -56,6 +58,10 @@ class Composition(AttackRisk):
     def delta(self, epsilon: float, *, progress: Progress | None = None) -> Enclosure:
         """The delta at epsilon, enclosed; publish the upper bound. `progress` as for `epsilon`."""
         return best_accountant.delta(self.event, epsilon, progress)
+
+    def _repr_html_(self) -> str:
+        uses = ((str(times), str(event)) for event, times in steps(self.event).items())
+        return rows_as_html(("uses", "of"), uses, "Composition")
 
     def _attack_delta(self, epsilon: float) -> float:
         return self.delta(epsilon).upper

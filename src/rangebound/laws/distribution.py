@@ -138,6 +138,7 @@ def _quadrature(noise: Noise, shape: Shape, location: Floats) -> Moments:
     return Moments(mean, variance, bias, mae, mse)
 
 
+@arguments.brief
 @dataclass(frozen=True, eq=False)
 class Law:
     """The distribution of a published number at one true answer, or at an array of them.

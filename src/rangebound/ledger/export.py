@@ -145,6 +145,7 @@ def to_json(ledger: Ledger) -> str:
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class ExportReport:
     """What a successful check of an export saw: how many entries, where they end, and the accounts as they stood."""

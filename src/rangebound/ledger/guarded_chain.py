@@ -33,6 +33,7 @@ _RECENT = 1024  # heads that are remembered, since other processes move theirs a
 _BEGINNING = -(2**63)  # an entry below number 1 is someone else's
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """What a successful check saw: how many entries, the head to keep, and where the clock was set back.

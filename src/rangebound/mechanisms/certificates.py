@@ -50,6 +50,7 @@ _ARITHMETIC = {
 }
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
     """A proved claim: `claim` is true of `mechanism`, for all neighbouring datasets (any two answers if it is metric).

@@ -43,6 +43,7 @@ from rangebound.values.serial import support_from_dict, support_to_dict
 from rangebound.values.support import Grid, Interval, Query, Support, Union, published_numbers
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(PrivateMechanism):

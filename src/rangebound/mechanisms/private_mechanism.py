@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import fields
+from types import NoneType
 from typing import TYPE_CHECKING, Self, overload
 
 from rangebound.errors import ArgumentError, ClaimFalse, Undecided
@@ -16,6 +18,7 @@ from rangebound.privacy.tradeoff_curve import PairProfile, mirrored
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Many, One, np, npt
 from rangebound.values.ball import ZERO, Ball, ball
+from rangebound.values.notebook import as_html
 from rangebound.values.numeric import Enclosure
 from rangebound.values.support import Query
 
@@ -34,6 +37,15 @@ class PrivateMechanism(MechanismRisk):
 
         @property
         def claim(self) -> Claim | None: ...
+
+    def _repr_html_(self) -> str:
+        parts = {each.name: getattr(self, each.name) for each in fields(self) if each.repr}  # type: ignore[arg-type]
+        shown = {
+            name: f"{len(each)} from {each[0]} to {each[-1]}" if isinstance(each, tuple) else each
+            for name, each in parts.items()
+            if not isinstance(each, np.ndarray | NoneType)
+        }
+        return as_html(type(self).__name__, {**shown, "claim": self.claim or "none"})
 
     def with_claim(self, claim: Claim | None) -> Self:
         """The same mechanism with another claim, or with none.

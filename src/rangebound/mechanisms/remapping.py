@@ -40,6 +40,7 @@ BASES: dict[str, type[Base]] = {
 _SCAN = 2001  # true answers that are looked at where a law changes with every one
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Remapped(PrivateMechanism):

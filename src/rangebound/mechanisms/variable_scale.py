@@ -36,6 +36,7 @@ _LAST = 1.0 - 1e-6  # the last position that is refined: a million units out
 _FAR = 1e4  # e^{-_FAR} is zero
 
 
+@arguments.brief
 @dataclass(frozen=True, init=False, repr=False)
 class VariableScaleLaplace:
     """Laplace noise truncated to a half-line, with a scale that falls with the distance from its end, as published.

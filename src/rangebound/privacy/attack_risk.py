@@ -18,7 +18,6 @@ from rangebound.privacy.tradeoff_curve import (
     attained_mu,
     best_line,
     mirrored,
-    miss_rate,
     share,
     smallest_mu,
     turned,
@@ -31,6 +30,7 @@ from rangebound.values.numeric import Enclosure
 _EPSILONS = (0.0, 1.0, 4.0, 16.0, 64.0)  # at which a mu may be needed; far ones count where losses have no bound
 
 
+@arguments.brief
 @dataclass(frozen=True)
 class EnclosedRisk:
     """The risks of `risk`, each as an `Enclosure` of the exact value over all pairs of neighbours.
@@ -185,7 +185,7 @@ class AttackRisk(ABC):
     @precision(PRECISIONS[0])
     def _miss_rates(self, false_positives: Sequence[float], tolerance: float = TOLERANCE) -> list[float]:
         pure, known = self._attack_pure(), dict[float, float]()
-        return [miss_rate(self._attack_delta, pure, each, known, tolerance) for each in false_positives]
+        return [best_line(self._attack_delta, pure, each, known, tolerance)[1] for each in false_positives]
 
     @overload
     def tradeoff(self, false_positive_rate: float, *, tolerance: float = TOLERANCE) -> float: ...
@@ -337,6 +337,7 @@ class MechanismRisk(AttackRisk):
         return self.epsilon()
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class ProfileRisk(AttackRisk):
     """The risk of anything whose privacy profile is known: `profile` at every epsilon >= 0, never too small.

@@ -5,7 +5,6 @@ They are made of published numbers, so that HAVING, ORDER BY and LIMIT cost noth
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,8 @@ from rangebound.release.plan.model import Plan
 from rangebound.release.run import Progress, demand_plan_approval, engine_of, needs_approval, release
 from rangebound.values import arguments
 from rangebound.values.extras import need
-from rangebound.values.serial import csv_text, visible
+from rangebound.values.notebook import escaped, rows_as_html
+from rangebound.values.serial import csv_text
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -72,14 +72,9 @@ class Answer:
         return (*self.asked.notes, *self.release.notes)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
-        cells = (
-            "".join(f"<td>{html.escape(visible(shown('value', each)))}</td>" for each in row.values())
-            for row in self.rows()
-        )
-        body = "".join(f"<tr>{row}</tr>" for row in cells)
-        said = "".join(f"<p class=scope>{html.escape(line)}</p>" for line in self.said())
-        return f"<table><tr>{head}</tr>{body}</table>{said}"
+        rows = ([shown("value", each) for each in row.values()] for row in self.rows())
+        said = "".join(f"<p class=scope>{escaped(line)}</p>" for line in self.said())
+        return rows_as_html(self.columns, rows) + said
 
     def to_csv(self) -> str:
         """The rows as CSV."""

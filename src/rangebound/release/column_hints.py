@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -49,11 +50,8 @@ class ColumnHints:
             self.lies(ends)
 
 
-class Hints(dict[str, ColumnHints]):
-    """What is known of each column, in the order in which a plan first names it."""
-
-    def __missing__(self, name: str) -> ColumnHints:
-        return self.setdefault(name, ColumnHints())
+Hints = defaultdict[str, ColumnHints]
+"""What is known of each column, in the order in which a plan first names it."""
 
 
 def column_hints(plan: Plan) -> Hints:
@@ -67,7 +65,7 @@ def column_hints(plan: Plan) -> Hints:
     >>> column_hints(plan)["age"].ends
     [(0.0, 99.0)]
     """
-    found = Hints()
+    found: Hints = defaultdict(ColumnHints)
     if plan.unit.column is not None:
         found[plan.unit.column].whole = True
     for name, declared in plan.made_columns.items():

@@ -66,6 +66,7 @@ Pair = Interval | tuple[float, float] | list[float]
 """One span or gap: its lower and its upper end."""
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, init=False)
 class Union:
@@ -248,6 +249,7 @@ def _pairs(name: str, values: Sequence[object]) -> tuple[tuple[float, float], ..
     return pairs
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Query:

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from rangebound.errors import RangeboundError
-from rangebound.values import data_frames
+from rangebound.values import arguments, data_frames
 from rangebound.values.extras import need
 
 need("httpx", what="rangebound.web.client")
@@ -32,6 +32,7 @@ class ServerRefusal(RangeboundError):
         self.status = status
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class PublishedTable:
     """What a release has published: the table, its certificate, its report, and the record to file.

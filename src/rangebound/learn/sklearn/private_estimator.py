@@ -43,6 +43,7 @@ _OTHERS = (complex, np.complexfloating, np.datetime64, np.timedelta64)
 _NO_TABLE = "X: must be a table, with as many cells in each row as there are features"
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class LedgerBudget:
@@ -71,6 +72,7 @@ class LedgerBudget:
         raise ArgumentTypeError("budget: is an open ledger, which is not pickled; set_params(budget=None) first")
 
 
+@arguments.brief
 @dataclass(kw_only=True, eq=False, repr=False)
 class Private(BaseEstimator):  # type: ignore[misc]
     """An estimator whose every fit is a fresh draw, and that cannot be fitted in parts.

@@ -88,6 +88,7 @@ class BatchSampling(_Explained):
     FIXED = "fixed-size", "each batch has the same number of examples, drawn without replacement"
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
     """How examples come into batches, for `PrivacyEngine.make_private`; nothing here may be computed from the data.

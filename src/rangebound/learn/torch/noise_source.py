@@ -27,9 +27,17 @@ from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidea
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.sampling import Sampler, sampler_for
 from rangebound.sampling import kernel_tables as functions
-from rangebound.sampling.draw_plan import MARGIN, RARER, ROUNDING, TAIL_END, WIDER_MARGIN, DrawPlan, largest
+from rangebound.sampling.draw_plan import (
+    MARGIN,
+    RARER,
+    ROUNDING,
+    TAIL_END,
+    WIDER_MARGIN,
+    DrawPlan,
+    default_lattice,
+    largest,
+)
 from rangebound.sampling.entropy import SECURE, fresh
-from rangebound.sampling.lattice import default_lattice
 from rangebound.values import arguments
 from rangebound.values.numeric import as_in
 from rangebound.values.support import Grid, Interval, Query, Support
@@ -93,6 +101,7 @@ class NoiseSource(Protocol):
         """Numbers in float64 for a vector of locations in float64, on its device."""
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Noise:
     """The noise of a training, for `PrivacyEngine.make_private`: its scale, or a target that determines it.

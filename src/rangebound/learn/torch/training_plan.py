@@ -126,6 +126,7 @@ class PlannedRun:
     epsilon: float
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class TrainingPlan:
     """Epsilon at `delta` for each combination of noise, batch and epochs; printed as a table, one column a noise.
@@ -203,6 +204,7 @@ def plan_training(
     return TrainingPlan(delta=delta, runs=tuple(runs))
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Charge:
     """Where a training is charged: the ledger, an account of it, and an id that no other run has.

@@ -50,6 +50,7 @@ _CELLS = 100  # of a rounded law on each side of the pair, at most
 _REACH = 8.0  # scales: beyond that all outcomes count as one
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Conversions:
     """One privacy guarantee, stated in several ways, each true by itself.

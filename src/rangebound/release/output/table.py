@@ -127,12 +127,7 @@ class Release:
     def rows(self) -> list[Row]:
         """The table in the order of the plan, one mapping per row; an unused grouping column is None."""
         found, named, said = [], self._named, scopes(self.plan)
-        moved = (
-            reliability.biases(self.facts, self.cells),
-            reliability.unbiased_numbers(self._forms, self.facts, self.cells),
-            reliability.spreads(self.facts, self.cells),
-        )
-        for cell, bias, unbiased, spread in zip(self.cells, *moved, strict=True):
+        for cell, moved in zip(self.cells, reliability.moved_numbers(self._forms, self.facts, self.cells), strict=True):
             question = self.plan.query[cell.question]
             keys = dict(zip(question.by, cell.key, strict=True))
             if question.selected is not None:
@@ -152,9 +147,9 @@ class Release:
                         if self.plan.of_population
                         else {}
                     ),
-                    "unbiased": unbiased,
-                    "bias": bias,
-                    "unreliable": None if dated or question.selected else reliability.is_unreliable(cell, spread),
+                    "unbiased": moved.unbiased,
+                    "bias": moved.bias,
+                    "unreliable": None if dated or question.selected else reliability.is_unreliable(cell, moved.spread),
                     "date": date(cell.value).isoformat() if dated else None,
                     "rank_error": cell.rank_error,
                     "scope": said[cell.question],

@@ -71,6 +71,15 @@ Mechanism = Literal[
 """The noise and its bounding that a plan can name for a number with one coordinate."""
 
 
+def clamping_alone(named: str | None, asked: str) -> str:
+    """What to write in place of a mechanism whose noise is never drawn unclamped, as `asked`; empty for any other."""
+    if named == OPTIMAL:
+        return f"leave it out, or {asked} = true"
+    if named is None or not named.startswith("truncate"):
+        return ""
+    return f"with {asked} = true name {named.replace('truncate', 'rectify')!r}, or leave it out"
+
+
 class FormName(Enum):
     """What the numbers of a question are made of, and so what is drawn for them."""
 

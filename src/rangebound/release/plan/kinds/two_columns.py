@@ -99,7 +99,7 @@ class Ratio(TwoColumnsKind):
         for name, each in self.reads_also.items():
             if each.dated:
                 raise ValueError(f"{name}: must be a column of numbers; a sum of days is not a day")
-        if self.support is None and not self.natural.bounded and not self.lacks_range:
+        if self.support is None and not self.natural.bounded and not self.lacking:
             raise ValueError(
                 "support: must be stated where the denominator may be 0, since the ratio can then be any number; or "
                 "give the denominator a range that begins above 0"
@@ -114,7 +114,7 @@ class Ratio(TwoColumnsKind):
     def natural(self) -> Interval:
         """From the smallest to the largest ratio of numbers in the two ranges; without an end where these hold 0."""
         above, below = self.numerator.bounds, self.denominator.bounds
-        if self.lacks_range:
+        if self.lacking:
             return LINE
         if below.lower == 0.0:
             return Interval(0.0 if above.lower >= 0 else -math.inf, 0.0 if above.upper <= 0 else math.inf)
