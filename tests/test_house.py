@@ -12,7 +12,7 @@ ROOMS = {
     "audit": 640,
     "cli": 2_392,
     "laws": 1_753,
-    "learn": 7_351,
+    "learn": 7_306,
     "ledger": 4_570,
     "mechanisms": 5_944,
     "optimum": 2_954,
@@ -32,7 +32,7 @@ ROOMS = {
 NEW = {
     "": 18,
     "accounting": 76,
-    "audit": 1,
+    "audit": 6,
     "cli": 306,
     "laws": 1,
     "learn": 871,
@@ -40,13 +40,13 @@ NEW = {
     "mechanisms": 456,
     "optimum": 68,
     "privacy": 2,
-    "release": 356,
+    "release": 401,
     "release/engine": 4,
-    "release/noise": 617,
-    "release/output": 245,
-    "release/plan": 911,
+    "release/noise": 738,
+    "release/output": 252,
+    "release/plan": 930,
     "release/sql": 8,
-    "values": 122,
+    "values": 144,
     "web": 15,
 }
 """Lines beside these for what 0.2 could not: proofs for Coq, tried graphs, any batch, plans of 0.2, counts, summaries.
@@ -113,6 +113,6 @@ def handed_a_plan(text):
 def test_few_modules_are_handed_a_plan():
     assert handed_a_plan("def f(*, plan: Plan | None): ...")
     assert not handed_a_plan("def f(self, plan: DrawPlan) -> Plan: ...")  # control: another type, and a result
-    elsewhere = ("learn/torch/tensor_draw.py", "sampling/inversion.py")  # plans of draws
+    elsewhere = ("learn/torch/noise_source.py", "sampling/inversion.py")  # plans of draws
     found = [each.relative_to(PACKAGE).as_posix() for each in sources() if handed_a_plan(each.read_text("utf-8"))]
     assert len({*found} - {"release/plan/model.py", *elsewhere}) <= PLANS
