@@ -137,9 +137,9 @@ Part = tuple[ValueType, bool]
 class Function:
     """A function or operator: how it is written, and the public facts of its value.
 
-    What it means stands in `docs/columns.md`. `whole` says whether its value is a whole number, by what the arguments are. `constants` says that all arguments but
-    the first must be constants; `ask`, that a type which does not follow from an argument has to be asked for. Without
-    it numbers are meant.
+    What it means stands in `docs/columns.md`. `whole` says whether its value is a whole number, by what the arguments
+    are. `constants` says that all arguments but the first must be constants; `ask`, that a type which does not follow
+    from an argument has to be asked for. Without it numbers are meant.
     """
 
     written: str
