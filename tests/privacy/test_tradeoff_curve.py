@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import rangebound as rb
 from rangebound.accounting import SampledEvent
-from rangebound.privacy.tradeoff_curve import attained_miss_rate, mirrored, miss_rate, turned
+from rangebound.privacy.tradeoff_curve import attained_miss_rate, best_line, mirrored, turned
 from rangebound.values.ball import ball
 from tests.privacy.closed_forms import FAMILIES, RATES, ROWS, best_miss, free, laplace_curve, table
 
@@ -46,7 +46,7 @@ def test_a_table_of_two_laws_has_the_convex_hull_of_both_best_tests(rows, alpha)
 def test_a_profile_that_is_too_small_gives_a_curve_that_is_too_high():
     """The control: with half of delta the curve is above the exact one."""
     m = free(rb.Laplace(scale=1.0))
-    assert miss_rate(lambda epsilon: 0.5 * m.delta(epsilon), 1.0, 0.25) > laplace_curve(0.25, arb(1))
+    assert best_line(lambda epsilon: 0.5 * m.delta(epsilon), 1.0, 0.25)[1] > laplace_curve(0.25, arb(1))
 
 
 def test_a_profile_without_an_end_is_followed_as_far_as_it_pays():
@@ -56,7 +56,7 @@ def test_a_profile_without_an_end_is_followed_as_far_as_it_pays():
         asked.append(epsilon)
         return max(0.0, 0.5 - epsilon / 60.0)
 
-    assert miss_rate(profile, float("inf"), 1e-13) == pytest.approx(1.0, abs=0.2)
+    assert best_line(profile, float("inf"), 1e-13)[1] == pytest.approx(1.0, abs=0.2)
     assert max(asked) < 100.0
     assert len(asked) < 60
 
@@ -78,7 +78,7 @@ def test_rates_that_are_asked_together_are_those_that_are_asked_one_by_one():
             asked[-1] += 1
             return m.delta(epsilon)
 
-        miss_rate(profile, m.epsilon(), 0.3, tolerance=tolerance)
+        best_line(profile, m.epsilon(), 0.3, tolerance=tolerance)
     assert asked[1] < asked[0]  # control: a tolerance that did nothing would not be faster
 
 

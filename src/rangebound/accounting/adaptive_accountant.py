@@ -15,7 +15,7 @@ and delta(eps) = V(eps) for all steps. V is convex and falls in x, so at the poi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -28,6 +28,7 @@ from rangebound.accounting.event import Event, MechanismEvent, SampledEvent, Sin
 from rangebound.accounting.kernel_cover import Kernels
 from rangebound.accounting.pair_rows import SampledRows, pair_rows
 from rangebound.accounting.pld import discretization, step_profile
+from rangebound.accounting.pld.accountant import short
 from rangebound.accounting.pld.discretization import spacing
 from rangebound.values.array_types import Floats
 from rangebound.values.ball import precision
@@ -122,7 +123,8 @@ class Adversary:
         known = {
             (0,) * len(free): AdversaryValues(self._step, first[0], np.maximum(-np.expm1(index * self._step), _LEAST))
         }
-        for rest in _rests(free):
+        every = product(*(range(step.times + 1) for step in free))
+        for rest in sorted((each for each in every if any(each)), key=sum):  # all but the empty one, smaller ones first
             window = self._window(list(zip(free, rest, strict=True)))
             found = [
                 _advance(known[(*rest[:i], count - 1, *rest[i + 1 :])], step.kernels, *window)
@@ -157,24 +159,15 @@ class Adversary:
         small = math.log(1e-4 * self.delta / count)
         moments = sum((k * step.log_moments for step, k in rest if k), np.zeros(len(TILTS)))
         everything = sum((step.times * step.log_moments for step in self.steps), np.zeros(len(TILTS)))
-        top = min(_least((moments - small) / TILTS), sum(k * step.kernels.last for step, k in rest) * self._step)
+        farthest = sum(k * step.kernels.last for step, k in rest) * self._step
+        top = min(float(np.nanmin((moments - small) / TILTS)), farthest)
         with np.errstate(invalid="ignore"):
             past = np.where(np.isfinite(everything), everything - moments, math.inf)
-        gone = _least((past - small) / TILTS)
+        gone = float(np.nanmin((past - small) / TILTS))
         low = math.floor((self.epsilon - gone) / self._step) - 1
         low = min(low, math.floor(self.epsilon / self._step) - 1)
         high = max(math.ceil(top / self._step) + 1, low + 2)
         return low, high
-
-
-def _least(values: Floats) -> float:
-    return float(np.nanmin(values))
-
-
-def _rests(steps: Sequence[AdaptiveStep]) -> Iterator[tuple[int, ...]]:
-    """All rests but the empty one, smaller ones first."""
-    every = product(*(range(step.times + 1) for step in steps))
-    yield from sorted((rest for rest in every if any(rest)), key=sum)
 
 
 def _advance(values: AdversaryValues, kernels: Kernels, first: int, last: int) -> Floats:
@@ -241,7 +234,9 @@ def _adversaries(event: Event, epsilon: float, delta: float) -> list[Adversary]:
     grid = _grid(counts)
     if grid is None:
         return []
-    tilt = _tilt(counts, delta)
+    # About the tilt at which the Chernoff bound on delta is best: it chooses kernels and proves nothing.
+    total = sum((k * _log_moments(step) for step, k in counts.items()), np.zeros(len(TILTS)))
+    tilt = float(TILTS[np.nanargmin((total - math.log(delta)) / TILTS)])
     tail = 10.0 ** (5 * math.floor(math.log10(1e-5 * delta / sum(counts.values())) / 5))
     both = (False, True) if any(isinstance(step, SampledEvent) for step in counts) else (False,)
     found = []
@@ -285,12 +280,6 @@ def _fixed(step: SingleEvent, removed: bool, width: float, multiple: int, tail: 
     mass = np.zeros((1, int(index[-1] - index[0]) + 1))
     mass[0, index - index[0]] = pld.mass
     return Kernels(width, int(index[0]), mass, np.asarray([pld.infinite]))
-
-
-def _tilt(counts: dict[SingleEvent, int], delta: float) -> float:
-    """About the tilt at which the Chernoff bound on delta is best: it chooses kernels and proves nothing."""
-    total = sum((k * _log_moments(step) for step, k in counts.items()), np.zeros(len(TILTS)))
-    return float(TILTS[np.nanargmin((total - math.log(delta)) / TILTS)])
 
 
 @lru_cache(maxsize=64)
@@ -361,8 +350,7 @@ def _rounded(counts: dict[SingleEvent, int], width: float) -> float:
     if len(counts) == 1:
         largest = discretization.largest_loss(next(iter(counts)))
         width = largest / math.ceil(largest / width) if math.isfinite(largest) else width
-    mantissa, exponent = math.frexp(width)
-    return math.ldexp(math.ceil(math.ldexp(mantissa, 24)), exponent - 24)
+    return short(width)
 
 
 def _work(

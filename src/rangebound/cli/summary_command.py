@@ -161,6 +161,7 @@ class Asked:
     date: Annotated[Names, option("Columns of dates.")] = None
     ranges: Annotated[Names, option("A public range: age=0:120; may be repeated.", "--range")] = None
     keys: Annotated[Names, option("Public keys: city=Bern,Basel; may be repeated.")] = None
+    sample: Annotated[bool, typer.Option("--sample", help="Units are a sample: intervals for the population.")] = False
     metadata: Annotated[Path | None, option("A description of the table, CSVW-EO: types, ranges, keys, unit.")] = None
     form: Annotated[Names, option("How a text file is written: decimal=, or date_format=%d.%m.%Y.", "--format")] = None
     name: TableName = None
@@ -197,6 +198,7 @@ class Asked:
             account=account,
             ledger=place if is_address(place) else Path(os.path.relpath(place, folder)).as_posix(),
             ranges=known.ranges,
+            sample=self.sample,
             keys={each: (True, False) for each in roles if schema.get(each) is Family.BOOLEAN} | dict(known.keys),
         )
         return self._stated(found)
@@ -279,9 +281,11 @@ def summary(
     printing.table(*published, as_json=json)
     unused = [repr(each) for each in schema if each not in found.roles and each != found.unit]
     notes = [f"columns left out: {', '.join(unused)}"] if unused else []
+    if found.made:
+        notes.append(f"of each {found.unit!r} the least value of each column counts; --rows N counts up to N rows")
     for column in found.unknown:
         way = f"--keys {column}=A,B or --range {column}=LOWER:UPPER"
-        notes.append(f"of {column!r} only missing values are counted: too few units to find more; state it, by {way}")
+        notes.append(f"of {column!r} only missing values are counted, since nothing more was found; state it, by {way}")
     if error is not None and all(len(each.by) < 2 for each in published[0].plan.query):
         notes.append(f"no two-way table leaves every count within {error:g}; ask for a larger --error")
     sys.stderr.write("".join(f"note: {plain(each)}\n" for each in notes))

@@ -129,7 +129,9 @@ class Staircase(LatticeMechanism):
         scale = rounded_up(Fraction(query.sensitivity) / Fraction(target))
         grid = query.range if support is None else support
         if step is None:
-            step = grid.step if isinstance(grid, Grid) else query.sensitivity / _usual_steps(target)
+            wanted = 16.0 * (1.0 + math.exp(min(target, 12.0) / 2.0))  # the plateau then has some 16 steps
+            usual = max(1 << math.ceil(math.log2(wanted)), 128)  # a power of two, of 8192 at most
+            step = grid.step if isinstance(grid, Grid) else query.sensitivity / usual
         first = cls(scale=scale, query=query, step=step, plateau=1, support=support)
         plateau = best_plateau(first.steps, float(first.exact_epsilon), objective == "mse")
         made = cls(scale=scale, query=query, step=step, plateau=plateau, support=support)
@@ -379,9 +381,3 @@ class Staircase(LatticeMechanism):
                 if isinstance(within, (Interval, Grid)):
                     return cls(scale=scale, query=query, step=step, plateau=plateau, support=within)
         return None
-
-
-def _usual_steps(epsilon: float) -> int:
-    """A power of two from 128 on, such that the plateau has some 16 steps, of 8192 at most."""
-    wanted = 16.0 * (1.0 + math.exp(min(epsilon, 12.0) / 2.0))
-    return max(1 << math.ceil(math.log2(wanted)), 128)

@@ -18,7 +18,6 @@ from rangebound.privacy.tradeoff_curve import (
     attained_mu,
     best_line,
     mirrored,
-    miss_rate,
     share,
     smallest_mu,
     turned,
@@ -186,7 +185,7 @@ class AttackRisk(ABC):
     @precision(PRECISIONS[0])
     def _miss_rates(self, false_positives: Sequence[float], tolerance: float = TOLERANCE) -> list[float]:
         pure, known = self._attack_pure(), dict[float, float]()
-        return [miss_rate(self._attack_delta, pure, each, known, tolerance) for each in false_positives]
+        return [best_line(self._attack_delta, pure, each, known, tolerance)[1] for each in false_positives]
 
     @overload
     def tradeoff(self, false_positive_rate: float, *, tolerance: float = TOLERANCE) -> float: ...

@@ -49,29 +49,6 @@ _FARTHEST = 700.0  # of epsilon: beyond this no double needs a line
 _MOST_STEPS = 100
 
 
-def miss_rate(
-    delta: Profile,
-    pure: float,
-    false_positives: float,
-    known: dict[float, float] | None = None,
-    tolerance: float = TOLERANCE,
-) -> float:
-    """The least miss rate at this false positive rate, rounded down; `pure` is an epsilon where delta is 0, or inf.
-
-    It is at most `tolerance` below what the profile allows. `known` has deltas by their epsilons; the search begins
-    with these, and puts those that it finds beside them.
-
-    With t = e^epsilon a line is 1 - D(t) - t alpha, where D(t) = delta(log t), and D(t) = 1 - t + t delta(-log t) for
-    t < 1. D is convex in t with slopes from -1 to 0, so the lines are a concave function of t, with slopes from -alpha
-    to 1 - alpha. Between two points that were looked at it is below the chords before and after, drawn on; the next
-    one to be looked at is where these are highest, until that is no more than the best line found.
-
-    >>> miss_rate(lambda epsilon: max(0.0, 0.25 * (1.0 - epsilon)), 1.0, 0.5)
-    0.25
-    """
-    return best_line(delta, pure, false_positives, known, tolerance)[1]
-
-
 def best_line(
     delta: Profile,
     pure: float,
@@ -79,7 +56,20 @@ def best_line(
     known: dict[float, float] | None = None,
     tolerance: float = TOLERANCE,
 ) -> tuple[float, float]:
-    """The same, and before it the epsilon whose line it is; a negative one is that of P and Q exchanged."""
+    """The least miss rate at this false positive rate, rounded down; before it the epsilon whose line it is.
+
+    `pure` is an epsilon where delta is 0, or inf; a negative epsilon is that of P and Q exchanged. The miss rate is at
+    most `tolerance` below what the profile allows. `known` has deltas by their epsilons; the search begins
+    with these, and puts those that it finds beside them.
+
+    With t = e^epsilon a line is 1 - D(t) - t alpha, where D(t) = delta(log t), and D(t) = 1 - t + t delta(-log t) for
+    t < 1. D is convex in t with slopes from -1 to 0, so the lines are a concave function of t, with slopes from -alpha
+    to 1 - alpha. Between two points that were looked at it is below the chords before and after, drawn on; the next
+    one to be looked at is where these are highest, until that is no more than the best line found.
+
+    >>> best_line(lambda epsilon: max(0.0, 0.25 * (1.0 - epsilon)), 1.0, 0.5)[1]
+    0.25
+    """
     found = {} if known is None else known
 
     def line(x: float) -> float:

@@ -16,11 +16,20 @@ from typing import Any, Protocol
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.laws.boundings import UNBOUNDED_SHAPE, Shape
 from rangebound.laws.family import Curve, Noise
-from rangebound.sampling import grid_laws, inversion
-from rangebound.sampling.draw_plan import NEAR, DrawFamily, DrawPlan, farthest, largest, plan
+from rangebound.sampling import inversion
+from rangebound.sampling.draw_plan import (
+    NEAR,
+    DrawFamily,
+    DrawPlan,
+    Lattice,
+    default_lattice,
+    farthest,
+    largest,
+    lattice_of,
+    plan,
+)
 from rangebound.sampling.entropy import SECURE, WordSource
 from rangebound.sampling.fallback import Fallback
-from rangebound.sampling.lattice import Lattice, default_lattice, lattice_of
 from rangebound.values import arguments
 from rangebound.values.array_types import Bools, Floats, Words, np, npt
 from rangebound.values.extras import warn_of_slow_path
@@ -156,12 +165,12 @@ def _on_points(noise: Noise, shape: Shape, query: Query) -> tuple[Estimate, int,
         return _unknown, CHUNK, None
     if shape.cells:
         whole = plan(noise, UNBOUNDED_SHAPE, query.spread, Lattice(numerator=1, denominator=1))
-        return partial(grid_laws.quantized, whole, shape), CHUNK, whole
+        return partial(inversion.quantized, whole, shape), CHUNK, whole
     if noise.exponential:
-        estimate = partial(grid_laws.weighed_laplace, noise, grid_laws.laplace_sums(noise, shape))
+        estimate = partial(inversion.weighed_laplace, noise, inversion.laplace_sums(noise, shape))
         return partial(_clipped, query, estimate), CHUNK, None
-    estimate = partial(grid_laws.weighed_gaussian, noise, shape)
-    return partial(_clipped, query, estimate), max((1 << 18) // grid_laws.window(noise, shape), 1), None
+    estimate = partial(inversion.weighed_gaussian, noise, shape)
+    return partial(_clipped, query, estimate), max((1 << 18) // inversion.window(noise, shape), 1), None
 
 
 _LONG = 1000  # chunks: some seconds of work

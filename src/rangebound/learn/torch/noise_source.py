@@ -18,7 +18,7 @@ from rangebound.laws.gaussian import Gaussian
 from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidean
 from rangebound.learn.torch.tensor_draw import release_in_place
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.sampling.lattice import default_lattice
+from rangebound.sampling.draw_plan import default_lattice
 from rangebound.values import arguments
 from rangebound.values.support import Grid, Interval, Query, Support
 

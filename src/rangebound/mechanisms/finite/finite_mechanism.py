@@ -15,7 +15,7 @@ from rangebound import sampling
 from rangebound.errors import ArgumentError, ArgumentTypeError, ClaimFalse, Undecided
 from rangebound.laws.atomic_law import FiniteLaw
 from rangebound.laws.error import Error
-from rangebound.mechanisms.finite import input_cells, pair_numbers, table_proof, table_sources
+from rangebound.mechanisms.finite import input_cells, pair_numbers, table_sources
 from rangebound.mechanisms.finite.weights import (
     BINARY_PLACES,
     MOST,
@@ -239,14 +239,16 @@ class Table(PrivateMechanism):
         return f"table, {len(self.inputs)} inputs, {len(self.outputs)} outputs"
 
     def _prove(self, claim: Claim) -> Proof | None:
-        return Proof(Theorem.ALL_WEIGHTS, BINARY_PLACES) if table_proof.holds(self.weights, self.reach, claim) else None
+        return (
+            Proof(Theorem.ALL_WEIGHTS, BINARY_PLACES) if pair_numbers.holds(self.weights, self.reach, claim) else None
+        )
 
     def _check_proof(self, claim: Claim, proof: Proof) -> None:
-        table_proof.check(self.weights, self.reach, claim, proof)
+        pair_numbers.check(self.weights, self.reach, claim, proof)
 
     def _refutation(self, claim: Claim) -> ClaimFalse | Undecided:
         needs = self.epsilon(claim.delta)
-        return table_proof.refutation(self.weights, self.reach, self.inputs, claim, needs)
+        return pair_numbers.refutation(self.weights, self.reach, self.inputs, claim, needs)
 
     def _fisher(self, answer: npt.ArrayLike) -> float:
         raise ArgumentError(
@@ -276,7 +278,8 @@ class Table(PrivateMechanism):
             raise ArgumentTypeError(f"answer of type {type(answer).__name__}: must be one number")
         row = int(self._rows(place))
         own, worst = self.weights[row], 0.0
-        for other in pair_numbers.neighbours_of(self.reach, row):
+        first, last = int(np.searchsorted(self.reach, row)), int(self.reach[row])
+        for other in (each for each in range(first, last + 1) if each != row):
             change = (self.weights[other] - own).astype(np.float64)
             with np.errstate(divide="ignore", invalid="ignore"):
                 terms = np.where(change == 0.0, 0.0, change / own * (change / TOTAL))

@@ -26,7 +26,7 @@ from rangebound.release.noise.bias import OVERSHOOTS, bias_at, clamping_bias, ha
 from rangebound.release.noise.draw import AddedNoise, Bits, Coordinates, Draw, Publisher, Reading
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.plan.statistic import Sensitivity
-from rangebound.sampling.lattice import default_lattice, lattice_of
+from rangebound.sampling.draw_plan import default_lattice, lattice_of
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import root_up
 from rangebound.values.support import Interval, Query, Union, is_line

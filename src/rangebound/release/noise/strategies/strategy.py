@@ -59,6 +59,7 @@ Wholes = npt.NDArray[np.object_]
 
 _FINENESS = 12  # a step is at most 2^-12 of the scale, which adds 5e-9 to the variance
 _MOST = 2**53  # steps; every whole number up to here is a double
+_WIDER, _ROUNDED = 1.0 + 2.0**-21, 15.0 * 2.0**-_FINENESS  # of sums of rounded Gaussian noise; see `gaussian_reach`
 _WIDEST = 2.0**44  # 512 times this is 2^53: noise of multiples of 2 or more would not hide the last bits of a count
 
 
@@ -143,7 +144,14 @@ def gaussian_reach(level: float) -> float:
     1.9636
     """
     outside = (1.0 - level) * (1.0 - 2.0**-26)
-    return -statistics.NormalDist().inv_cdf(outside / 2.0) * (1.0 + 2.0**-21) + 15.0 * 2.0**-_FINENESS
+    return -statistics.NormalDist().inv_cdf(outside / 2.0) * _WIDER + _ROUNDED
+
+
+def gaussian_beyond(far: Floats) -> Floats:
+    """How often such a sum is above this many standard deviations at most: what `gaussian_reach` inverts."""
+    from scipy import special  # an import of rangebound stays light
+
+    return np.asarray(special.ndtr(-(far - _ROUNDED) / _WIDER) / (1.0 - 2.0**-26))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -17,7 +17,7 @@ from pydantic import Field, PrivateAttr
 
 from rangebound.release.plan.condition import Condition, Conditions, conditions, hidden_text
 from rangebound.release.plan.fields import UNKNOWN, Bound, Name, Range
-from rangebound.release.plan.kinds.facts import Agreement, FormName, Linear, OneCoordinate, Sampled, Weight
+from rangebound.release.plan.kinds.facts import RARE, Agreement, FormName, Linear, OneCoordinate, Sampled, Weight
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import (
     ONE,
@@ -156,8 +156,9 @@ def of_fraction(bounds: Interval, unit: Unit, measured: str) -> Sampled:
     place, rows = _place(bounds), unit.most_rows
 
     def variance(x: Any) -> Linear:
-        largest = rows * place(x) * (1.0 - place(x))
-        return 0.0 * x, largest, largest
+        t = place(x)
+        largest = rows * t * (1.0 - t)
+        return RARE * (rows * (0.5 + abs(t - 0.5))) ** 2, largest, largest
 
     return Sampled(
         ends=(bounds.lower, bounds.upper),

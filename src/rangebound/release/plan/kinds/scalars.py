@@ -10,7 +10,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from rangebound.release.plan.fields import HALF_LINE, LINE, UNKNOWN, Bound, Name, Range, measurable
-from rangebound.release.plan.kinds.facts import OPTIMAL, Agreement, FormName, Mechanism, OneCoordinate, Sampled, Weight
+from rangebound.release.plan.kinds.facts import (
+    OPTIMAL,
+    RARE,
+    Agreement,
+    FormName,
+    Mechanism,
+    OneCoordinate,
+    Sampled,
+    Weight,
+)
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import ONE, DistinctValues, Found, Owned, Value
 from rangebound.release.plan.statistic import (
@@ -305,7 +314,8 @@ class Sum(ScalarKind):
         low, high = (number and number * (math.inf if n is None else n) for number in (least, largest))
 
         def variance(x: Any) -> tuple[Any, Any]:
-            return abs(x) * (largest - least) if n is None else (x - low) * (high - x) / n, 0.0 * x
+            own = abs(x) * (largest - least) if n is None else (x - low) * (high - x) / n
+            return own + RARE * (largest - least) ** 2, 0.0 * x
 
         return Sampled(
             ends=(low, high),

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import field_validator, model_validator
 
 from rangebound.release.plan.fields import LINE, UNKNOWN, Span, number, span
-from rangebound.release.plan.kinds.facts import FormName, RangedColumn, Sampled
+from rangebound.release.plan.kinds.facts import RARE, FormName, RangedColumn, Sampled
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import ONE, Counted, Found, Measures, Product, Square, Value
 from rangebound.release.plan.statistic import Coordinates, Sensitivity, Statistic, of_counts, touched
@@ -141,10 +141,10 @@ class Ratio(TwoColumnsKind):
         def variance(x: Any) -> tuple[Any, ...]:
             ratio = x / unit_ratio
             up, down = (ratio + abs(ratio)) / 2.0, (ratio - abs(ratio)) / 2.0  # its positive and its negative part
-            own = (up + down * least - lowest) * (highest - up * least - down) / (least or 1.0)
-            if not least:
-                own = ratio + ratio**2
-            return 0.0 * x, rows * own, -rows * own
+            below, above = up + down * least - lowest, highest - up * least - down
+            own = below * above / least if least else ratio + ratio**2
+            most = (below + above + abs(below - above)) / 2.0
+            return RARE * (rows * most) ** 2, rows * own, -rows * own
 
         hull = self.allowed.hull
         return Sampled(
