@@ -76,14 +76,14 @@ class Outlook:
         """The outlook as plain data."""
         return asdict(self)
 
-    def cells(self, share: str) -> tuple[str, ...]:
-        """The outlook as a row of a table, by `COLUMNS`, with the text of its share."""
+    def cells(self, share: str = "") -> tuple[str, ...]:
+        """The outlook as a row of a table, by `COLUMNS`; `share` replaces the text of its share."""
         halved = (self.at_half_epsilon, self.error_at_half_epsilon)
         doubled = (self.at_twice_epsilon, self.error_at_twice_epsilon)
         return (
             self.query,
             self.kind,
-            share + (f" for workload {self.workload}" if self.workload else ""),
+            (share or f"{100 * self.share:.3g} %") + (f" for workload {self.workload}" if self.workload else ""),
             "by the data" if self.half_width is None else f"{self.half_width:.4g}",
             "" if self.margin is None else f"{self.margin:g}",
             *(
