@@ -16,7 +16,7 @@ from rangebound.release.plan.asking.aggregates import Aggregates, Question
 from rangebound.release.plan.asking.from_tables import refused
 from rangebound.release.plan.expressions.nodes import Expression, iso_day
 from rangebound.release.plan.expressions.row_expression import RowExpressions, bare
-from rangebound.release.plan.expressions.sql_text import BINARY, INSTEAD, fragment
+from rangebound.release.plan.expressions.sql_text import BINARY, CALLS, INSTEAD, fragment
 
 Value = bool | float | str | None
 _TRUTHS = {"true": True, "false": False}
@@ -185,13 +185,7 @@ class SelectItem:
     value: Computed | None = None
 
 
-_FUNCTIONS: Mapping[type[exp.Expr], str] = {
-    exp.Neg: "-x",
-    exp.Not: "not",
-    exp.Abs: "abs",
-    exp.Floor: "floor",
-    exp.Ceil: "ceil",
-}
+_FUNCTIONS = {exp.Not: "not"} | {each: CALLS[each] for each in (exp.Neg, exp.Abs, exp.Floor, exp.Ceil)}
 
 
 @dataclass(kw_only=True)
