@@ -11,7 +11,7 @@ ROOMS = {
     "accounting": 3_843,
     "audit": 640,
     "cli": 2_391,
-    "laws": 1_753,
+    "laws": 1_726,
     "learn": 7_306,
     "ledger": 4_570,
     "mechanisms": 5_944,
