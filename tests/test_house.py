@@ -37,7 +37,7 @@ NEW = {
     "laws": 1,
     "learn": 871,
     "ledger": 7,
-    "mechanisms": 456,
+    "mechanisms": 527,
     "optimum": 68,
     "privacy": 2,
     "release": 401,
