@@ -96,7 +96,7 @@ class FactorStrategy(Strategy):
     series: int = 1
 
     def __post_init__(self) -> None:
-        assert self.noise, "its scale is checked"
+        assert self.noise.scale == self.scale  # which it checks
         assert all(len(row) == at and row[-1] > 0 for at, row in enumerate(self.factor, 1))
         assert max(abs(each) for row in self.factor for each in row) <= LARGEST
 
