@@ -21,8 +21,8 @@ from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
 from rangebound.release.run import Progress, demand_plan_approval, engine_of, needs_approval, release
 from rangebound.values import arguments
+from rangebound.values.data_frames import escaped, rows_as_html
 from rangebound.values.extras import need
-from rangebound.values.notebook import escaped, rows_as_html
 from rangebound.values.serial import csv_text
 
 
