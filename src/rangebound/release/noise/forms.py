@@ -355,6 +355,9 @@ class SpreadForm(FractionForm):
         """The same number, with an interval from the law of its moments; see `noisy_moments.interval`.
 
         Where a coordinate was clamped its noise is not known, and the interval is that of the coordinates.
+
+        Guarantee: each of the two holds at the level; since the draw says which is taken, one of them fails with at
+        most twice what the level leaves. Where draws were clamped fewer failed in simulations than the level leaves.
         """
         found, added, asked = super().estimate(reading), reading.added, self.question
         if added is None or not all(each > 0.0 for each in reading.values):
