@@ -132,7 +132,7 @@ def test_units_that_are_clusters_get_the_variance_of_what_they_add_up_to():
 
 WITHOUT = {
     "sums of both signs": {"kind": "sum", "column": "x", "range": [-1, 1]},
-    "a kind": {"kind": "median", "column": "x", "range": [0, 1]},
+    "a kind": {"kind": "distinct count", "column": "x"},
     "ratios of both signs": {
         "kind": "ratio",
         "numerator": {"column": "x", "range": [-1, 1]},

@@ -38,11 +38,6 @@ class ForwardPass:
         """Structure and tensors of the batch of these arguments and the targets `y`."""
         return taken_apart((put_together(self.structure, self.leaves), y), "batch")
 
-    def repeats(self, other: ForwardPass) -> bool:
-        """Whether both begin at the same number in memory, as they do for the same examples."""
-        mine, theirs = self.leaves[0], other.leaves[0]
-        return self is other or (mine.numel() > 0 and mine.data_ptr() == theirs.data_ptr())
-
 
 class CalledCriterion(torch.nn.Module):
     """A criterion as a step calls it: times a fixed factor, with fixed settings, in the precision of its first call.

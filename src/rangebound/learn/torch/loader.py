@@ -124,11 +124,8 @@ def chosen_sampling(sampling: object) -> BatchSampling:
 class PrivateLoader:
     """Batches that contain each example with probability `rate`, as `BatchSampling` says; all of them at rate 1.
 
-    An epoch has about 1/rate batches. A sampled batch may be empty; it is still a step. With `rate` and
-    `expected` both stated, nothing that is published depends on the number of examples (`Relation.ADD_REMOVE`), and the
-    loader's batch size is not used. Left out, they are the batch size over the number of examples, and the batch size:
-    that number is then public (`Relation.ZERO_OUT`). `neighbours` names the relation; one that does not fit is
-    refused.
+    An epoch has about 1/rate batches. A sampled batch may be empty; it is still a step. What is stated and what is left
+    out, `Sampling` says.
 
     It reads as the loader that it is made from does: its `collate_fn`, and its `num_workers`, which prepare batches
     ahead, `prefetch_factor`, `pin_memory` and the like. Its length is that of an epoch, round(1/rate): the steps that a

@@ -133,20 +133,18 @@ class PrivateOptimizer(torch.optim.Optimizer):
         time, and the line says why.
         """
         device = next(iter(self._parameters.values())).device
-        objective, structure, leaves = self._like or (self._objective, *self._first())
+        if self._like is None:
+            batch, objective = self._loader.empty(), self._objective
+            if isinstance(objective, CalledCriterion):
+                if not isinstance(batch, (tuple, list)) or len(batch) < 2:
+                    raise ArgumentError("explain: knows what the module is called with only after a first forward pass")
+                batch = ((batch[0],), {}), batch[1]
+            self._like = objective, *taken_apart(batch, "batch")
+        objective, structure, leaves = self._like
         found = survey(self._problem(objective, structure), tuple(each.to(device) for each in leaves))
         why = "" if self._captured is None else self._captured.refused
         told = found.explain(self._parameters)
         return f"{told}\nno CUDA graph: {why}" if why else told
-
-    def _first(self) -> tuple[Structure, Leaves]:
-        """The kind of batches that the loader has."""
-        batch = self._loader.empty()
-        if isinstance(self._objective, BatchLoss):
-            return taken_apart(batch, "batch")
-        if not isinstance(batch, (tuple, list)) or len(batch) < 2:
-            raise ArgumentError("explain: knows what the module is called with only after a first forward pass")
-        return taken_apart((((batch[0],), {}), batch[1]), "batch")
 
     def _problem(self, objective: Objective, structure: Structure) -> Problem:
         return Problem(self.module, objective, self._parameters, structure, self._discarded)
@@ -224,7 +222,8 @@ class PrivateOptimizer(torch.optim.Optimizer):
                 "loss: is of an earlier batch, whose examples are not those of this step; call backward() before the "
                 "next batch is drawn"
             )
-        if any(asked.repeats(each) for each, _, _ in self._pending):
+        begun = [each.leaves[0].data_ptr() for each, _, _ in self._pending if each.leaves[0].numel()]
+        if any(asked is each for each, _, _ in self._pending) or asked.leaves[0].data_ptr() in begun:
             raise ArgumentError(
                 "loss: is a second one for the same examples, each of which counts once in a step; add the losses up "
                 "in the criterion that make_private is given, and call net.criterion(net(x), y)"

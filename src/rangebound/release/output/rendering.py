@@ -20,9 +20,8 @@ from rangebound.release.output.plan_facts import Row, TableFacts
 from rangebound.release.plan.fields import date
 from rangebound.values import arguments
 from rangebound.values.arguments import counted
-from rangebound.values.data_frames import FLAGS, NUMBERS, POPULATION
+from rangebound.values.data_frames import FLAGS, NUMBERS, POPULATION, escaped
 from rangebound.values.extras import need
-from rangebound.values.notebook import escaped
 from rangebound.values.serial import spreadsheet_cell, workbook_text
 from rangebound.values.support import Interval, Union
 

@@ -22,8 +22,7 @@ R = TypeVar("R")
 # What torch, or a module's or criterion's own code, raises for numbers that it does not take.
 ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
-IS_FIXED = ContextVar("fixed", default=False)
-"""Whether the work is to be the same whatever the numbers are."""
+_FIXED = ContextVar("fixed", default=False)  # whether the work is to be the same whatever the numbers are
 _SURD = (math.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -33,16 +32,16 @@ def fixed_work() -> Iterator[None]:
 
     There are no short cuts, and tensors have sizes known beforehand.
     """
-    token = IS_FIXED.set(True)
+    token = _FIXED.set(True)
     try:
         yield
     finally:
-        IS_FIXED.reset(token)
+        _FIXED.reset(token)
 
 
 def known_all(good: torch.Tensor) -> bool:
     """Whether all are true, so that a short cut may be taken; not asked, and no short cut, within `fixed_work`."""
-    return not IS_FIXED.get() and bool(good.all())
+    return not _FIXED.get() and bool(good.all())
 
 
 def finite(*tensors: torch.Tensor) -> torch.Tensor:

@@ -17,7 +17,7 @@ import torch
 
 from rangebound.learn.torch.clipping_norm import Elementwise
 from rangebound.learn.torch.gradients import sums
-from rangebound.learn.torch.gradients.bad_examples import IS_FIXED, finite, kept, known_all
+from rangebound.learn.torch.gradients.bad_examples import finite, kept, known_all
 
 Factors = tuple[torch.Tensor, ...]
 
@@ -320,14 +320,10 @@ def gathered(ids: torch.Tensor, g: torch.Tensor, tokens: int) -> TokenRows:
     count = len(ids)
     own = torch.arange(count, device=ids.device)[:, None]
     g = g.to(sums.wide(g)).flatten(0, 1)
-    if IS_FIXED.get() or g.is_cuda:  # as many rows as there are tokens, the last of them empty
-        ordered, order = (own * tokens + ids).flatten().sort(stable=True)
-        place = (ordered != ordered.roll(1)).cumsum(0) - 1
-        place = place - place[:1]
-        keys = ordered[-1:].expand_as(ordered).clone().index_copy_(0, place, ordered)
-        values = _added(g[order], place, len(keys))
-    else:
-        keys, place = torch.unique(own * tokens + ids, return_inverse=True)
-        values = g.new_zeros(len(keys), g.shape[1]).index_add_(0, place.flatten(), g)
+    ordered, order = (own * tokens + ids).flatten().sort(stable=True)
+    place = (ordered != ordered.roll(1)).cumsum(0) - 1
+    place = place - place[:1]
+    keys = ordered[-1:].expand_as(ordered).clone().index_copy_(0, place, ordered)  # the last ones are empty
+    values = _added(g[order], place, len(keys))
     example = torch.div(keys, tokens, rounding_mode="floor")
     return TokenRows(count=count, tokens=tokens, values=values, example=example, token=keys - example * tokens)

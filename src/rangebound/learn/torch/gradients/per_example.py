@@ -24,11 +24,11 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.batch_tree import Leaves
-from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidean
+from rangebound.learn.torch.clipping_norm import Clipping, Elementwise
 from rangebound.learn.torch.gradients.bad_examples import finite, known_all, spared
 from rangebound.learn.torch.gradients.captured_pass import CapturedPasses, Measured
 from rangebound.learn.torch.gradients.gradient_forms import ExampleRows, Gradients, held
-from rangebound.learn.torch.gradients.one_pass import Problem, Tensors, example_gradients, filled, learned, one_pass
+from rangebound.learn.torch.gradients.one_pass import Problem, example_gradients, filled, learned, one_pass
 from rangebound.learn.torch.gradients.survey import Route, SteadyChunk, computed_as, steady_chunk, survey
 from rangebound.values import arguments
 
@@ -131,7 +131,10 @@ def clipped_sum(
     with repeatable_convolutions():
         while start < count:
             route = survey(problem, leaves)
-            size = block(route, problem.parameters, clip, memory)
+            wide = route.room if isinstance(clip, Elementwise) else route.room + 4 * route.stored
+            if route.refused:
+                wide = 8 * _COPIES * sum(each.numel() for each in problem.parameters.values())
+            size = max(1, memory // max(wide, 1))  # examples at a time that keep within the memory
             steady = SteadyChunk(size=0, threads=torch.get_num_threads())
             if chunk is not None:
                 steady = steady_chunk(route, problem.module, partial(_made, route, problem), leaves, clip, chunk, size)
@@ -162,13 +165,6 @@ def repeatable_convolutions() -> Iterator[None]:
         yield
     finally:
         flags.deterministic, flags.benchmark = before
-
-
-def block(route: Route, parameters: Tensors, clip: Clipping, memory: int) -> int:
-    """How many examples at a time keep within the memory."""
-    if route.refused:
-        return max(1, memory // (8 * _COPIES * max(sum(each.numel() for each in parameters.values()), 1)))
-    return max(1, memory // max(route.room(rows=isinstance(clip, Euclidean)), 1))
 
 
 def _made(route: Route, problem: Problem, module: torch.nn.Module, leaves: Leaves) -> dict[str, Gradients]:

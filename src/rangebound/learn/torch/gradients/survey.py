@@ -63,15 +63,11 @@ class Route:
     """How a module's gradients are made; `refused` says why one pass cannot make them, and is empty if it can."""
 
     layers: dict[str, str] = field(default_factory=dict)
-    stored: int = 0
-    noted: int = 0
+    stored: int = 0  # numbers in the rows that are held for the norm of an example
+    room: int = 0  # bytes that an example takes beside these
     refused: str = ""
     chunks: dict[object, SteadyChunk] = field(default_factory=dict)  # that were tried
     judge: Callable[[], object] = lambda: None  # the objective, if it is still there
-
-    def room(self, *, rows: bool) -> int:
-        """The bytes that an example takes in a pass, with or without the rows that are held for its norm."""
-        return _TENSORS * self.noted + (4 * self.stored if rows else 0)
 
     def explain(self, parameters: Tensors) -> str:
         """One line for each parameter: by the rule of a layer, alone, or with the whole module, and why."""
@@ -115,7 +111,7 @@ def _surveyed(problem: Problem, leaves: Leaves) -> Route:
     if found is not None:
         route.layers, route.refused = found.layers, ""
         route.stored = sum(each.stored for each in found.gradients.values())
-        route.noted = sum(each.numel() * each.element_size() for each in found.watched) // 2
+        route.room = _TENSORS * (sum(each.numel() * each.element_size() for each in found.watched) // 2)
         _check_written(found.written - problem.discarded)
         return route
     written: set[str] = set()

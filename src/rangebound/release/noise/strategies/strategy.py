@@ -59,6 +59,7 @@ Wholes = npt.NDArray[np.object_]
 
 _FINENESS = 12  # a step is at most 2^-12 of the scale, which adds 5e-9 to the variance
 _MOST = 2**53  # steps; every whole number up to here is a double
+_WIDER, _ROUNDED = 1.0 + 2.0**-21, 15.0 * 2.0**-_FINENESS  # of sums of rounded Gaussian noise; see `gaussian_reach`
 _WIDEST = 2.0**44  # 512 times this is 2^53: noise of multiples of 2 or more would not hide the last bits of a count
 
 
@@ -143,7 +144,14 @@ def gaussian_reach(level: float) -> float:
     1.9636
     """
     outside = (1.0 - level) * (1.0 - 2.0**-26)
-    return -statistics.NormalDist().inv_cdf(outside / 2.0) * (1.0 + 2.0**-21) + 15.0 * 2.0**-_FINENESS
+    return -statistics.NormalDist().inv_cdf(outside / 2.0) * _WIDER + _ROUNDED
+
+
+def gaussian_beyond(far: Floats) -> Floats:
+    """How often such a sum is above this many standard deviations at most: what `gaussian_reach` inverts."""
+    from scipy import special  # an import of rangebound stays light
+
+    return np.asarray(special.ndtr(-(far - _ROUNDED) / _WIDER) / (1.0 - 2.0**-26))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -151,8 +159,8 @@ class ExactAnswers:
     """The answers `numerators / denominator`: unbiased, unclamped, and adding up exactly where the truth does.
 
     >>> answers = ExactAnswers(numerators=np.array([1, -5], dtype=object), denominator=4)
-    >>> answers.values.tolist(), answers.fractions()[1]
-    ([0.25, -1.25], Fraction(-5, 4))
+    >>> answers.values.tolist()
+    [0.25, -1.25]
     """
 
     numerators: Wholes
@@ -162,11 +170,6 @@ class ExactAnswers:
     def values(self) -> Floats:
         """The nearest doubles, which are the same on every machine."""
         return np.asarray(self.numerators / self.denominator, dtype=np.float64)
-
-    def fractions(self) -> list[Fraction]:
-        """The answers themselves, in the order of the flattened array."""
-        pairs = np.broadcast(self.numerators, self.denominator)
-        return [Fraction(one, other) for one, other in pairs]
 
 
 def wholes(values: npt.ArrayLike) -> Wholes:

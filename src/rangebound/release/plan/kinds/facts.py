@@ -194,3 +194,15 @@ class Sampled:
 
         own, spread = self.deviation, self.variance
         return replace(self, deviation=lambda x: left(own(x)), variance=lambda x: left(spread(x)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledRanks:
+    """How ranks show those in a population: by units of at most this many rows, if `single` of one that counts whole.
+
+    `measured` says in words what their law is.
+    """
+
+    rows: int
+    single: bool
+    measured: str

@@ -38,6 +38,7 @@ from rangebound.release.plan.kinds.facts import (
     OneCoordinate,
     RangedColumn,
     Sampled,
+    SampledRanks,
     Weight,
     clamping_alone,
 )
@@ -329,7 +330,7 @@ class Kind(Part):
 
     # What it says of a population
 
-    def sampled(self, unit: Unit) -> Sampled | str:
+    def sampled(self, unit: Unit) -> Sampled | SampledRanks | str:
         """How its answer in the population shows in its coordinates; or in words why it has no such interval."""
         return f"no interval for the population is proved for kind {self.kind!r}"
 
