@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from rangebound.release.plan.fields import HALF_LINE, Name, Part, as_tuple, canonical, named_lists
 from rangebound.release.plan.fields import Key as PlanKey
-from rangebound.release.plan.kinds.facts import FormName
+from rangebound.release.plan.kinds.facts import FormName, SampledCounts, counted_units
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import Counted
 from rangebound.release.plan.statistic import Columns, Key, Label, Sensitivity, Statistic, of_counts, plain_count
@@ -110,6 +110,10 @@ class Crosstab(WorkloadKind):
         if not said and self.margins and len(columns) > 2 and self.numbers(columns, 0.0) > _MOST_ADDED_UP:
             return f"by: has over {_MOST_ADDED_UP} numbers, with all margins; take fewer keys or columns, or no margins"
         return said
+
+    def sampled(self, unit: Unit) -> SampledCounts:
+        """By the law of the rows in a cell, or in all cells of a unit: what is to be expected of as many rows."""
+        return counted_units(unit, unit.most_rows * unit.groups)
 
     def numbers(self, columns: Columns, groups: float) -> float:
         """Each column has one value more where sums are taken over it."""
