@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from rangebound.release.plan.expressions.nodes import iso_day
 from rangebound.release.plan.fields import HALF_LINE, Name, Part, as_tuple, canonical, named_lists
 from rangebound.release.plan.fields import Key as PlanKey
 from rangebound.release.plan.kinds.facts import FormName, SampledCounts, counted_units
@@ -295,13 +296,9 @@ class Series(WorkloadKind):
 
 def _days(keys: Sequence[str]) -> tuple[datetime.date, ...]:
     """The keys as days, if they are two or more consecutive ones."""
-    try:
-        found = tuple(datetime.date.fromisoformat(each) for each in keys)
-    except ValueError:
-        return ()
-    written = tuple(each.isoformat() for each in found) == tuple(keys)
+    found = tuple(day for each in keys if (day := iso_day(each)) is not None)
     consecutive = all((b - a).days == 1 for a, b in pairwise(found))
-    return found if written and consecutive and len(found) > 1 else ()
+    return found if consecutive and len(found) == len(keys) > 1 else ()
 
 
 def _ranges(name: str, days: Sequence[datetime.date]) -> Ranges:
