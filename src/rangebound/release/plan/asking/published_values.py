@@ -185,7 +185,7 @@ class SelectItem:
     value: Computed | None = None
 
 
-_FUNCTIONS = {exp.Not: "not"} | {each: CALLS[each] for each in (exp.Neg, exp.Abs, exp.Floor, exp.Ceil)}
+_FUNCTIONS: dict[type, str] = {exp.Not: "not"} | {each: CALLS[each] for each in (exp.Neg, exp.Abs, exp.Floor, exp.Ceil)}
 
 
 @dataclass(kw_only=True)
