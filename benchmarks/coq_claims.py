@@ -1,6 +1,7 @@
 """Random certificates for Coq: all true ones accepted, none with less noise, and no forged file.
 
     python -m benchmarks.coq_claims FOLDER [--count 1000] [--forged 200] [--seed 1] [--together 32] [--seconds 3600]
+        [--later KIND ...]
 
 Every certificate is made from the seed and its number, and its result is a line of FOLDER/results.jsonl; a run that is
 stopped goes on where it was. Files are checked `together` in one process of Coq, each as a module of its own, so that
@@ -333,6 +334,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--together", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--later", nargs="*", default=[], help="kinds that another run is for")
     chosen = parser.parse_args()
     folder = chosen.folder.resolve()  # Coq runs in it
     folder.mkdir(parents=True, exist_ok=True)
@@ -343,6 +345,8 @@ def main() -> int:
     begun = time.monotonic()
     for is_forged, count in ((False, chosen.count), (True, chosen.forged)):
         numbers = [number for number in range(count) if (is_forged, number) not in done]
+        if not is_forged:
+            numbers = [number for number in numbers if list(KINDS)[number % len(KINDS)] not in chosen.later]
         for at in range(0, len(numbers), chosen.together):
             if time.monotonic() - begun > chosen.seconds:
                 break
