@@ -119,9 +119,8 @@ def test_a_limit_is_accepted_and_a_higher_one_is_not(objective, tmp_path):
 @pytest.mark.slow
 @needs_coq
 def test_an_account_is_accepted_and_one_with_a_smaller_mu_is_not(tmp_path):
-    plan = (
-        'budget = {epsilon = 1.0, delta = 1e-6}\nquery = [{name = "n", kind = "count", mechanism = "rectify Gaussian"}]'
-    )
+    query = ", ".join(f'{{name = "n{i}", kind = "count", mechanism = "rectify Gaussian"}}' for i in range(3))
+    plan = f"budget = {{epsilon = 1.0, delta = 1e-6}}\nquery = [{query}]"
     table = release(parse_plan(plan), pyarrow.table({"age": [41, 27]}), ledger=None)
     stated = json.loads(table.certificate)
     assert accepted(plan_to_coq(table.certificate), tmp_path)
