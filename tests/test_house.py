@@ -8,10 +8,10 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "src" / "rangebound"
 ROOMS = {
     "": 374,
-    "accounting": 3_855,
+    "accounting": 3_843,
     "audit": 640,
-    "cli": 2_392,
-    "laws": 1_753,
+    "cli": 2_391,
+    "laws": 1_726,
     "learn": 7_306,
     "ledger": 4_570,
     "mechanisms": 5_944,
@@ -20,40 +20,40 @@ ROOMS = {
     "privacy": 7_954,
     "release": 2_313,
     "release/engine": 2_239,
-    "release/noise": 6_938,
-    "release/output": 4_136,
-    "release/plan": 10_084,
+    "release/noise": 6_931,
+    "release/output": 4_112,
+    "release/plan": 9_966,
     "release/sql": 2_670,
     "sampling": 1_422,
-    "values": 1_643,
+    "values": 1_641,
     "web": 3_647,
 }
 """Lines that a room may have; the modules at the top of the package, and of `release`, are rooms of their own."""
 NEW = {
     "": 18,
     "accounting": 76,
-    "audit": 1,
+    "audit": 6,
     "cli": 306,
     "laws": 1,
     "learn": 871,
     "ledger": 7,
-    "mechanisms": 456,
+    "mechanisms": 527,
     "optimum": 68,
     "privacy": 2,
-    "release": 372,
+    "release": 401,
     "release/engine": 4,
     "release/noise": 738,
     "release/output": 252,
     "release/plan": 930,
     "release/sql": 8,
-    "values": 122,
+    "values": 144,
     "web": 15,
 }
 """Lines beside these for what 0.2 could not: proofs for Coq, tried graphs, any batch, plans of 0.2, counts, summaries.
 
 The last are those around quantiles, with what reads the quantiles of earlier versions; and intervals for populations.
 """
-FILES = 314
+FILES = 310
 WORDS = 73_000
 """Words of all pages of the documentation that are for users; less is better."""
 PLANS = 22

@@ -30,7 +30,7 @@ from rangebound.privacy.attack_risk import AttackRisk
 from rangebound.privacy.tradeoff_curve import PairProfile, smallest_mu
 from rangebound.values import arguments
 from rangebound.values.ball import ball, precision, up
-from rangebound.values.notebook import rows_as_html
+from rangebound.values.data_frames import rows_as_html
 from rangebound.values.numeric import Enclosure, rounded_up
 from rangebound.values.support import Query
 

@@ -18,7 +18,7 @@ from rangebound.privacy.tradeoff_curve import PairProfile, mirrored
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Many, One, np, npt
 from rangebound.values.ball import ZERO, Ball, ball
-from rangebound.values.notebook import as_html
+from rangebound.values.data_frames import as_html
 from rangebound.values.numeric import Enclosure
 from rangebound.values.support import Query
 

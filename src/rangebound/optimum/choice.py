@@ -21,7 +21,7 @@ from rangebound.optimum.limit_proof import Limit, LimitedError, Over
 from rangebound.optimum.lower_limit import proved
 from rangebound.privacy.setting import Claim
 from rangebound.values import arguments
-from rangebound.values.notebook import escaped, rows_as_html
+from rangebound.values.data_frames import escaped, rows_as_html
 from rangebound.values.support import Grid, Interval, Query, Support, Union, is_line
 
 Answering = Mechanism | DiscreteLaplace | Staircase

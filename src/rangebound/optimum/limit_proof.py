@@ -19,7 +19,7 @@ from rangebound.mechanisms.coq_file import coq_claim, coq_numbers, coq_text, unc
 from rangebound.optimum.input_lattice import LARGEST, first_neighbours
 from rangebound.values import arguments
 from rangebound.values.ball import precision
-from rangebound.values.notebook import as_html
+from rangebound.values.data_frames import as_html
 from rangebound.values.numeric import rounded_down
 from rangebound.values.serial import read_json, same_data, support_from_dict, support_to_dict
 from rangebound.values.support import Grid, Interval, Query

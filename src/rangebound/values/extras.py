@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import warnings
+from collections.abc import Iterable
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 
@@ -62,10 +63,31 @@ def need(*packages: str, what: str = "") -> None:
         return
     names, are = ", ".join(absent), "is" if len(absent) == 1 else "are"
     extras = {EXTRAS[name]: None for name in absent if name in EXTRAS}
-    ours = [f"'rangebound[{','.join(extras)}]'"] if extras else []
+    ours = [installable(extras)] if extras else []
     wanted = [*ours, *(name for name in absent if name not in EXTRAS)]
     said = f"{what}: needs {names}, which {are} not installed" if what else f"{names}: {are} not installed"
     raise MissingExtra(f"{said}; pip install {' '.join(wanted)}")
+
+
+def installable(extras: Iterable[str]) -> str:
+    """What pip is to install for some extras: this package with them, from where it was installed."""
+    import json  # a message is rare, and an import must be light
+    import shlex
+    from importlib import metadata
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    named = f"[{','.join(extras)}]"
+    try:
+        found = json.loads(metadata.distribution("rangebound").read_text("direct_url.json") or "{}")
+        url, vcs = str(found.get("url", "")), found.get("vcs_info")
+        if "dir_info" in found:
+            editable = "-e " if found["dir_info"].get("editable") else ""
+            return editable + shlex.quote(url2pathname(urlsplit(url).path) + named)
+        place = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
+    except Exception:  # what cannot be told must not hide what is missing
+        place = ""
+    return shlex.quote(f"rangebound{named} @ {place}" if place else f"rangebound{named}")
 
 
 KERNELS = {"sampling": ("draws", "NumPy"), "learn": ("training", "PyTorch")}

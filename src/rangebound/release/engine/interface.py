@@ -14,7 +14,7 @@ from rangebound.errors import EngineError
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.plan.source import PLAIN, Source, TextFormat
 from rangebound.release.plan.table_schema import Schema
-from rangebound.values.notebook import as_html
+from rangebound.values.data_frames import as_html
 
 Record = tuple[Any, ...]
 """A row of a result: whole numbers, texts and NULL, as the engine gives them."""

@@ -130,28 +130,6 @@ class TableFacts:
     sha256: str
 
 
-def table_facts(
-    plan: Plan, facts: PlanFacts | None, rows: list[Row], *, notes: tuple[str, ...], published: bytes, certificate: str
-) -> TableFacts:
-    """The facts about a published table, made of it, its bytes and its plan alone."""
-    entry = stated(certificate, "ledger")
-    promise = entry.get("promise") if isinstance(entry, dict) else None
-    whole = isinstance(entry, dict) and all(isinstance(each, str) for each in entry.values())
-    return TableFacts(
-        plan=plan,
-        facts=facts,
-        rows=rows,
-        title=plan.title or "Private release",
-        spent=f"Spent: {plan.budget}.",
-        promise=promise if isinstance(promise, str) else None,
-        entry=entry if whole and {"account", "request", "head"} <= entry.keys() else None,
-        warnings=tuple(f"Warning: {each}." for each in hazards(plan)),
-        scopes=tuple(scope_lines(plan)),
-        notes=notes,
-        sha256=sha256(published),
-    )
-
-
 def stated(certificate: str, field: str) -> Any:
     """A field of a certificate as plain data; None where it has none, or is not a certificate.
 

@@ -76,17 +76,18 @@ class Conversions:
         return {"account": "gaussian" if self.gaussian else "sums", **facts, "deltas": deltas}
 
     def __str__(self) -> str:
-        deltas = ", ".join(f"{_up(delta)} at epsilon {_up(epsilon)}" for epsilon, delta in self.deltas)
-        but = f", but for events of probability {_up(self.added_delta)}" if self.added_delta else ""
+        deltas = ", ".join(f"{up(delta)} at epsilon {up(epsilon)}" for epsilon, delta in self.deltas)
+        but = f", but for events of probability {up(self.added_delta)}" if self.added_delta else ""
         account = "One Gaussian account" if self.gaussian else "Plain sums of epsilon and delta"
         return f"{account}: {self.brief()}{but}; delta is {deltas}."
 
     def brief(self) -> str:
         """Mu and rho in a few words."""
-        return f"mu {_up(self.mu)} (rho {_up(self.rho)} of zCDP)"
+        return f"mu {up(self.mu)} (rho {up(self.rho)} of zCDP)"
 
 
-def _up(value: float) -> str:
+def up(value: float) -> str:
+    """A cost as text, in four digits, rounded up."""
     return arguments.upwards(value, 4)
 
 

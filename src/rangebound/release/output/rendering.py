@@ -20,9 +20,8 @@ from rangebound.release.output.plan_facts import Row, TableFacts
 from rangebound.release.plan.fields import date
 from rangebound.values import arguments
 from rangebound.values.arguments import counted
-from rangebound.values.data_frames import FLAGS, NUMBERS, POPULATION
+from rangebound.values.data_frames import FLAGS, NUMBERS, POPULATION, escaped
 from rangebound.values.extras import need
-from rangebound.values.notebook import escaped
 from rangebound.values.serial import spreadsheet_cell, workbook_text
 from rangebound.values.support import Interval, Union
 
@@ -136,7 +135,7 @@ def table(found: TableFacts) -> str:
     head = "".join(f"<th{place[name]}>{escaped(name)}</th>" for name in place)
     body = "".join(
         f"<tr{' class=unreliable' if row.get('unreliable') else ''}>"
-        + "".join(f"<td{place[name]}>{escaped(_cell(row, name))}</td>" for name in row)
+        + "".join(f'<td{place[name]} data-name="{escaped(name)}">{escaped(_cell(row, name))}</td>' for name in row)
         + "</tr>"
         for row in rows
     )

@@ -32,7 +32,7 @@ from rangebound.release.plan.source import Joins, Source, Zone, current_folder, 
 from rangebound.release.plan.toml_text import toml_text, written_fields
 from rangebound.release.plan.unit import MOST_ROWS, Budget, Unit
 from rangebound.values import arguments
-from rangebound.values.notebook import as_html
+from rangebound.values.data_frames import as_html
 from rangebound.values.numeric import rounded_up
 
 _MOST_GROUPS = 100_000

@@ -29,7 +29,6 @@ from typing import Any
 import numpy as np
 
 from rangebound.accounting import Composition, compose, renyi
-from rangebound.accounting.contraction import contraction
 from rangebound.accounting.event import (
     AllocatedEvent,
     FixedBatchEvent,
@@ -38,6 +37,7 @@ from rangebound.accounting.event import (
     SingleEvent,
     repetitions,
 )
+from rangebound.accounting.kernel_cover import contraction
 from rangebound.accounting.pld import accountant
 from rangebound.errors import ArgumentError
 from rangebound.laws.boundings import TRUNCATE, UNBOUNDED
@@ -134,7 +134,7 @@ class Step:
     def ceiling(self) -> Mechanism:
         """The unbounded mechanism on the line that dominates the step in every hockey-stick divergence.
 
-        Truncated coordinates are dominated with a smaller shift, see `rangebound.accounting.contraction`.
+        Truncated coordinates are dominated with a smaller shift, see `rangebound.accounting.kernel_cover`.
         """
         width = self.mechanism.query.sensitivity
         if not self.together:

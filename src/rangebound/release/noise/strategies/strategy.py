@@ -159,8 +159,8 @@ class ExactAnswers:
     """The answers `numerators / denominator`: unbiased, unclamped, and adding up exactly where the truth does.
 
     >>> answers = ExactAnswers(numerators=np.array([1, -5], dtype=object), denominator=4)
-    >>> answers.values.tolist(), answers.fractions()[1]
-    ([0.25, -1.25], Fraction(-5, 4))
+    >>> answers.values.tolist()
+    [0.25, -1.25]
     """
 
     numerators: Wholes
@@ -170,11 +170,6 @@ class ExactAnswers:
     def values(self) -> Floats:
         """The nearest doubles, which are the same on every machine."""
         return np.asarray(self.numerators / self.denominator, dtype=np.float64)
-
-    def fractions(self) -> list[Fraction]:
-        """The answers themselves, in the order of the flattened array."""
-        pairs = np.broadcast(self.numerators, self.denominator)
-        return [Fraction(one, other) for one, other in pairs]
 
 
 def wholes(values: npt.ArrayLike) -> Wholes:
