@@ -8,8 +8,7 @@ there are trees.
 What a row of the same leaves gets is the sum over all trees. With t trees the noise of a leaf is sqrt(t) times that of
 a single tree, and the noise of the sum t times; the statistics add up t times, too. So more trees cost nothing, and
 make the answer smoother: the sum over the trees is that of the statistics of all rows, each weighted by the number of
-trees in which it shares a leaf. A classifier lets each leaf vote, see `RandomTrees.votes`; where noise is large, that
-is the same.
+trees in which it shares a leaf. A classifier lets leaves that are clear of noise vote (`RandomTrees.votes`).
 """
 
 from __future__ import annotations
@@ -63,10 +62,9 @@ class RandomTrees:
 
     @property
     def votes(self) -> RandomTrees:
-        """The same trees with counts of classes weighted by leaf, at most by 1.
+        """The same trees with counts of classes weighted by leaf: leaves far above their noise weigh the same.
 
-        A leaf whose rows are far above its noise has the same weight as another such leaf, or few leaves with many rows
-        would outvote the many small ones that know more of the place; one within the noise counts by its rows.
+        Else few leaves with many rows would outvote many small ones, which know more of a place.
         """
         rows = np.maximum(self.leaves.sum(axis=2, keepdims=True), 0.0)
         half = _HALF * self.scale * math.sqrt(self.leaves.shape[2])
@@ -186,8 +184,8 @@ class RandomForestClassifier(ScoredClassifier, ForestEstimator):
     Each of the `n_estimators` trees (or `trees`, its other name) has 2^depth leaves. The depth is `max_depth` (or
     `depth`), else it grows with the number of rows over the noise, which is released first, from 2 to 8. Nodes are cut
     at random, by a feature drawn evenly, around the noisy mean of this feature. The probabilities of a row are the
-    counts of its leaves, added up over all trees, each leaf with a weight that is less the more its rows are above the
-    noise; where these are no more than their noise may be, they are those of all rows.
+    counts of its leaves, added up over all trees; where these are no more than their noise may be, they are those of
+    all rows, and where they are far above it, leaves with many rows weigh no more than others.
 
     Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them: see
     `rangebound.learn.sklearn.random_forest`; the statistics of a row have length 1. Probabilities lie in [0, 1].
@@ -220,10 +218,11 @@ class RandomForestClassifier(ScoredClassifier, ForestEstimator):
         rows = self._inside(X)
         everyone = np.maximum(self._forest.everyone, 0.0) + self._forest.noise
         few = 0.5 * self._forest.noise * everyone / everyone.sum()
-        least = self._forest.noise_alone(len(everyone))
-        counts = np.maximum(self._forest.votes.sums(rows), 0.0) + few
+        sums, votes, least = self._forest.sums(rows), self._forest.votes.sums(rows), self._forest.noise_alone(len(few))
+        clear = votes.sum(axis=1) > _CLEAR * self._forest.noise * math.sqrt(len(few))  # of the noise of leaves beside
+        counts = np.maximum(np.where(clear[:, None], votes, sums), 0.0) + few
         if least > 0.0:
-            counts[self._forest.sums(rows).sum(axis=1) <= least] = everyone
+            counts[sums.sum(axis=1) <= least] = everyone
         result: Floats = np.log(counts)
         return result
 
