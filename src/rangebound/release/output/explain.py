@@ -15,7 +15,7 @@ from rangebound.release.output.plan_risk import up
 from rangebound.release.plan.columns import described
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.kinds.cuts import WIDE
-from rangebound.release.plan.kinds.facts import SampledRanks
+from rangebound.release.plan.kinds.facts import SampledCounts
 from rangebound.release.plan.kinds.fractions import FractionKind
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import Prepared, PreparedQuestion, rehearse
@@ -90,7 +90,7 @@ def _population(own: PreparedQuestion) -> str:
     found, question, rows = own.sampled, own.question, own.unit.most_rows
     if isinstance(found, str):
         return f"none; {found}"
-    if isinstance(found, SampledRanks):
+    if isinstance(found, SampledCounts):
         wide = f", as if each of all rows were a unit of {rows} rows" if rows > 1 else ""
         return f"finite-sample, by {found.measured}{wide}; costs no budget"
     times = question.error_of_squares(own.unit) if isinstance(question, FractionKind) else 1.0

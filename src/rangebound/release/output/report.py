@@ -17,6 +17,7 @@ from string import Template
 from rangebound.release.output.explain import explained
 from rangebound.release.output.plan_facts import Row, TableFacts, plan_facts, scope
 from rangebound.release.output.rendering import FACTS, in_words, outwards, plain_number, rounded, shown, table
+from rangebound.release.plan.expressions.nodes import iso_day
 from rangebound.release.plan.fields import date
 from rangebound.values.arguments import counted, upwards
 from rangebound.values.serial import visible
@@ -210,16 +211,9 @@ def _ends(rows: Sequence[Row], from_zero: bool) -> tuple[float, float]:
     )
 
 
-def _day(text: object) -> datetime.date | None:
-    try:
-        return datetime.date.fromisoformat(str(text))
-    except ValueError:
-        return None
-
-
 def _are_days(rows: Sequence[Row], column: str) -> bool:
     """Whether a column has enough days as keys to be drawn as a series, and each number is one of a group's."""
-    days = {_day(row[column]) for row in rows}
+    days = {iso_day(str(row[column])) for row in rows}
     return None not in days and len(days) >= _FEWEST_DAYS and len({row["part"] for row in rows}) == 1
 
 

@@ -48,7 +48,6 @@ import clarabel
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.errors import ArgumentError
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import Contributions, NoiseAccount
 from rangebound.release.noise.strategies.strategy import (
@@ -96,9 +95,7 @@ class MarginalStrategy(Strategy):
     scales: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if len(self.scales) != len(self.residuals):
-            raise ArgumentError(f"scales: must have one number for each residual, {len(self.residuals)} in all")
-        assert self.noises
+        assert len(self.noises) == len(self.residuals)
 
     @cached_property
     def residuals(self) -> tuple[Attributes, ...]:
