@@ -186,8 +186,7 @@ def _moved(rows: Floats, clusters: int, steps: int, clip: float, mu: float) -> F
         """Of each row, (1, row - centre) among the numbers of its nearest centre, and zeros elsewhere."""
         nearest, places = squared_distances(block, centres).argmin(axis=1), np.arange(len(block))
         found: Floats = np.zeros((len(block), clusters, block.shape[1] + 1))
-        found[places, nearest, 0] = 1.0
-        found[places, nearest, 1:] = block - centres[nearest]
+        found[places, nearest] = np.column_stack([np.ones(len(block)), block - centres[nearest]])
         return found.reshape(len(block), centres.size + clusters)
 
     for _ in range(steps):
