@@ -189,13 +189,12 @@ def checked(folder: Path, texts: dict[int, str]) -> tuple[dict[int, float | None
         command = ["prlimit", limit, "coqc", "-time", "-q", "-w", "-all", *where, "batch.v"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         spent: Counter[int] = Counter()
-        last = 0
         for at, user, system in re.findall(
             r"^Chars (\d+) .* secs \(([\d.]+)u,([\d.]+)s\)", done.stdout, flags=re.MULTILINE
         ):
-            last = max((number for start, number in places if start <= int(at)), default=0)
-            spent[last] += float(user) + float(system)
-        begun = max(begun, spent.pop(0, 0.0))
+            own = max((number for start, number in places if start <= int(at)), default=-1)
+            spent[own] += float(user) + float(system)
+        begun = max(begun, spent[-1])
         if done.returncode == 0:
             return {**found, **{number: spent[number] for number in left}}, begun
         # the sentence that fails has no time: it is of the file after the last whole one
