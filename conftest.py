@@ -13,8 +13,7 @@ _NEEDS = {
     "src/rangebound/cli": ("typer", "rich"),
     "src/rangebound/learn/sklearn": ("sklearn",),
     "src/rangebound/learn/torch": ("torch",),
-    "src/rangebound/learn/torch/gradients/triton_clamped.py": ("triton",),
-    "src/rangebound/learn/torch/triton_draw.py": ("triton",),
+    "src/rangebound/learn/torch/triton_kernels.py": ("triton",),
     "src/rangebound/plot": ("matplotlib",),
     "src/rangebound/release": ("clarabel", "duckdb", "pydantic", "sqlglot"),
 }

@@ -189,7 +189,7 @@ def fresh_faults(wheel: Path) -> list[str]:
             [
                 python,
                 "-c",
-                f"from rangebound.values.kernels import *; assert has_kernel('sampling') is {'abi3' in wheel.name}",
+                f"from rangebound.values.extras import *; assert has_kernel('sampling') is {'abi3' in wheel.name}",
             ],
         )
         for call in calls:

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import json
 import pkgutil
+import pydoc
 import re
 import subprocess
 import sys
@@ -230,6 +231,22 @@ def test_dir_shows_the_public_names_and_modules_and_nothing_else():
     shown = {name for name in dir(rb) if not name.startswith("__")}
     assert shown == {*rb.__all__, *rb._MODULES}
     assert {"__all__", "__doc__", "__version__"} <= set(dir(rb))
-    assert all(type(getattr(rb, name)) is types.ModuleType for name in rb._MODULES)
+    assert all(isinstance(getattr(rb, name), types.ModuleType) for name in rb._MODULES)
     assert not any(hasattr(rb, name) for name in ("_hidden", "no_such_room"))
     assert not hasattr(rb.learn, "no_such_module")
+
+
+@pytest.mark.parametrize("name", ["release_table", "sql", "limit", "choose", "remap"])
+def test_an_error_names_what_was_called(name):
+    with pytest.raises(rb.ArgumentTypeError, match=rf"^{name}\("):
+        getattr(rb, name)()
+    with pytest.raises(rb.ArgumentTypeError, match=r"^rb.release\(.*rb.release_table"):
+        rb.release()
+
+
+def test_help_fits_on_a_page_and_names_everything():
+    page = pydoc.plain(pydoc.render_doc(rb)).splitlines()
+    assert len(page) <= 60
+    assert max(map(len, page)) <= 125
+    assert {*re.findall(r"\w+", rb.__doc__)} >= {*rb.__all__, *rb._MODULES}
+    assert len(pydoc.plain(pydoc.render_doc(rb.Mechanism)).splitlines()) > 100  # one of them is shown whole

@@ -1,7 +1,24 @@
 """Differential privacy whose answers stay in range.
 
-The names are loaded when they are first asked for, so that an import and the command line's help come at once. What is
-public, and what may change without notice, is said in `docs/install.md`.
+    a number    Query, Interval, Union, Grid; calibrate and choose make a mechanism,
+                whose method release publishes
+    mechanism   Mechanism, of Laplace, Gaussian or TruncatedLaplacian noise with
+                TRUNCATE, RECTIFY, QUANTIZE or UNBOUNDED; DiscreteLaplace, Staircase,
+                Table, VariableScaleLaplace; optimal, limit and Limit; Law
+    afterwards  estimate and Estimates, remap and Remapped
+    proof       certify, verify, Certificate, Claim; hockey_stick, renyi, compose
+    a table     read_plan, Plan, release_table, sql; rangebound.release has more
+    a budget    Ledger, Cost
+    errors      RangeboundError, and those that are one: ApprovalNeeded, ArgumentError,
+                ArgumentTypeError, BudgetExceeded, CertificateInvalid, ClaimFalse,
+                EngineError, EntropyUnavailable, LedgerTampered, LedgerUnavailable,
+                MissingExtra, PlanError, RequestConflict, RequestFailed,
+                RequestRejected, Undecided, Unsatisfiable
+    modules     accounting, audit, errors, learn, ledger, plot, release, web
+
+`help(rangebound.calibrate)` and the like show one of them, with an example. The names are loaded when they are first
+asked for, so that an import and the command line's help come at once. What is public, and what may change without
+notice, is said in `docs/install.md`.
 """
 
 from __future__ import annotations
@@ -60,13 +77,12 @@ if TYPE_CHECKING:  # what the tables below say, for type checkers and editors; a
     from rangebound.optimum.choice import choose
     from rangebound.optimum.limit_proof import Limit
     from rangebound.optimum.lower_limit import limit
-    from rangebound.privacy.claim import Claim
     from rangebound.privacy.pairs.divergences import hockey_stick, renyi
+    from rangebound.privacy.setting import Claim
     from rangebound.release import Plan, read_plan
     from rangebound.release import ask as sql
     from rangebound.release import release as release_table
-    from rangebound.values.query import Query
-    from rangebound.values.support import Grid, Interval, Union
+    from rangebound.values.support import Grid, Interval, Query, Union
 
     __all__ = [
         "QUANTIZE",
@@ -171,11 +187,10 @@ _NAMES = {
     "optimum.choice": ("choose",),
     "optimum.limit_proof": ("Limit",),
     "optimum.lower_limit": ("limit",),
-    "privacy.claim": ("Claim",),
     "privacy.pairs.divergences": ("hockey_stick", "renyi"),
+    "privacy.setting": ("Claim",),
     "release": ("Plan", "read_plan", "release_table", "sql"),
-    "values.query": ("Query",),
-    "values.support": ("Grid", "Interval", "Union"),
+    "values.support": ("Grid", "Interval", "Query", "Union"),
 }
 _OWN_NAMES = {"release_table": "release", "sql": "ask"}  # how a module calls it, where that differs
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
@@ -200,7 +215,8 @@ if not TYPE_CHECKING:  # else a checker would take any name for one of ours
         if name in _MODULES:
             return import_module(f"{__name__}.{name}")
         if name == "__all__":
-            return _here(_HOMES)
+            asks = sys._getframe(1).f_globals.get("__name__")
+            return [] if asks == "pydoc" else _here(_HOMES)  # `help` would print all of them, 6,000 lines
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 import rangebound as rb
-from rangebound.accounting.contraction import _steepest, contraction
+from rangebound.accounting.kernel_cover import _steepest, contraction
 from tests.accounting.pld.exact import gaussian_delta
 
 INF = math.inf

@@ -39,3 +39,18 @@ def test_numpy_and_scipy_add_their_noise_to_the_answer():
 def test_what_does_not_fit_is_refused(adapter):
     with pytest.raises(rb.ArgumentTypeError, match="must be"):
         adapter(3.0)
+
+
+@pytest.mark.parametrize("adapter", [adapters.diffprivlib, adapters.opendp, adapters.one_by_one])
+def test_a_mechanism_of_whole_numbers_is_given_whole_numbers(adapter):
+    class Whole(Counter):
+        def randomise(self, value):
+            if type(value) is not int:
+                raise TypeError("inferred type is f64, expected i32")
+            return super().randomise(value)
+
+        __call__ = randomise
+
+    assert adapter(Whole())(10.0, 3).tolist() == [11.0, 12.0, 13.0]
+    with pytest.raises(TypeError, match="expected i32"):
+        adapter(Whole())(10.5, 1)

@@ -13,7 +13,7 @@ import pytest
 from rangebound.cli import ledger_command
 from rangebound.errors import LedgerUnavailable
 from rangebound.ledger.book import Ledger
-from rangebound.ledger.key import VARIABLE
+from rangebound.ledger.head import KEY_VARIABLE
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter
 from tests.cli.visits import PLAN, complaints
 from tests.ledger.postgres import fresh_address
@@ -25,7 +25,7 @@ TENTH = Cost(epsilon=0.1)
 @pytest.fixture
 def path(tmp_path, monkeypatch):
     """A ledger with an account and a release whose words try to be clever."""
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "a.ledger"
     with Ledger.create(path) as book:
@@ -41,7 +41,7 @@ def ledger(done):
 
 
 def test_open_makes_the_ledger_and_then_adds_accounts(tmp_path, ledger, monkeypatch):
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
     path = tmp_path / "new.ledger"
     out = ledger("open", path, "people", "--epsilon", "1", "--delta", "1e-6", "--note", "x")
     assert "epsilon 1, delta 0.000001" in out
@@ -216,7 +216,7 @@ def test_a_reader_that_leaves_early_gets_no_complaint(path):
 @pytest.fixture
 def address(postgres, tmp_path, monkeypatch):
     """A place for a ledger in a database, and folders of a user who has seen none."""
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     return fresh_address(postgres)

@@ -98,7 +98,7 @@ def test_errors_over_an_endless_range_are_at_its_end_or_far_away_and_infinite_wi
 @pytest.mark.slow
 def test_the_average_over_many_spans_takes_memory_that_follows_their_widths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of 52 narrow spans had 480 places of quadrature for each of 26,000 answers: 25 s and 800 MB at a time."""
-    from rangebound.laws import moments as law_moments
+    from rangebound.laws import distribution as law_moments
 
     sizes, logs = [], law_moments.log_sum
     monkeypatch.setattr(law_moments, "log_sum", lambda weights: sizes.append(weights.size) or logs(weights))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.laws.moments import moments
+from rangebound.laws.distribution import moments
 from tests.matrix.cells import Cell, every_cell, places
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rangebound.ledger import head, key
+from rangebound.ledger import head
 from rangebound.ledger.book import Ledger
 from tests.ledger.postgres import fresh_address
 from tests.ledger.rules import open_for
@@ -22,8 +22,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for module in (head, key):
-        monkeypatch.delenv(module.VARIABLE, raising=False)
+    for variable in (head.HEAD_VARIABLE, head.KEY_VARIABLE):
+        monkeypatch.delenv(variable, raising=False)
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
 

@@ -13,7 +13,7 @@ from rangebound.ledger import verify_export
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import LedgerEntry
 from rangebound.ledger.export import COLUMNS, plain_cell, to_csv, to_csv_before, to_json, to_lines, to_lines_before
-from rangebound.ledger.key import read_key
+from rangebound.ledger.head import read_key
 from rangebound.ledger.record import record_of
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, PlainSum, RenyiCost, RenyiFilter
 from tests.ledger.memory_store import chained

@@ -8,8 +8,7 @@ import pytest
 
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import Head
-from rangebound.ledger.head import VARIABLE, HeadFile, head_folder, head_path
-from rangebound.ledger.key import made_folder, user_folder
+from rangebound.ledger.head import HEAD_VARIABLE, HeadFile, head_folder, head_path, made_folder, user_folder
 from tests.ledger.processes import forked
 
 NAME = "0" * 31 + "1"
@@ -46,7 +45,7 @@ def test_heads_lie_beside_their_ledgers_or_in_one_folder(tmp_path, monkeypatch):
     ledger = tmp_path / "census.ledger"
     assert head_folder() is None
     assert head_path(ledger, NAME) == tmp_path / "census.ledger.head"
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    monkeypatch.setenv(HEAD_VARIABLE, str(tmp_path))
     assert head_path(ledger, NAME) == tmp_path / f"{NAME}.head"
 
 

@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from rangebound.errors import ArgumentError, LedgerUnavailable
-from rangebound.ledger.key import VARIABLE, key_path, make_key, read_key
+from rangebound.ledger.head import KEY_VARIABLE, key_path, make_key, read_key
 
 
 def test_a_key_is_made_once_and_read_back(tmp_path):
@@ -69,17 +69,17 @@ def test_a_file_that_does_not_hold_a_key_is_refused(tmp_path):
 def test_the_key_lies_as_given_or_by_the_environment_or_beside_the_ledger(tmp_path, monkeypatch):
     ledger = tmp_path / "census.ledger"
     assert key_path(ledger, None) == (tmp_path / "census.ledger.key", False)
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "env.key"))
+    monkeypatch.setenv(KEY_VARIABLE, str(tmp_path / "env.key"))
     assert key_path(ledger, None) == (tmp_path / "env.key", True)
     assert key_path(ledger, tmp_path / "own.key") == (tmp_path / "own.key", True)
-    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.setenv(KEY_VARIABLE, "")
     assert key_path(ledger, None)[1] is False
 
 
 @pytest.mark.parametrize("how", ["argument", "environment"])
 def test_a_key_in_place_of_its_path_is_refused_and_not_shown(tmp_path, monkeypatch, how):
     secret = os.urandom(32).hex()
-    monkeypatch.setenv(VARIABLE, secret)
+    monkeypatch.setenv(KEY_VARIABLE, secret)
     with pytest.raises(ArgumentError, match="must be the path of the key's file") as caught:
         key_path(tmp_path / "census.ledger", secret.upper() if how == "argument" else None)
     assert secret not in str(caught.value).lower()

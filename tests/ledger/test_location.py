@@ -6,9 +6,9 @@ import pytest
 
 from rangebound.errors import ArgumentError, ArgumentTypeError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger import Ledger, ledger_files, verify
-from rangebound.ledger.head import VARIABLE as HEADS
-from rangebound.ledger.key import VARIABLE as KEY
-from rangebound.ledger.key import make_key
+from rangebound.ledger.head import HEAD_VARIABLE as HEADS
+from rangebound.ledger.head import KEY_VARIABLE as KEY
+from rangebound.ledger.head import make_key
 from rangebound.ledger.location import located, vacant
 
 NAME = "0" * 32

@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
-from rangebound.ledger import Ledger, move, verify
+from rangebound.ledger import Ledger, export, verify
 from rangebound.ledger.chain import EntryKind
-from rangebound.ledger.head import VARIABLE
+from rangebound.ledger.export import move as moved
+from rangebound.ledger.head import HEAD_VARIABLE
 from rangebound.ledger.location import located
-from rangebound.ledger.move import move as moved
 from tests.ledger.postgres import at_statement, fresh_address, kill_myself, schema_of
 from tests.ledger.processes import forked
 from tests.ledger.rules import never, opens, release
@@ -43,7 +43,7 @@ def test_there_and_back_the_chain_is_the_same_bit_for_bit(
     if elsewhere:
         (tmp_path / "heads").mkdir()
         shutil.move(str(path) + ".head", tmp_path / "heads" / f"{ledger._chain.state.name}.head")
-        monkeypatch.setenv(VARIABLE, str(tmp_path / "heads"))
+        monkeypatch.setenv(HEAD_VARIABLE, str(tmp_path / "heads"))
     before, back = rows(path), memory / "back.ledger"
     with moved(path, address, roles=True) as there:
         assert rows(path) == rows(address)
@@ -131,7 +131,7 @@ def test_an_interrupted_move_goes_on_to_the_same_place_only(ledger, path, addres
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(move, "_rows", interrupted)
+        patch.setattr(export, "_stored_rows", interrupted)
         with pytest.raises(KeyboardInterrupt):
             moved(path, address)
     with pytest.raises(LedgerUnavailable, match="has moved"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.ledger import chain
 from rangebound.ledger.chain import person, plain_name, prose
-from rangebound.ledger.key import file_path
+from rangebound.ledger.head import file_path
 
 BAD = ["", "x" * 201, " a", "a ", "a\nb", "a\x00", "\u200b", "\u202ea", "\ud800", unicodedata.normalize("NFD", "é")]
 

@@ -8,8 +8,7 @@ import pytest
 
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger import Ledger, ledger_files, verify
-from rangebound.ledger.head import VARIABLE
-from rangebound.ledger.key import make_key, user_folder
+from rangebound.ledger.head import HEAD_VARIABLE, make_key, user_folder
 from rangebound.ledger.postgres_schema import PostgresPlace, postgres_place
 from rangebound.ledger.postgres_store import PostgresStore
 from rangebound.ledger.store import ConnectionLost
@@ -145,7 +144,7 @@ def test_a_rollback_is_noticed_by_everyone_who_was_there(
 
     if elsewhere:
         (tmp_path / "heads").mkdir()
-        monkeypatch.setenv(VARIABLE, str(tmp_path / "heads"))
+        monkeypatch.setenv(HEAD_VARIABLE, str(tmp_path / "heads"))
     become("auditor")
     with Ledger.open(address, key=key_file) as other:
         for name in "123":
@@ -165,7 +164,7 @@ def test_a_rollback_is_noticed_by_everyone_who_was_there(
         for call in (Ledger.open, verify):
             with pytest.raises(LedgerTampered, match="rolled back"):
                 call(address)
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(HEAD_VARIABLE, raising=False)
     become("newcomer")
     with Ledger.open(address) as newcomer:  # the control: who was never there cannot know
         assert newcomer.account("people").spends == 1

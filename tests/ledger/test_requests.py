@@ -22,7 +22,7 @@ from rangebound.errors import (
 from rangebound.ledger import verify
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import LedgerEntry, sealed
-from rangebound.ledger.key import key_path, read_key
+from rangebound.ledger.head import key_path, read_key
 from rangebound.ledger.replay import Approval, RequestStatus
 from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter
 from tests.ledger.memory_store import memory_ledger

@@ -9,7 +9,7 @@ import pytest
 from rangebound.errors import ApprovalNeeded, ArgumentError, LedgerTampered, LedgerUnavailable, RequestConflict
 from rangebound.ledger import Ledger, postgres_schema, requests, verify
 from rangebound.ledger.chain import EntryKind
-from rangebound.ledger.move import move
+from rangebound.ledger.export import move
 from rangebound.ledger.postgres_schema import ROLES, WRITES
 from tests.ledger.postgres import fresh_address, schema_of
 from tests.ledger.rules import TENTH

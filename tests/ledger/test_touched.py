@@ -217,7 +217,7 @@ def test_a_head_replaced_while_it_is_held_is_noticed(ledger, path, memory, monke
 
 def test_two_copies_with_one_folder_of_heads_are_found_at_once(memory, monkeypatch, rule):
     (memory / "heads").mkdir()
-    monkeypatch.setenv(heads.VARIABLE, str(memory / "heads"))
+    monkeypatch.setenv(heads.HEAD_VARIABLE, str(memory / "heads"))
     with Ledger.create(memory / "a", key=memory / "key") as first:
         open_for(first, rule, 10)
         first.close()
@@ -228,7 +228,7 @@ def test_two_copies_with_one_folder_of_heads_are_found_at_once(memory, monkeypat
                 release(second, "2", never)
             release(first, "3")
     assert not list(memory.glob("*.head"))
-    monkeypatch.setenv(heads.VARIABLE, str(memory / "nowhere"))
+    monkeypatch.setenv(heads.HEAD_VARIABLE, str(memory / "nowhere"))
     with pytest.raises(ArgumentError, match="must be a folder that exists"):
         Ledger.open(memory / "a", key=memory / "key")
 

@@ -12,7 +12,7 @@ from rangebound.errors import ArgumentError, LedgerTampered, RangeboundError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import LedgerEntry
 from rangebound.ledger.guarded_chain import examine
-from rangebound.ledger.key import make_key, read_key
+from rangebound.ledger.head import make_key, read_key
 from rangebound.ledger.sqlite import SQLiteStore
 from tests.ledger.rules import EVERY_RULE, edit, never, opens, release, reserve
 from tests.ledger.touched import journal_of

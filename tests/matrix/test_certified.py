@@ -12,8 +12,8 @@ import pytest
 
 import rangebound as rb
 from rangebound.privacy import proof
+from rangebound.privacy.branch_and_bound import HIGH, LOW, bound
 from rangebound.privacy.proof import Theorem, prove
-from rangebound.privacy.search.branch_and_bound import HIGH, LOW, bound
 from rangebound.values.ball import precision
 from tests.crosscheck.oracle import oracle
 from tests.matrix.cells import ALLOWED, NOISES, SUPPORTS, Cell

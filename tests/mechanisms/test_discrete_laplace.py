@@ -15,10 +15,10 @@ from scipy import stats
 import rangebound as rb
 from rangebound.errors import ArgumentError
 from rangebound.mechanisms import stair_noise
+from rangebound.mechanisms import stair_noise as module
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.lattice_mechanism import draw
-from rangebound.sampling import geometric_magnitude as module
-from rangebound.sampling.geometric_magnitude import magnitude
+from rangebound.mechanisms.stair_noise import magnitude
 
 LINE = rb.Interval(-math.inf, math.inf)
 

@@ -13,9 +13,8 @@ from scipy import stats
 
 import rangebound as rb
 from rangebound.errors import ArgumentError, RangeboundError
-from rangebound.laws.stair_sums import StairSums, best_plateau
 from rangebound.mechanisms.lattice_mechanism import draw
-from rangebound.mechanisms.stair_noise import StairNoise
+from rangebound.mechanisms.stair_noise import StairNoise, StairSums, best_plateau
 from rangebound.mechanisms.staircase import Staircase
 
 INF = math.inf

@@ -15,8 +15,7 @@ from scipy.special import lambertw
 from rangebound.errors import ArgumentError
 from rangebound.mechanisms import variable_scale
 from rangebound.mechanisms.variable_scale import VariableScaleLaplace
-from rangebound.values.query import Query
-from rangebound.values.support import Interval, Union
+from rangebound.values.support import Interval, Query, Union
 from tests.errata import brute_force
 from tests.thinning import crossed, some, some_pairs
 

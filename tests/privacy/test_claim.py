@@ -10,8 +10,8 @@ import pytest
 
 import rangebound as rb
 from rangebound.errors import RangeboundError
-from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.counterexample import breaks, find_counterexample, quick_counterexample
+from rangebound.privacy.setting import Claim, Notion
 from rangebound.privacy.worst import worst_under
 
 QUERY = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)

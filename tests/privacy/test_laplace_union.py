@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from rangebound.errors import ArgumentError
-from rangebound.privacy.laplace_union import dp_pair, dp_scale, metric_epsilon, metric_scale
+from rangebound.privacy.laplace_union import dp_pair, dp_scale, metric_loss, metric_scale, spans_of
 
 INF = math.inf
 SEEDS = st.integers(0, 2**32 - 1)
@@ -21,6 +21,10 @@ Floats = npt.NDArray[np.float64]
 
 def dp_epsilon(lowers, uppers, scale, sensitivity):
     return dp_pair(lowers, uppers, scale, sensitivity)[0]
+
+
+def metric_epsilon(lowers, uppers, scale, sensitivity):
+    return metric_loss(spans_of(lowers, uppers, sensitivity), scale)
 
 
 @dataclass(frozen=True)

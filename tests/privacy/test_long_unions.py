@@ -9,11 +9,11 @@ import pytest
 
 import rangebound as rb
 from rangebound.laws.boundings import Shape
+from rangebound.privacy.branch_and_bound import enclose
 from rangebound.privacy.counterexample import breaks, tasks
+from rangebound.privacy.objectives import Loss
 from rangebound.privacy.pairs.divergences import family
 from rangebound.privacy.pairs.truncated_laplace import TruncatedLaplace
-from rangebound.privacy.search.branch_and_bound import enclose
-from rangebound.privacy.search.objectives import Loss
 from rangebound.privacy.setting import neighbours
 from rangebound.privacy.worst import worst_delta, worst_epsilon, worst_loss, worst_renyi
 from rangebound.values.ball import ball, precision, taylor, value_of

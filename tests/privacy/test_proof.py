@@ -8,9 +8,9 @@ import pytest
 
 import rangebound as rb
 from rangebound.errors import CertificateInvalid
+from rangebound.privacy.branch_and_bound import Task, bound
 from rangebound.privacy.counterexample import excess
 from rangebound.privacy.proof import Proof, Theorem, _theorems, check, prove
-from rangebound.privacy.search.branch_and_bound import Task, bound
 from rangebound.privacy.worst import worst_delta, worst_loss
 from rangebound.values.ball import precision
 from tests.matrix.cells import ALLOWED, Cell

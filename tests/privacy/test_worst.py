@@ -12,9 +12,9 @@ from scipy.special import log_ndtr, logsumexp
 import rangebound as rb
 from rangebound.errors import ClaimFalse
 from rangebound.laws.boundings import Shape
+from rangebound.privacy.branch_and_bound import Task, bound, enclose
 from rangebound.privacy.counterexample import find_counterexample, loss_is_pinned
-from rangebound.privacy.search.branch_and_bound import Task, bound, enclose
-from rangebound.privacy.search.objectives import Delta, Loss, Renyi
+from rangebound.privacy.objectives import Delta, Loss, Renyi
 from rangebound.privacy.setting import SearchLine
 from rangebound.privacy.worst import pair_profile, worst_delta, worst_epsilon, worst_loss, worst_pair_at, worst_renyi
 from rangebound.values.ball import ball, down, precision, taylor, up

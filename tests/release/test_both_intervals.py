@@ -11,6 +11,7 @@ from rangebound.release import check_certificate, make_plan, release
 
 X, Y = {"column": "x", "range": [0, 100]}, {"column": "y", "range": [0, 9]}
 RANGES = {"mean": (0, 100), "share": (0, 1), "quantiles": (0, 100), "variance": (0, 2500), "count": (0, math.inf)}
+WITHOUT = {"variance", "count"}
 ASKED = [
     {"kind": "mean", **X},
     {"kind": "mean", **X, "weighted_by": {"column": "w", "range": [0, 2]}},
@@ -57,6 +58,7 @@ def test_every_end_is_in_range_and_holds_its_number_and_every_certificate_is_tru
         for cell in found.cells:
             low, high = RANGES.get(plan.query[cell.question].kind, (-math.inf, math.inf))
             ends = [(cell.lower, cell.upper)]
+            assert (cell.population_lower is None) == (plan.query[cell.question].kind in WITHOUT)
             if cell.population_lower is not None:
                 ends.append((cell.population_lower, cell.population_upper))
             assert all(low <= lower <= cell.value <= upper <= high for lower, upper in ends)

@@ -21,8 +21,7 @@ from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher,
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
 from rangebound.release.plan.groupings import public_keys
 from rangebound.release.prepare import prepare, prepared, total_error
-from rangebound.values.query import Query
-from rangebound.values.support import Interval, Union
+from rangebound.values.support import Interval, Query, Union
 from tests.release.output.asked import asked
 from tests.release.plans import SUPPORTED, plan_data
 from tests.release.test_plan_pairs import FEWER, KEYS, plan_of, with_keys

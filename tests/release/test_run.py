@@ -9,9 +9,9 @@ import pytest
 from pyarrow import csv
 
 import rangebound.release.run as run_module
-from rangebound.errors import ArgumentError, BudgetExceeded, PlanError
+from rangebound.errors import ApprovalNeeded, ArgumentError, BudgetExceeded, PlanError
 from rangebound.ledger.book import Ledger
-from rangebound.release import Release, demo, explain, make_plan, parse_plan, release
+from rangebound.release import Budget, Release, demo, explain, make_plan, parse_plan, read_plan, release
 from rangebound.release.output.plan_facts import sha256
 from rangebound.release.prepare import prepare
 from tests.release.plans import KINDS, SUPPORTED, plan_data
@@ -197,3 +197,38 @@ def test_intervals_hold_the_truth_as_often_as_they_say(kind):
 
 def test_control_shorter_intervals_do_not():
     assert held("rectify Laplace", 0.5, 1000.0) < 0.88
+
+
+def test_a_plan_that_names_its_table_is_released_without_more(tmp_path, monkeypatch, ledger):
+    (tmp_path / "visits.csv").write_text("age\n41\n27\n")
+    text = 'source = {path = "visits.csv"}\nbudget = {epsilon = 50.0, account = "people"}\n'
+    (tmp_path / "plan.toml").write_text(text + 'query = [{name = "n", kind = "count"}]\n')
+    plan = read_plan(tmp_path / "plan.toml")
+    monkeypatch.chdir("/")  # the path is relative to the plan
+    assert release(plan, ledger=None).cells[0].value == 2.0
+    ledger.open_account("slow", epsilon=100, approval=True)
+    waiting = plan.model_copy(update={"budget": Budget(epsilon=1, account="slow")})
+    with pytest.raises(ApprovalNeeded):
+        release(waiting, ledger=ledger, request="one")
+    (tmp_path / "visits.csv").unlink()
+    with pytest.raises(ApprovalNeeded):  # the table is not looked at before
+        release(waiting, ledger=ledger, request="one")
+    for nowhere in (make_plan(CHARGED), make_plan({**CHARGED, "source": {"path": "visits.csv"}}, folder=None)):
+        with pytest.raises(ArgumentError, match="data=None: must be a table"):
+            release(nowhere, ledger=None)
+
+
+def test_keys_that_no_question_uses_change_nothing_and_are_noted():
+    data = {**plan_data([], KINDS[:1]), "budget": {"epsilon": 50.0}}
+    unused = make_plan({**data, "keys": {"gone": ["a", "b"]}})  # the table has no such column
+    assert "the keys of 'gone' are listed, and no question groups by it" in explain(unused)
+    assert "gone" not in explain(make_plan(data))
+    published = [release(each, table(50), ledger=None).rows() for each in (unused, make_plan(data))]
+    assert published[0] == published[1]
+    with pytest.raises(PlanError, match="only_listed asks for it"):  # there they would choose rows
+        make_plan({**data, "keys": {"gone": ["a", "b"]}, "only_listed": True})
+    with pytest.raises(PlanError, match="did you mean"):
+        make_plan({**data, "keys": {"regoin": ["a"]}, "budget": {"epsilon": 1.0, "delta": 1e-6}, "query": [GROUPED]})
+
+
+GROUPED = {"name": "n", "kind": "count", "by": ["region"]}

@@ -208,6 +208,29 @@ def test_ranges_and_keys_are_found_and_the_few_are_not(known):
     assert names == ["units" if known is KNOWN else "rows", "age missing", "town missing", "born missing"]
 
 
+@pytest.mark.claim("answer")
+def test_keys_that_are_named_like_the_groups_of_others_have_counts_of_their_own():
+    town = pa.table({"town": ["other"] * 40 + ["missing"] * 30 + ["Bern"] * 20 + [None] * 10})
+    known = replace(EACH_ROW, roles={"town": Role.CATEGORY}, keys={"town": ("other", "missing")})
+    found = numbers(release(known.plan(), town, ledger=None), "town", "town")
+    assert found == pytest.approx({"other": 40, "missing": 30, "other_": 20, "missing_": 10}, abs=2)
+
+
+def test_a_sample_has_intervals_for_the_population_and_the_page_says_what_counts():
+    known = replace(KNOWN, sample=True, roles={"age": Role.NUMBER})
+    made = release(known.plan(), arrow(made_up(300)), ledger=None)
+    (mean,) = (row for row in made.rows() if row["kind"] == "mean")
+    assert mean["population_lower"] < mean["lower"] < mean["upper"] < mean["population_upper"]
+    assert "Of each 'who' the least value of each column counts." in made.plan.title
+    assert "least value" not in SEVERAL.plan()["title"] + EACH_ROW.plan()["title"]  # control
+
+
+def test_many_long_names_can_be_asked():
+    roles = {f"{'long' * 40}{at}": Role.NUMBER for at in range(MOST_COLUMNS)}
+    asked = replace(KNOWN, schema=dict.fromkeys(roles, Family.NUMBER), roles=roles, ranges={})
+    assert len(make_plan(asked.first(0.1)).query) == len(make_plan(asked.plan()).query) == MOST_COLUMNS + 1
+
+
 NONE = release({"budget": {"epsilon": 9}, "query": [{"name": "n", "kind": "count"}]}, arrow(made_up(1)), ledger=None)
 """A release that found nothing."""
 

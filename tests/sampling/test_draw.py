@@ -12,8 +12,7 @@ import pytest
 import rangebound as rb
 from rangebound.laws.boundings import Shape
 from rangebound.sampling import sampler_for
-from rangebound.sampling.grid_laws import weighed_gaussian
-from rangebound.sampling.inversion import Drawn, rounded
+from rangebound.sampling.inversion import Drawn, rounded, weighed_gaussian
 from tests.sampling.sources import RANGES, Repeating, mechanisms, name, random_mechanisms, words
 from tests.thinning import crossed, some_pairs
 

@@ -9,8 +9,7 @@ from flint import arb, arb_series
 
 import rangebound as rb
 from rangebound.sampling import inversion, kernel_tables
-from rangebound.sampling.draw_plan import MARGIN, NEAR, RARE, RARER, WIDER_MARGIN, plan
-from rangebound.sampling.lattice import default_lattice
+from rangebound.sampling.draw_plan import MARGIN, NEAR, RARE, RARER, WIDER_MARGIN, default_lattice, plan
 from rangebound.values.ball import ball, precision
 from tests.sampling.sources import words
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.sampling import bulk
+from rangebound.sampling import sampler
 from rangebound.sampling.entropy import SECURE
 from tests.numbers_given import BAD_ARRAYS
 
@@ -151,7 +151,7 @@ def test_no_seed_and_no_source_can_be_given():
     assert set(inspect.signature(rb.Mechanism.release).parameters) == {
         "self", "answer", "step", "out", "threads", "progress",
     }  # fmt: skip
-    assert set(inspect.signature(bulk.release).parameters) == {"sampler", "answer", "out", "threads", "progress"}
+    assert set(inspect.signature(sampler.release).parameters) == {"sampler", "answer", "out", "threads", "progress"}
 
 
 @pytest.mark.slow

@@ -17,7 +17,9 @@ import numpy as np
 from scipy import stats
 
 from rangebound.release import make_plan
+from rangebound.release.noise.noisy_ranks import GRAIN, cut_around
 from rangebound.release.noise.population import added_noise, plausible
+from rangebound.release.noise.quantiles import QuantilePublisher
 from rangebound.release.prepare import PreparedQuestion, prepare
 
 LEVEL = 0.95
@@ -180,6 +182,53 @@ def known_width(law: Law, n: int, epsilon: float) -> float:
     seen = math.sqrt(n * law.variance) * rng.standard_normal(draws) + noise
     half = float(np.quantile(np.abs(seen), LEVEL)) / (n * (3.0 if law.rows > 1 else 1.0))
     return min(law.mean + half, 1.0) - max(law.mean - half, 0.0)
+
+
+QUANTILES = {
+    "uniform": stats.uniform().ppf,
+    "lognormal, clipped": stats.lognorm(1.0, scale=0.05).ppf,
+    "Pareto 1.5, clipped": stats.lomax(1.5, scale=0.02).ppf,
+    "zero-inflated uniform, 30 %": lambda u: np.maximum(u - 0.7, 0.0) / 0.3,
+    "six values": lambda u: np.round(5.0 * u) / 5.0,
+    "two points": lambda u: np.where(u <= 0.5, 0.2, 0.8),
+}
+"""Laws on [0, 1] by their quantiles, the least number at each level."""
+ASKED_LEVELS = (0.1, 0.5, 0.9)
+
+
+@lru_cache
+def quantiles(epsilon: float, person: bool = False) -> PreparedQuestion:
+    plan = {"unit": {"column": "person"} if person else {}, "budget": {"epsilon": epsilon}, "intervals": "both"}
+    asked = {"name": "asked", "kind": "quantiles", "levels": ASKED_LEVELS, "column": "x", "range": [0, 1]}
+    return prepare(make_plan({**plan, "level": LEVEL, "query": [asked]})).questions[0]
+
+
+def measure_quantiles(law: str, n: int, epsilon: float, samples: int, few: int = 20, seed: int = 1) -> Measured:
+    """Of how many samples the interval holds the quantile at the level with the fewest; `known` and `student` are 0."""
+    own, rng = quantiles(epsilon), np.random.default_rng([seed, n, round(1000 * epsilon)])
+    publisher, ppf = own.publisher, QUANTILES[law]
+    assert isinstance(publisher, QuantilePublisher)
+    assert publisher.noise is not None
+    held, table, widths = np.zeros(3), np.zeros(3), []
+    true, borders = np.clip(ppf(np.array(ASKED_LEVELS)), 0.0, 1.0), publisher.grid.borders
+    for at in range(samples):
+        places = np.searchsorted(borders, np.clip(ppf(rng.random(n)), 0.0, 1.0), side="right")
+        upto = np.cumsum(np.bincount(places, minlength=len(borders) + 1))
+        below = np.append(0, upto[:-1])
+        drawn = [
+            int(np.argmax(rng.gumbel(size=len(upto)) - float(rate) * np.clip(np.maximum(below - r, r - upto), 0, None)))
+            for rate, r in zip(publisher.rates, np.array(ASKED_LEVELS) * n, strict=True)
+        ]
+        cuts = cut_around(drawn, len(upto))
+        exact = np.diff(np.append(0, upto)[cuts]) / float(GRAIN)
+        group = publisher._split(drawn, (exact + rng.laplace(0.0, publisher.noise.scale, len(exact))).tolist())
+        ends = np.array(publisher.of_population(group, own.sampled, LEVEL))
+        held += (ends[:, 0] <= true) & (true <= ends[:, 1])
+        widths.append(ends[1, 1] - ends[1, 0])
+        if at < few:
+            noisy = np.array([each.intervals[0] for each in publisher.read([group])[0]])
+            table += (noisy[:, 0] <= true) & (true <= noisy[:, 1])
+    return Measured(int(held.min()), 0, samples, float(np.median(widths)), 0.0, int(table.min()), few)
 
 
 def too_few(found: dict[object, tuple[int, int]], wrong: float = 0.01) -> list[object]:

@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from tests.statistical.population_coverage import EPSILONS, LEVEL, SIZES, laws, measure, too_few
+from tests.statistical.population_coverage import (
+    EPSILONS,
+    LEVEL,
+    QUANTILES,
+    SIZES,
+    laws,
+    measure,
+    measure_quantiles,
+    too_few,
+)
 
 SOME = [
     ("normal", 1_000, 1.0),
@@ -47,3 +56,12 @@ def test_intervals_hold_the_mean_of_every_law_and_are_not_much_wider_than_they_n
     assert np.median(many) < 1.1
     table = too_few({cell: (each.table, each.few) for cell, each in found.items()})
     assert len(table) > len(found) / 4  # the control: intervals for the noise alone, of 20 samples each
+
+
+@pytest.mark.slow
+def test_intervals_hold_the_quantiles_of_every_law():
+    cells = [(law, n, epsilon) for law in QUANTILES for n in SIZES[:3] for epsilon in EPSILONS]
+    found = {cell: measure_quantiles(*cell, samples=400) for cell in cells}
+    assert too_few({cell: (each.held, each.samples) for cell, each in found.items()}) == []
+    table = too_few({cell: (each.table, each.few) for cell, each in found.items()})
+    assert {("uniform", 1_000, 4.0), ("lognormal, clipped", 1_000, 4.0), ("six values", 1_000, 4.0)} <= set(table)

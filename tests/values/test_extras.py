@@ -4,12 +4,13 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 import rangebound as rb
-from rangebound.values.extras import EXTRAS, missing, need
+from rangebound.values.extras import EXTRAS, installable, missing, need
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 IMPORTED = {"scikit-learn": "sklearn", "dp-accounting": "dp_accounting", "pyyaml": "yaml"}  # installed by another name
@@ -49,7 +50,7 @@ assert rb.audit.attack(m, epsilon=1.0, draws=2000).epsilon <= 1.1
 assert callable(rb.plot.law) and rb.learn
 hidden = {"Plan", "read_plan", "release_table", "release"}
 assert not hidden & {*dir(rb), *rb.__all__, *globals()}
-assert "calibrate(*," in pydoc.plain(pydoc.render_doc(rb)) and inspect.getmembers(rb)
+assert "calibrate and choose" in pydoc.plain(pydoc.render_doc(rb)) and inspect.getmembers(rb)
 print(sorted({name.partition(".")[0] for name in sys.modules} & Block.names))
 """
 # What a user may do without an extra, and which one is then named.
@@ -119,6 +120,32 @@ def test_the_core_works_without_any_extra():
     assert printed(BLOCK.format(names=set(OPTIONAL)) + CORE) == "[]"
 
 
+def command(extra):
+    """What installs an extra from where this package was installed; another test says what that is."""
+    return re.escape(installable([extra]))
+
+
+@pytest.mark.parametrize(
+    ("place", "wanted"),
+    [
+        (None, "'rangebound[cli,tables]'"),
+        ('{"url": "file:///home/me/a%20b", "dir_info": {}}', "'/home/me/a b[cli,tables]'"),
+        ('{"url": "file:///home/me/rb", "dir_info": {"editable": true}}', "-e '/home/me/rb[cli,tables]'"),
+        ('{"url": "file:///home/me/r.whl", "archive_info": {}}', "'rangebound[cli,tables] @ file:///home/me/r.whl'"),
+        (
+            '{"url": "https://example.org/rb.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}',
+            "'rangebound[cli,tables] @ git+https://example.org/rb.git@abc'",
+        ),
+        ("[]", "'rangebound[cli,tables]'"),
+    ],
+)
+def test_the_command_is_for_where_it_was_installed_from(place, wanted, monkeypatch):
+    monkeypatch.setattr(metadata.PathDistribution, "read_text", lambda self, name: place)
+    assert installable(["cli", "tables"]) == wanted
+    monkeypatch.setattr(metadata, "distribution", lambda name: 1 / 0)
+    assert installable(["cli"]) == "'rangebound[cli]'"
+
+
 def test_control_the_block_blocks():
     assert "No module named 'rich'" in run(BLOCK.format(names={"rich"}) + "import rich.console").stderr
     assert printed(BLOCK.format(names={"rich"}) + "import typer; print(find('typer') is not None)") == "True"
@@ -129,7 +156,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it():
     said = printed(code).splitlines()
     assert len(said) == len(WITHOUT)
     for each, (what, extra) in zip(said, WITHOUT.items(), strict=True):
-        assert re.search(rf"(is|are) not installed; pip install 'rangebound\[{extra}\]'$", each), (what, each)
+        assert re.search(rf"(is|are) not installed; pip install {command(extra)}$", each), (what, each)
 
 
 @pytest.mark.slow
@@ -143,7 +170,7 @@ def test_each_package_is_missed_on_its_own():
     assert len(said) == len(ALONE)
     for each, (package, (_, extra)) in zip(said, ALONE.items(), strict=True):
         assert each.startswith(f"{package}: ") or f": needs {package}, " in each
-        assert each.endswith(f"not installed; pip install 'rangebound[{extra}]'")
+        assert re.search(f"not installed; pip install {command(extra)}$", each)
 
 
 @pytest.mark.few(1)
@@ -166,7 +193,7 @@ def test_on_the_command_line_it_is_one_line_and_no_traceback(names, line, extra,
     lacking = BLOCK.format(names=names) + "from rangebound.__main__ import main; main()"
     result = run(lacking, *line.split())
     assert result.returncode == 2, result.stdout + result.stderr
-    assert re.fullmatch(rf"error: .*not installed; pip install 'rangebound\[{extra}\]'\n", result.stderr)
+    assert re.fullmatch(rf"error: .*not installed; pip install {command(extra)}\n", result.stderr)
     if line == "demo":  # what needs no tables does without
         result = run(lacking, "ledger", "open", "a.ledger", "people", "--epsilon", "1")
         assert (result.returncode, result.stderr) == (0, "")

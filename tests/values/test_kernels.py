@@ -15,10 +15,10 @@ import rangebound as rb
 from rangebound.cli.app import run
 from rangebound.sampling import alias_table
 from rangebound.sampling.sampler import _kernel as compiled
-from rangebound.values import kernels
+from rangebound.values import extras
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = [ROOT / f"src/rangebound/{room}/_kernel.c" for room in kernels.KERNELS]
+SOURCES = [ROOT / f"src/rangebound/{room}/_kernel.c" for room in extras.KERNELS]
 
 
 def test_every_room_with_a_kernel_is_named() -> None:
@@ -37,7 +37,7 @@ def test_the_version_says_which_kernels_run_and_not_one_that_cannot_be_loaded(
     (tmp_path / "sampling").mkdir()
     if broken:  # made for another platform
         (tmp_path / "sampling/_kernel.abi3.so").write_bytes(b"\x7fELF")
-    monkeypatch.setattr(kernels, "__file__", str(tmp_path / "kernels.py"))
+    monkeypatch.setattr(extras, "__file__", str(tmp_path / "kernels.py"))
     assert run(["--version"]) == 0
     out = capsys.readouterr().out
     assert "draws: NumPy, slower; to have the kernel, install the wheel" in out
@@ -46,7 +46,7 @@ def test_the_version_says_which_kernels_run_and_not_one_that_cannot_be_loaded(
 
 def test_a_missing_kernel_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alias_table, "_kernel", None)
-    monkeypatch.setattr(kernels, "_said", set())
+    monkeypatch.setattr(extras, "_said", set())
     table = {"query": rb.Query(range=rb.Interval(0, 1), sensitivity=1.0), "inputs": (0, 1), "outputs": (2, 3)}
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -64,7 +64,7 @@ def test_on_the_command_line_a_missing_kernel_is_one_line(tmp_path: Path) -> Non
     code = "import sys; sys.modules['rangebound.sampling._kernel'] = None; from rangebound.cli.app import main; main()"
     command = [sys.executable, "-c", code, "demo", "--folder", str(tmp_path / "demo")]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
-    said = f"warning: draws: no compiled kernel, so NumPy does the work and takes longer; {kernels._REMEDY}"
+    said = f"warning: draws: no compiled kernel, so NumPy does the work and takes longer; {extras._REMEDY}"
     assert [line for line in lines if "kernel" in line] == [said]
 
 

@@ -13,7 +13,7 @@ import rangebound as rb
 from rangebound.errors import CertificateInvalid, RangeboundError, plain
 from rangebound.mechanisms.lattice_mechanism import LatticeMechanism
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.privacy.claim import Notion
+from rangebound.privacy.setting import Notion
 from rangebound.values.arguments import downwards, upwards
 from rangebound.values.ball import ball, up
 from rangebound.values.serial import read_json

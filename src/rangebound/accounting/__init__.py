@@ -20,8 +20,8 @@ from rangebound.accounting.event import (
     SampledEvent,
 )
 from rangebound.accounting.fisher_information import PerInstance
-from rangebound.privacy.risk import AttackRisk, EnclosedRisk, ProfileRisk, guaranteed, odds
-from rangebound.values.enclosure import Enclosure
+from rangebound.privacy.attack_risk import AttackRisk, EnclosedRisk, ProfileRisk, guaranteed, odds
+from rangebound.values.numeric import Enclosure
 
 __all__ = [
     "AllocatedEvent",

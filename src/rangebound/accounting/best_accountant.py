@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rangebound.accounting import renyi
-from rangebound.accounting.adaptive import adaptive_accountant
-from rangebound.accounting.adaptive.recursion import Progress
+from rangebound.accounting import adaptive_accountant, renyi
+from rangebound.accounting.adaptive_accountant import Progress
 from rangebound.accounting.event import Event
 from rangebound.accounting.pld import accountant
-from rangebound.values.enclosure import Enclosure
+from rangebound.values.numeric import Enclosure
 
 
 @dataclass(frozen=True, kw_only=True)

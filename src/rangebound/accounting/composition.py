@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from rangebound.accounting import best_accountant
-from rangebound.accounting.adaptive.recursion import Progress
+from rangebound.accounting.adaptive_accountant import Progress
 from rangebound.accounting.event import (
     EVENTS,
     ComposedEvent,
@@ -26,13 +26,13 @@ from rangebound.mechanisms.certificates import A_MECHANISM, PRIVATE
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.remapping import Remapped
 from rangebound.mechanisms.staircase import Staircase
-from rangebound.privacy.risk import AttackRisk, PairProfile
-from rangebound.privacy.risk.tradeoff_curve import smallest_mu
+from rangebound.privacy.attack_risk import AttackRisk
+from rangebound.privacy.tradeoff_curve import PairProfile, smallest_mu
 from rangebound.values import arguments
 from rangebound.values.ball import ball, precision, up
-from rangebound.values.enclosure import Enclosure
-from rangebound.values.numeric import rounded_up
-from rangebound.values.query import Query
+from rangebound.values.data_frames import rows_as_html
+from rangebound.values.numeric import Enclosure, rounded_up
+from rangebound.values.support import Query
 
 _BITS = 192
 _CLOSE_MU = 1e-4  # relative, of a mu: a delta of a composition takes long
@@ -41,6 +41,7 @@ Composable: TypeAlias = Private | Event
 """What is composed: a mechanism that is used once, or an event."""
 
 
+@arguments.brief
 @dataclass(frozen=True)
 class Composition(AttackRisk):
     """The sequential composition that `compose` made: its event, and its privacy by the best accountant."""
@@ -57,6 +58,10 @@ class Composition(AttackRisk):
     def delta(self, epsilon: float, *, progress: Progress | None = None) -> Enclosure:
         """The delta at epsilon, enclosed; publish the upper bound. `progress` as for `epsilon`."""
         return best_accountant.delta(self.event, epsilon, progress)
+
+    def _repr_html_(self) -> str:
+        uses = ((str(times), str(event)) for event, times in steps(self.event).items())
+        return rows_as_html(("uses", "of"), uses, "Composition")
 
     def _attack_delta(self, epsilon: float) -> float:
         return self.delta(epsilon).upper

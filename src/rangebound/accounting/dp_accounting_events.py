@@ -22,8 +22,7 @@ from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.values import arguments
 from rangebound.values.extras import need
 from rangebound.values.numeric import rounded_down
-from rangebound.values.query import Query
-from rangebound.values.support import Interval
+from rangebound.values.support import Interval, Query
 
 
 def to_dp_accounting(event: Event) -> Any:

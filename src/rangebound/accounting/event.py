@@ -21,6 +21,7 @@ Private: TypeAlias = Certified
 """What an event uses: a mechanism of any kind whose privacy the accountants know."""
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class MechanismEvent:
@@ -40,6 +41,7 @@ class MechanismEvent:
         object.__setattr__(self, "times", repetitions("times", self.times))
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class SampledEvent:
@@ -64,6 +66,7 @@ class SampledEvent:
         object.__setattr__(self, "times", repetitions("times", self.times))
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class FixedBatchEvent:
@@ -91,6 +94,7 @@ class FixedBatchEvent:
         object.__setattr__(self, "times", repetitions("times", self.times))
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class AllocatedEvent:
@@ -135,6 +139,7 @@ def _check_gaussian(mechanism: object) -> None:
         )
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class ComposedEvent:

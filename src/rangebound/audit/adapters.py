@@ -31,7 +31,7 @@ class Randomiser(Protocol):
 
 
 def one_by_one(call: Callable[[float], SupportsFloat]) -> Draw:
-    """A function of one answer, called once for each output.
+    """A function of one answer, called once for each output; one that takes no doubles is given whole numbers.
 
     >>> one_by_one(lambda answer: answer + 0.5)(1.0, 3).tolist()
     [1.5, 1.5, 1.5]
@@ -39,7 +39,12 @@ def one_by_one(call: Callable[[float], SupportsFloat]) -> Draw:
     arguments.function("call", call, 1, "a function of one answer")
 
     def number(answer: float) -> float:
-        output = call(answer)
+        try:
+            output = call(answer)
+        except TypeError:
+            if not float(answer).is_integer():
+                raise
+            output = call(int(answer))
         try:
             return float(output)
         except (TypeError, ValueError):
@@ -82,13 +87,13 @@ def scipy(distribution: FrozenDistribution) -> Draw:
 
 
 def diffprivlib(mechanism: Randomiser) -> Draw:
-    """A mechanism of diffprivlib, by its method `randomise`."""
+    """A mechanism of diffprivlib, by its method `randomise`; also one of whole numbers."""
     _check("mechanism", mechanism, "randomise", "a mechanism of diffprivlib")
     return one_by_one(mechanism.randomise)
 
 
 def opendp(measurement: Callable[[float], SupportsFloat]) -> Draw:
-    """A measurement of OpenDP on a single number."""
+    """A measurement of OpenDP on a single number, a double or a whole one."""
     _check("measurement", measurement, "__call__", "a measurement of OpenDP")
     return one_by_one(measurement)
 

@@ -25,7 +25,7 @@ from rangebound.mechanisms.certificates import A_MECHANISM, PRIVATE
 from rangebound.mechanisms.finite import Table
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.mechanisms.private_mechanism import PrivateMechanism
-from rangebound.privacy.claim import Claim
+from rangebound.privacy.setting import Claim
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats
 

@@ -21,6 +21,7 @@ from rangebound.values.array_types import Floats, Integers
 _DOWN = 1.0 - 1e-9  # far more than the errors of the inverse beta function
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class EmpiricalBound:
     """An empirical lower bound on epsilon: not a guarantee, and not an amount that a budget accepts.

@@ -21,13 +21,12 @@ from rangebound.cli import (
     plan_command,
     release_command,
     serve_command,
-    sql_command,
     summary_command,
     verify_command,
 )
 from rangebound.cli.options import SETTINGS, Interrupted
 from rangebound.errors import ApprovalNeeded, RangeboundError, plain
-from rangebound.values.kernels import kernel_lines
+from rangebound.values.extras import kernel_lines
 
 # Plain help: Rich would take longer to load than everything else.
 app = typer.Typer(
@@ -45,7 +44,7 @@ app.add_typer(ledger_command.app, name="ledger")
 app.command("account")(account_command.account)
 app.add_typer(plan_command.app, name="plan")
 app.command()(release_command.release)
-app.command()(sql_command.sql)
+app.command()(summary_command.sql)
 app.command()(summary_command.summary)
 app.command()(verify_command.verify)
 app.command()(release_command.demo)

@@ -12,8 +12,7 @@ import typer
 
 import rangebound as rb
 from rangebound.cli import printing
-from rangebound.cli.options import Json, NewFile, group, option, taking
-from rangebound.cli.output_files import write_new
+from rangebound.cli.options import Json, NewFile, group, option, taking, write_new
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable, MissingExtra, plain
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def init(
     The roles are owner, approver, analyst and auditor, and service for a server. Run it as a superuser; then grant each
     person one of the first four, and hand on the key file.
     """
-    from rangebound.ledger.key import key_path, user_folder
+    from rangebound.ledger.head import key_path, user_folder
     from rangebound.ledger.postgres_schema import ROLES, postgres_place
 
     schema = postgres_place(postgres).schema
@@ -231,7 +230,7 @@ def move(
 
     Its whole chain moves, and the old place is closed for good. If it is interrupted, the same command finishes it.
     """
-    from rangebound.ledger.move import move as moved
+    from rangebound.ledger.export import move as moved
 
     with moved(source, target, key=key, who=who, roles=roles) as book:
         printing.accounts(book.accounts(), book.head, as_json=json)

@@ -18,8 +18,7 @@ import typer
 
 import rangebound as rb
 from rangebound.cli import printing
-from rangebound.cli.options import Json, group, option, progress_bar, taking
-from rangebound.cli.output_files import check_files
+from rangebound.cli.options import Json, check_files, group, option, progress_bar, taking
 from rangebound.errors import ArgumentError
 from rangebound.values import arguments
 

@@ -12,8 +12,7 @@ import typer
 
 import rangebound as rb
 from rangebound.cli import printing
-from rangebound.cli.options import Json, KeyFile, LedgerFile, NewFile, PlanFile, group, option
-from rangebound.cli.output_files import write_new
+from rangebound.cli.options import Json, KeyFile, LedgerFile, NewFile, PlanFile, group, option, write_new
 from rangebound.cli.release_command import account_in, check_table, consulted, ledger_place, stopping, warn
 from rangebound.errors import ArgumentError
 from rangebound.values.arguments import counted
@@ -233,7 +232,7 @@ def dummy(
     ] = None,
 ) -> None:
     """Make up rows for a plan, from the plan alone; read no data."""
-    from rangebound.release.dummy.made_up_rows import made_up
+    from rangebound.release.made_up_rows import made_up
 
     found = made_up(rb.read_plan(plan), rows)
     if output is not None:

@@ -212,15 +212,14 @@ def table(release: rb.release.Release, charge: Charge, *, as_json: bool) -> None
 
 def answer(found: rb.release.Answer, charge: Charge, *, as_json: bool) -> None:
     """The rows of a SELECT, and what they have cost."""
-    from rangebound.release.output.rendering import shown
-
     release = found.release
     if as_json:
         facts = {"columns": list(found.columns), "answer": found.rows(), "notes": list(found.notes)}
         facts |= {"plan": found.asked.plan.to_toml(), "rows": release.rows(), "charge": charge.to_dict()}
         return data({**facts, "certificate": json.loads(release.certificate)})
-    cells = [[shown("value", value) for value in row.values()] for row in found.rows()]
-    return _print([list(map(plain, found.columns)), *cells], *found.said(), *charge.lines(str(release.plan.budget)))
+    return _print(
+        [list(map(plain, each)) for each in found.table()], *found.said(), *charge.lines(str(release.plan.budget))
+    )
 
 
 def data(facts: object) -> None:

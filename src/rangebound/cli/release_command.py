@@ -20,8 +20,19 @@ import typer
 
 import rangebound as rb
 from rangebound.cli import printing
-from rangebound.cli.options import DryRun, Interrupted, Json, KeyFile, LedgerFile, PlanFile, Request, option, taking
-from rangebound.cli.output_files import check_files, write_new
+from rangebound.cli.options import (
+    DryRun,
+    Interrupted,
+    Json,
+    KeyFile,
+    LedgerFile,
+    PlanFile,
+    Request,
+    check_files,
+    option,
+    taking,
+    write_new,
+)
 from rangebound.errors import ApprovalNeeded, ArgumentError, LedgerUnavailable, RangeboundError, plain
 from rangebound.values.postgres_address import is_address
 

@@ -17,7 +17,7 @@ from rangebound.errors import ArgumentError
 from rangebound.values.extras import need
 
 if TYPE_CHECKING:
-    from rangebound.web.service.access import TokenStore
+    from rangebound.web.service.job_store import TokenStore
 
 # The rooms below are loaded by the commands that need them, so that help is immediate.
 app = typer.Typer(
@@ -69,7 +69,7 @@ def token(
     ] = "analyst",
 ) -> None:
     """Make a token, and print it this once."""
-    from rangebound.web.service.access import TokenRole
+    from rangebound.web.service.job_store import TokenRole
     from rangebound.web.service.settings import read_settings
 
     server = read_settings(config)
@@ -139,8 +139,7 @@ def explore(
 
 
 def _tokens(config: Path) -> TokenStore:
-    from rangebound.web.service.access import TokenStore
-    from rangebound.web.service.job_store import database
+    from rangebound.web.service.job_store import TokenStore, database
     from rangebound.web.service.settings import read_settings
 
     return TokenStore(database(read_settings(config).folder))

@@ -1,4 +1,8 @@
-"""`rangebound summary`: one command, one account, one page about a table; the plans that made it stand beside it."""
+"""`rangebound summary`: one page about a table; and `sql`: the answer to a SELECT. Neither needs a written plan.
+
+A summary is made by plans that stand beside it; a SELECT becomes a plan, which is shown, saved and released like any
+other.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,10 @@ import csv
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,10 +21,20 @@ import typer
 
 import rangebound as rb
 from rangebound.cli import printing
-from rangebound.cli.options import DryRun, Json, KeyFile, option, taking
-from rangebound.cli.output_files import write_new
+from rangebound.cli.options import DryRun, Json, KeyFile, option, taking, write_new
 from rangebound.cli.plan_command import Owner, Table, TableName, source_of
-from rangebound.cli.release_command import PayingLedger, Publishing, account_in, check_table, consulted, paying, publish
+from rangebound.cli.release_command import (
+    PayingLedger,
+    Publishing,
+    account_in,
+    ask_first,
+    check_table,
+    consulted,
+    is_closed,
+    ledger_place,
+    paying,
+    publish,
+)
 from rangebound.errors import ArgumentError, plain
 from rangebound.values.postgres_address import is_address
 
@@ -28,6 +44,103 @@ if TYPE_CHECKING:
     from rangebound.release.engine.spark import Spark
     from rangebound.release.plan.table_schema import Schema
     from rangebound.release.summary import Described
+
+
+@taking(Publishing)
+def sql(
+    options: Publishing,
+    select: Annotated[str, typer.Argument(metavar="SELECT", help="The question, one SELECT in quotation marks.")],
+    plan: Annotated[
+        Path, typer.Option(help="The base plan: table, unit, budget, keys and ranges; its questions are not asked.")
+    ],
+    save: Annotated[Path | None, option("Where to write the plan that the SELECT became.")] = None,
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
+    """Answer a SELECT by the plan it stands for, charged to a ledger.
+
+    From an account that needs approval, the first run files a request and exits with code 3, as `release` does; names
+    of columns are then taken as they are written, since the table is not opened before.
+    """
+    from rangebound.release.gaps import draft_of
+    from rangebound.release.output.plan_facts import plan_facts
+    from rangebound.release.plan.table_schema import check_schema
+    from rangebound.release.plan.toml import pointing
+    from rangebound.release.run import needs_approval
+    from rangebound.release.sql.view import view
+
+    request, key = options.request, options.key
+    options.check_records()
+    base = draft_of(plan)
+    if not isinstance(base.get("source"), dict):
+        raise ArgumentError("source: missing; name the table in the plan, as [source] with a path")
+    with pointing(plan):
+        source = rb.release.Source(**base["source"])
+        budget = base["budget"] if isinstance(base.get("budget"), dict) else {}
+        account, place = budget.get("account"), ledger_place(budget.get("ledger"), plan, options.ledger)
+        open_table = partial(options.opened, source, plan.parent)
+        as_written = partial(rb.release.translate, select, base, folder=plan.parent)
+        if dry_run:
+            with consulted(place, key) as known:
+                payer, closed = account_in(known, account), is_closed(known, account, request)
+                with nullcontext() if closed else open_table() as engine:
+                    asked = as_written(
+                        columns=() if engine is None or needs_approval(known, account) else engine.schema()
+                    )
+                    with asked.pointing():
+                        if engine is not None:
+                            check_table(asked.plan, engine)
+                        _show(asked, json=json)
+                        options.write_records(asked.plan, account=payer)
+                        _save(asked, save, plan)
+                        facts = {"dry_run": True, "plan": asked.plan.to_toml(), "notes": list(asked.notes)}
+                        facts |= {"approval": "needed"} if closed else {}
+                        return printing.forecast(plan_facts(asked.plan), facts, account=payer, as_json=json)
+        with paying(place, key, request) as book:
+            early = as_written() if needs_approval(book.ledger, account) else None
+            if early is not None:
+                _show(early, json=json)
+                with early.pointing():
+                    ask_first(early.plan, book, json=json)
+            with open_table() as engine:
+                asked = early or as_written(columns=engine.schema())
+                with asked.pointing():
+                    check_schema(asked.plan, view(asked.plan, engine).schema)
+                    if early is None:
+                        _show(asked, json=json)
+                    _save(asked, save, plan)
+                    made, charge = publish(asked.plan, engine, book, options, plan=plan, json=json)
+    return printing.answer(rb.release.Answer(asked=asked, release=made), charge, as_json=json)
+
+
+def _show(asked: rb.release.Translated, *, json: bool) -> None:
+    if not json:
+        sys.stdout.write(f"{asked}\n")
+        sys.stdout.flush()
+
+
+def _save(asked: rb.release.Translated, save: Path | None, plan: Path) -> None:
+    if save is not None:
+        write_new(save, str(_moved(asked, plan.parent, save)))
+
+
+def _moved(asked: rb.release.Translated, folder: Path, save: Path) -> str:
+    """The plan for a file in another folder: relative paths in it count from there."""
+
+    def moved(path: str | None) -> str | None:
+        if path is None or is_address(path) or Path(path).is_absolute():
+            return path
+        return Path(os.path.relpath(folder / path, save.parent)).as_posix()
+
+    found: rb.Plan = asked.plan
+    assert found.source is not None
+    source = found.source.model_copy(update={"path": moved(found.source.path)})
+    budget = found.budget.model_copy(update={"ledger": moved(found.budget.ledger)})
+    joins = found.join and tuple(each.model_copy(update={"path": moved(each.path)}) for each in found.join)
+    plan = found.model_copy(update={"source": source, "budget": budget, "join": joins})
+    notes = "".join(f"# {plain(each)}\n" for each in asked.notes)
+    return f"{notes}{plan.to_toml()}"
+
 
 Names = list[str] | None
 _MADE = "# Made by rangebound summary. Edit it, and run it: rangebound release {path} --request ID\n"
@@ -48,6 +161,7 @@ class Asked:
     date: Annotated[Names, option("Columns of dates.")] = None
     ranges: Annotated[Names, option("A public range: age=0:120; may be repeated.", "--range")] = None
     keys: Annotated[Names, option("Public keys: city=Bern,Basel; may be repeated.")] = None
+    sample: Annotated[bool, typer.Option("--sample", help="Units are a sample: intervals for the population.")] = False
     metadata: Annotated[Path | None, option("A description of the table, CSVW-EO: types, ranges, keys, unit.")] = None
     form: Annotated[Names, option("How a text file is written: decimal=, or date_format=%d.%m.%Y.", "--format")] = None
     name: TableName = None
@@ -84,6 +198,7 @@ class Asked:
             account=account,
             ledger=place if is_address(place) else Path(os.path.relpath(place, folder)).as_posix(),
             ranges=known.ranges,
+            sample=self.sample,
             keys={each: (True, False) for each in roles if schema.get(each) is Family.BOOLEAN} | dict(known.keys),
         )
         return self._stated(found)
@@ -166,9 +281,11 @@ def summary(
     printing.table(*published, as_json=json)
     unused = [repr(each) for each in schema if each not in found.roles and each != found.unit]
     notes = [f"columns left out: {', '.join(unused)}"] if unused else []
+    if found.made:
+        notes.append(f"of each {found.unit!r} the least value of each column counts; --rows N counts up to N rows")
     for column in found.unknown:
         way = f"--keys {column}=A,B or --range {column}=LOWER:UPPER"
-        notes.append(f"of {column!r} only missing values are counted: too few units to find more; state it, by {way}")
+        notes.append(f"of {column!r} only missing values are counted, since nothing more was found; state it, by {way}")
     if error is not None and all(len(each.by) < 2 for each in published[0].plan.query):
         notes.append(f"no two-way table leaves every count within {error:g}; ask for a larger --error")
     sys.stderr.write("".join(f"note: {plain(each)}\n" for each in notes))

@@ -118,7 +118,7 @@ def _mechanism(text: str) -> tuple[dict[str, object], str]:
 
 def _in_coq(text: str, certificate: Path, path: Path, *, limit: bool) -> tuple[dict[str, object], str]:
     """The same, and a file for Coq: of the proof or, where the claim is false, of its refutation."""
-    from rangebound.cli.output_files import check_files
+    from rangebound.cli.options import check_files
     from rangebound.mechanisms.coq_file import coq_file
 
     check_files([path], [certificate], name="coq")

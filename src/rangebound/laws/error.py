@@ -10,9 +10,8 @@ from typing import Generic, TypeVar
 
 from rangebound.errors import ArgumentError
 from rangebound.laws.boundings import Shape
-from rangebound.laws.distribution import Law
+from rangebound.laws.distribution import Law, moments
 from rangebound.laws.family import Noise
-from rangebound.laws.moments import moments
 from rangebound.values.array_types import Bools, Floats, legendre, np, npt
 from rangebound.values.support import Interval, Union
 

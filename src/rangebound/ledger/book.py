@@ -14,7 +14,7 @@ from rangebound.errors import (
 from rangebound.ledger.amount import Exact, rounded_down
 from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, now, parse_head, plain_name, prose, sealed
 from rangebound.ledger.guarded_chain import GuardedChain, Report, examine, missing, refuse
-from rangebound.ledger.key import make_key, read_key
+from rangebound.ledger.head import make_key, read_key
 from rangebound.ledger.location import AnyStore, PathLike, head_file, located, vacant
 from rangebound.ledger.postgres_store import PostgresStore
 from rangebound.ledger.record import Account, ApprovalRequest, Record, Reservation, account_of, record_of, request_of

@@ -22,8 +22,7 @@ from rangebound.ledger.chain import (
     sealed,
     signed,
 )
-from rangebound.ledger.head import HeadFile, HeldHead
-from rangebound.ledger.key import Key
+from rangebound.ledger.head import HeadFile, HeldHead, Key
 from rangebound.ledger.record import Record, record_of
 from rangebound.ledger.replay import Replay, in_same_place, trial
 from rangebound.ledger.store import ConnectionLost, Store, Transaction
@@ -34,6 +33,7 @@ _RECENT = 1024  # heads that are remembered, since other processes move theirs a
 _BEGINNING = -(2**63)  # an entry below number 1 is someone else's
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """What a successful check saw: how many entries, the head to keep, and where the clock was set back.

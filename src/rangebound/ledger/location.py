@@ -10,8 +10,19 @@ from typing import TypeAlias
 from rangebound.errors import ArgumentError, LedgerUnavailable
 from rangebound.ledger.chain import Head
 from rangebound.ledger.guarded_chain import Report, examine
-from rangebound.ledger.head import ENDING, HeadFile, head_folder, head_path
-from rangebound.ledger.key import VARIABLE, Key, file_path, key_path, made_folder, read_key, user_folder
+from rangebound.ledger.head import (
+    ENDING,
+    KEY_VARIABLE,
+    HeadFile,
+    Key,
+    file_path,
+    head_folder,
+    head_path,
+    key_path,
+    made_folder,
+    read_key,
+    user_folder,
+)
 from rangebound.ledger.postgres_schema import postgres_place
 from rangebound.ledger.postgres_store import PostgresStore
 from rangebound.ledger.sqlite import FILES, PATIENCE, SQLiteStore, may_be_database
@@ -41,7 +52,7 @@ def located(path: PathLike, key: PathLike | None, patience: float) -> tuple[AnyS
         if not said and not place.exists():
             raise LedgerUnavailable(
                 f"key={arguments.shown(str(place))}: there is no such file; ask for the key of this ledger and put it "
-                f"there, or name its file by --key or {VARIABLE}"
+                f"there, or name its file by --key or {KEY_VARIABLE}"
             )
         return database, read_key(place)
     store = SQLiteStore(file_path("path", path), patience=patience)
@@ -127,7 +138,7 @@ def ledger_files(path: PathLike, *, key: PathLike | None = None) -> tuple[Path, 
     if is_address(path):
         places = [user_folder("key").glob("*.key"), (head_folder() or user_folder("head")).glob(f"*{ENDING}")]
         found = [each for place in places for each in sorted(place)]
-        chosen, said = key_path(Path(), key) if key is not None or os.environ.get(VARIABLE) else (Path(), False)
+        chosen, said = key_path(Path(), key) if key is not None or os.environ.get(KEY_VARIABLE) else (Path(), False)
         return tuple(Path(os.path.realpath(each)) for each in ([chosen] if said else []) + found)
     ledger = Path(os.path.realpath(file_path("path", path)))
     beside = [ledger.with_name(ledger.name + ending) for ending in (*FILES, ENDING)]

@@ -10,8 +10,10 @@ from rangebound.ledger.amount import Amount
 from rangebound.ledger.chain import EntryKind, LedgerEntry
 from rangebound.ledger.replay import Approval, Balance, BudgetPeriod, FiledRequest, RequestStatus, moment
 from rangebound.ledger.rule import AnyCost, Rule
+from rangebound.values import arguments
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Account:
     """An account as it stands: the promise (epsilon, delta), its rule, and what of the total is spent and left.
@@ -72,6 +74,7 @@ class Account:
         }
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Record:
     """One entry of the history; `cost` is the total for an account, the charge for a spend or a request.
@@ -108,6 +111,7 @@ class Record:
         return {**data, "time": self.time.isoformat(), "kind": self.kind.value, "cost": cost, "head": self.head}
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Reservation:
     """A charge that is durable: `cost` may now be leaked, once, under the id `request`.
@@ -123,6 +127,7 @@ class Reservation:
     published: bytes | None = field(repr=False)
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class ApprovalRequest:
     """A request to an account that needs approval: who asks for what, and what was decided.

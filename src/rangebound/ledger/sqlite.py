@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.ledger.chain import LedgerEntry
-from rangebound.ledger.key import sync_folder
+from rangebound.ledger.head import sync_folder
 from rangebound.ledger.store import COLUMNS, AnyFault, NoRoom, Row, Store, Transaction
 from rangebound.values import arguments
 

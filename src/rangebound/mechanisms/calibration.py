@@ -13,7 +13,6 @@ from rangebound.laws.families import FAMILIES
 from rangebound.laws.family import Curve, Noise
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy import laplace_union, metric
-from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.counterexample import (
     Counterexample,
     by_windows,
@@ -23,15 +22,15 @@ from rangebound.privacy.counterexample import (
     quick_counterexample,
 )
 from rangebound.privacy.pairs.truncated_laplace import top_stick
+from rangebound.privacy.setting import Claim, Notion
 from rangebound.privacy.windows.gaussian_hockey_stick import stick_of_pair
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.privacy.worst import worst_loss, worst_under
 from rangebound.values import arguments
 from rangebound.values.array_types import np
 from rangebound.values.ball import PRECISIONS, Ball, ball, precision, refine, up
-from rangebound.values.query import Query
 from rangebound.values.roots import boundary, falling_root, first_above
-from rangebound.values.support import Interval, Support, Union, is_line
+from rangebound.values.support import Interval, Query, Support, Union, is_line
 
 _CLOSE, _WINDOWED = 2e-10, 8e-10  # how far above the smallest scale the answer may be, relative; and by windows
 _LARGEST_EPSILON = 1e6

@@ -19,8 +19,8 @@ from rangebound.mechanisms.coq_file import coq_file
 from rangebound.mechanisms.finite import Table
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.mechanisms.remapping import BASES, Base, Remapped
-from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.proof import WORK, Proof, Theorem, steps_of_spans
+from rangebound.privacy.setting import Claim, Notion
 from rangebound.values import arguments
 from rangebound.values.serial import number, parse_number, read_json, same_data
 
@@ -50,6 +50,7 @@ _ARITHMETIC = {
 }
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
     """A proved claim: `claim` is true of `mechanism`, for all neighbouring datasets (any two answers if it is metric).

@@ -23,7 +23,7 @@ from rangebound.mechanisms.finite.weights import TOTAL
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.mechanisms.remapping import Base, Remapped
 from rangebound.mechanisms.staircase import Staircase
-from rangebound.privacy.claim import Claim, Notion
+from rangebound.privacy.setting import Claim, Notion
 from rangebound.values.ball import ball, precision
 from rangebound.values.support import Grid, Interval, is_line
 

@@ -18,15 +18,14 @@ from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.laws.error import Error
 from rangebound.mechanisms.lattice_mechanism import LatticeMechanism, whole_numbers
 from rangebound.mechanisms.stair_noise import StairNoise
-from rangebound.privacy.claim import Claim
-from rangebound.privacy.risk import PairProfile
+from rangebound.privacy.setting import Claim
+from rangebound.privacy.tradeoff_curve import PairProfile
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, np, npt
 from rangebound.values.ball import ZERO, Ball, refine, up
 from rangebound.values.numeric import rounded_up
-from rangebound.values.query import Query
 from rangebound.values.serial import number, parse_number
-from rangebound.values.support import Interval
+from rangebound.values.support import Interval, Query
 
 _LARGEST_SCALE = 1e150
 _FAR = 350.0  # from here on the error is below 1e-300

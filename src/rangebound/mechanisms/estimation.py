@@ -17,8 +17,7 @@ from typing import Protocol
 from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, np, npt
-from rangebound.values.query import Query
-from rangebound.values.support import Grid
+from rangebound.values.support import Grid, Query
 
 _FEWEST = 20  # published numbers that a prior is fitted to
 _FINE = 4.0  # candidates to a standard deviation of the noise

@@ -11,18 +11,16 @@ from flint import arb
 from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInvalid, ClaimFalse, Undecided
 from rangebound.laws.atomic_law import LatticeLaw
 from rangebound.laws.error import Error
-from rangebound.laws.stair_sums import StairSums
 from rangebound.mechanisms.private_mechanism import PrivateMechanism, largest, nothing
-from rangebound.mechanisms.stair_noise import Bits, StairNoise
-from rangebound.privacy.claim import Claim, Notion
+from rangebound.mechanisms.stair_noise import Bits, StairNoise, StairSums
 from rangebound.privacy.proof import Proof, Theorem, safe_digits
-from rangebound.privacy.risk import PairProfile, mirrored
+from rangebound.privacy.setting import Claim, Notion
+from rangebound.privacy.tradeoff_curve import PairProfile, mirrored
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, np, npt
 from rangebound.values.ball import ZERO, Ball, ball, down, refine, up
-from rangebound.values.enclosure import Enclosure
-from rangebound.values.numeric import rounded_down
+from rangebound.values.numeric import Enclosure, rounded_down
 from rangebound.values.support import Grid, Interval, is_line
 
 _UNSEEN = 1e-20  # probability that a law leaves out on an unbounded lattice

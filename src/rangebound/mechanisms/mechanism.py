@@ -12,20 +12,18 @@ from rangebound import sampling
 from rangebound.errors import ClaimFalse, Undecided
 from rangebound.laws import boundings as bounding
 from rangebound.laws.boundings import TRUNCATE, UNBOUNDED, Bounding, Shape
-from rangebound.laws.distribution import Law
+from rangebound.laws.distribution import Law, moments
 from rangebound.laws.error import Error, average_error, confidence_interval, worst_error
 from rangebound.laws.families import FAMILIES
 from rangebound.laws.family import Noise
-from rangebound.laws.moments import moments
 from rangebound.mechanisms.private_mechanism import PrivateMechanism, largest, mean
-from rangebound.privacy.claim import Claim
 from rangebound.privacy.counterexample import finite_pair
 from rangebound.privacy.gdp import free_gaussian
 from rangebound.privacy.laplace_union import interval_profile
 from rangebound.privacy.pairs.divergences import fisher
 from rangebound.privacy.proof import Proof, check, prove, refutation
-from rangebound.privacy.risk import PairProfile
-from rangebound.privacy.setting import Setting
+from rangebound.privacy.setting import Claim, Setting
+from rangebound.privacy.tradeoff_curve import PairProfile
 from rangebound.privacy.worst import (
     WIDTH,
     Worst,
@@ -40,12 +38,12 @@ from rangebound.privacy.worst import (
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Many, One, np, npt
 from rangebound.values.ball import Ball, ball, up
-from rangebound.values.enclosure import Enclosure
-from rangebound.values.query import Query
+from rangebound.values.numeric import Enclosure
 from rangebound.values.serial import support_from_dict, support_to_dict
-from rangebound.values.support import Grid, Interval, Support, Union, published_numbers
+from rangebound.values.support import Grid, Interval, Query, Support, Union, published_numbers
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(PrivateMechanism):

@@ -5,18 +5,22 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import fields
+from types import NoneType
 from typing import TYPE_CHECKING, Self, overload
 
 from rangebound.errors import ArgumentError, ClaimFalse, Undecided
 from rangebound.laws.error import Error
-from rangebound.privacy.claim import Claim
+from rangebound.privacy.attack_risk import MechanismRisk
 from rangebound.privacy.proof import Proof
-from rangebound.privacy.risk import MechanismRisk, PairProfile, mirrored
+from rangebound.privacy.setting import Claim
+from rangebound.privacy.tradeoff_curve import PairProfile, mirrored
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Many, One, np, npt
 from rangebound.values.ball import ZERO, Ball, ball
-from rangebound.values.enclosure import Enclosure
-from rangebound.values.query import Query
+from rangebound.values.data_frames import as_html
+from rangebound.values.numeric import Enclosure
+from rangebound.values.support import Query
 
 
 class PrivateMechanism(MechanismRisk):
@@ -33,6 +37,15 @@ class PrivateMechanism(MechanismRisk):
 
         @property
         def claim(self) -> Claim | None: ...
+
+    def _repr_html_(self) -> str:
+        parts = {each.name: getattr(self, each.name) for each in fields(self) if each.repr}  # type: ignore[arg-type]
+        shown = {
+            name: f"{len(each)} from {each[0]} to {each[-1]}" if isinstance(each, tuple) else each
+            for name, each in parts.items()
+            if not isinstance(each, np.ndarray | NoneType)
+        }
+        return as_html(type(self).__name__, {**shown, "claim": self.claim or "none"})
 
     def with_claim(self, claim: Claim | None) -> Self:
         """The same mechanism with another claim, or with none.

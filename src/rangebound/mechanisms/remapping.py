@@ -21,13 +21,12 @@ from rangebound.mechanisms.finite.weights import from_text, to_text, whole_weigh
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.mechanisms.private_mechanism import PrivateMechanism, largest, mean
 from rangebound.mechanisms.staircase import Staircase
-from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.proof import Proof
+from rangebound.privacy.setting import Claim, Notion
 from rangebound.sampling.entropy import secure_bits
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers, np, npt
-from rangebound.values.query import Query
-from rangebound.values.support import Grid
+from rangebound.values.support import Grid, Query
 
 Base: TypeAlias = Mechanism | DiscreteLaplace | Staircase | Table
 
@@ -41,6 +40,7 @@ BASES: dict[str, type[Base]] = {
 _SCAN = 2001  # true answers that are looked at where a law changes with every one
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Remapped(PrivateMechanism):

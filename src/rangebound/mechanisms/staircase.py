@@ -15,22 +15,21 @@ from typing import Self
 
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.laws.error import Error
-from rangebound.laws.stair_sums import best_plateau
 from rangebound.mechanisms.lattice_mechanism import NODES, LatticeMechanism, whole_numbers
-from rangebound.mechanisms.stair_noise import StairNoise
-from rangebound.privacy.claim import Claim
+from rangebound.mechanisms.stair_noise import StairNoise, best_plateau
+from rangebound.privacy.setting import Claim
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, np
 from rangebound.values.numeric import rounded_down, rounded_up
-from rangebound.values.query import Query
 from rangebound.values.serial import support_from_dict, support_to_dict
-from rangebound.values.support import Grid, Interval, nearest
+from rangebound.values.support import Grid, Interval, Query, nearest
 
 _LARGEST = 1e150  # so that every draw is a double
 _MOST_STEPS = 1 << 16  # to a sensitivity: sums over one period are arrays of this length
 _CLOSE = Fraction(1, 10**9)  # of a step: five steps of 0.01 are meant to be 0.05, however the doubles were rounded
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Staircase(LatticeMechanism):
@@ -130,7 +129,9 @@ class Staircase(LatticeMechanism):
         scale = rounded_up(Fraction(query.sensitivity) / Fraction(target))
         grid = query.range if support is None else support
         if step is None:
-            step = grid.step if isinstance(grid, Grid) else query.sensitivity / _usual_steps(target)
+            wanted = 16.0 * (1.0 + math.exp(min(target, 12.0) / 2.0))  # the plateau then has some 16 steps
+            usual = max(1 << math.ceil(math.log2(wanted)), 128)  # a power of two, of 8192 at most
+            step = grid.step if isinstance(grid, Grid) else query.sensitivity / usual
         first = cls(scale=scale, query=query, step=step, plateau=1, support=support)
         plateau = best_plateau(first.steps, float(first.exact_epsilon), objective == "mse")
         made = cls(scale=scale, query=query, step=step, plateau=plateau, support=support)
@@ -380,9 +381,3 @@ class Staircase(LatticeMechanism):
                 if isinstance(within, (Interval, Grid)):
                     return cls(scale=scale, query=query, step=step, plateau=plateau, support=within)
         return None
-
-
-def _usual_steps(epsilon: float) -> int:
-    """A power of two from 128 on, such that the plateau has some 16 steps, of 8192 at most."""
-    wanted = 16.0 * (1.0 + math.exp(min(epsilon, 12.0) / 2.0))
-    return max(1 << math.ceil(math.log2(wanted)), 128)

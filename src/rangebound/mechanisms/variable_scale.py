@@ -19,8 +19,7 @@ from functools import lru_cache
 from rangebound.errors import ArgumentError
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, np, npt
-from rangebound.values.query import Query
-from rangebound.values.support import Interval
+from rangebound.values.support import Interval, Query
 
 # -W(-1/(2e)), W the principal branch of the Lambert function. 1/(e * _W) is the scale at the end of the half-line.
 _W = 0.23196095298653444
@@ -37,6 +36,7 @@ _LAST = 1.0 - 1e-6  # the last position that is refined: a million units out
 _FAR = 1e4  # e^{-_FAR} is zero
 
 
+@arguments.brief
 @dataclass(frozen=True, init=False, repr=False)
 class VariableScaleLaplace:
     """Laplace noise truncated to a half-line, with a scale that falls with the distance from its end, as published.

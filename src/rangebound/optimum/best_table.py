@@ -25,12 +25,11 @@ from rangebound.optimum.table_setting import (
     scales_of,
     table_setting,
 )
-from rangebound.privacy.claim import Claim
+from rangebound.privacy.setting import Claim
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats
 from rangebound.values.progress_line import Tell, progress_line
-from rangebound.values.query import Query
-from rangebound.values.support import Grid, Interval, Support, Union
+from rangebound.values.support import Grid, Interval, Query, Support, Union
 
 _SMALL = 61  # inputs up to which a table is as good as its program, even in wide ranges
 _GAP = 2e-3  # between a free table that is not very large and the best one on its inputs

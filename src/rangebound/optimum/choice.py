@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import html
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,10 +19,10 @@ from rangebound.mechanisms.mechanism import Mechanism, describe_kind
 from rangebound.mechanisms.staircase import Staircase
 from rangebound.optimum.limit_proof import Limit, LimitedError, Over
 from rangebound.optimum.lower_limit import proved
-from rangebound.privacy.claim import Claim
+from rangebound.privacy.setting import Claim
 from rangebound.values import arguments
-from rangebound.values.query import Query
-from rangebound.values.support import Grid, Interval, Support, Union, is_line
+from rangebound.values.data_frames import escaped, rows_as_html
+from rangebound.values.support import Grid, Interval, Query, Support, Union, is_line
 
 Answering = Mechanism | DiscreteLaplace | Staircase
 """What a ranking holds. Each has the privacy numbers, laws, errors and releases that a `Mechanism` has."""
@@ -63,6 +62,7 @@ class Choice:
         return self.mechanism.noise.scale if isinstance(self.mechanism, Mechanism) else self.mechanism.scale
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Ranking:
     """Mechanisms for one query, best first; `best` is the mechanism to use. Prints as a table, HTML in a notebook.
@@ -151,10 +151,7 @@ class Ranking:
 
     def _repr_html_(self) -> str:
         head, *rows = self._table()
-        cells = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in rows)
-        table = f"<table><caption>{html.escape(self._title())}</caption><tr>{cells}</tr>{body}</table>"
-        return f"{table}<p>{html.escape(self._limit_line())}</p>"
+        return f"{rows_as_html(head, rows, self._title())}<p>{escaped(self._limit_line())}</p>"
 
     def _table(self) -> list[tuple[str, ...]]:
         """The head and a row for each choice; how far it is above the limit, where there is one."""

@@ -11,8 +11,7 @@ from fractions import Fraction
 
 from rangebound.errors import ArgumentError
 from rangebound.mechanisms.finite import InputCell, reach_of
-from rangebound.values.query import Query
-from rangebound.values.support import Support
+from rangebound.values.support import Query, Support
 
 STEPPED = 1.2
 """Epsilon from which on a lattice has to be finer, and to fit the stairs of the noise."""

@@ -19,10 +19,10 @@ from rangebound.mechanisms.coq_file import coq_claim, coq_numbers, coq_text, unc
 from rangebound.optimum.input_lattice import LARGEST, first_neighbours
 from rangebound.values import arguments
 from rangebound.values.ball import precision
+from rangebound.values.data_frames import as_html
 from rangebound.values.numeric import rounded_down
-from rangebound.values.query import Query
 from rangebound.values.serial import read_json, same_data, support_from_dict, support_to_dict
-from rangebound.values.support import Grid, Interval
+from rangebound.values.support import Grid, Interval, Query
 
 FORMAT = "rangebound limit 1"
 LONGEST = 4_000_000
@@ -49,6 +49,7 @@ class Over(enum.Enum):
     AVERAGE = "average"
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class Limit:
@@ -120,6 +121,14 @@ class Limit:
         if self.objective is LimitedError.MSE:
             total -= self._gap**2 / 4 * sum(map(Fraction, self.prior), Fraction(0))
         return max(rounded_down(total), 0.0)
+
+    def _repr_html_(self) -> str:
+        facts = {"query": self.query, "error": f"{self.objective.value} ({self.at.value})"}
+        proof = f"{len(self.inputs)} inputs; verify() checks it"
+        limit = arguments.downwards(self.value)
+        return as_html(
+            f"No {self.epsilon:g}-private mechanism has a smaller error", {**facts, "at least": limit, "proof": proof}
+        )
 
     @property
     def _gap(self) -> Fraction:

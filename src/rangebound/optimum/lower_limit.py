@@ -28,8 +28,7 @@ from rangebound.values import arguments
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_down
 from rangebound.values.progress_line import Tell, progress_line
-from rangebound.values.query import Query
-from rangebound.values.support import Grid
+from rangebound.values.support import Grid, Query
 
 _INPUTS, _FEW = 321, 161  # at most, and up to the epsilon from which on a lattice has to be finer
 _GAP = 2e-4  # of the value, between the limit and the best table on the same inputs

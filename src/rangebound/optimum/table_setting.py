@@ -18,8 +18,7 @@ from rangebound.optimum.limit_proof import LimitedError, Over
 from rangebound.optimum.staircase_columns import DesignProblem
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers
-from rangebound.values.query import Query
-from rangebound.values.support import Grid, Support
+from rangebound.values.support import Grid, Query, Support
 
 
 class TableShape(enum.Enum):

@@ -6,9 +6,8 @@ that they can be distinguished in print and by everyone.
 
 from __future__ import annotations
 
-from rangebound.plot.curves import errors, fisher, profile, renyi_curve, tradeoff
+from rangebound.plot.curves import errors, fisher, fisher_losses, profile, renyi_curve, steps, tradeoff
 from rangebound.plot.density import law
-from rangebound.plot.training import fisher_losses, steps
 from rangebound.plot.worst_pair import worst_pair
 
 __all__ = ["errors", "fisher", "fisher_losses", "law", "profile", "renyi_curve", "steps", "tradeoff", "worst_pair"]

@@ -1,4 +1,4 @@
-"""Curves: the privacy profile, the Renyi curve, Fisher information, the trade-off of an attacker; errors by epsilon."""
+"""Curves: the privacy profile, the Renyi curve, Fisher information, trade-off, errors by epsilon; a training run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rangebound.accounting.event import Private, before_remap
-from rangebound.errors import ArgumentError
+from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanisms.certificates import PRIVATE
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.mechanism import Mechanism
@@ -19,13 +19,15 @@ from rangebound.mechanisms.staircase import Staircase
 from rangebound.optimum.choice import Objective, choose
 from rangebound.optimum.limit_proof import Over
 from rangebound.plot import style
-from rangebound.privacy.risk import AttackRisk
+from rangebound.privacy.attack_risk import AttackRisk
 from rangebound.values import arguments
-from rangebound.values.query import Query
-from rangebound.values.support import Support
+from rangebound.values.support import Query, Support
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from rangebound.learn.torch import FisherWatcher, PrivacyEngine, RenyiWatcher
+
 
 _LEAST_DELTA = 1e-9  # as far down as a profile is drawn
 _FLOOR = 1e-300  # stands for zero on a logarithmic axis: far below the picture
@@ -254,5 +256,64 @@ def errors(
         ax.plot(places, found[name], label=name, marker=marker, **{**style.mark(i, look["color"]), **look})
     for axis in (ax.xaxis, ax.yaxis):
         style.ticks(axis, 10.0, (1.0, 2.0, 5.0))
+    style.legend(ax)
+    return ax
+
+
+_POINTS = 60  # at which a long curve is computed
+
+
+@arguments.guided
+def steps(
+    engine: PrivacyEngine,
+    *,
+    delta: float,
+    until: int | None = None,
+    reveal: RenyiWatcher | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the worst-case epsilon against the number of steps: those taken so far, or planned ones up to `until`.
+
+    Its label names the neighbouring relation (`PrivacyEngine.relation`). With `reveal`, the per-instance reading of the
+    run so far is drawn beside it. That curve is as private as the data, and not a guarantee of the run.
+
+    Edge cases: refused before the first step if `until` is left out.
+    """
+    if not hasattr(engine, "make_private"):
+        raise ArgumentTypeError(f"engine={arguments.shown(engine)}: must be a PrivacyEngine")
+    taken = engine.steps
+    last = taken if until is None else until
+    if last < 1:
+        raise ArgumentError("until: no step was taken yet; give the number of steps to draw")
+    at = np.unique(np.linspace(1, last, min(last, _POINTS)).round().astype(int)).tolist()
+    ax = style.axes(ax, title="Privacy loss of training", x="steps", y=f"epsilon at delta {delta:g}")
+    looks = style.lines()
+    ax.plot(at, engine.epsilons(delta, at), label=f"worst case, {engine.relation.value}", **next(looks))
+    if reveal is not None:
+        path = [each.reveal() for each in reveal.epsilons(delta)]
+        ax.plot(range(1, len(path) + 1), path, label="reading of this run: private, not a guarantee", **next(looks))
+    if 0 < taken < last:
+        ax.axvline(taken, color=style.GREY, linewidth=0.9, linestyle=":", label="steps taken so far")
+    ax.set_xlim(0, None)
+    ax.set_ylim(0.0, None)
+    ax.locator_params(axis="x", integer=True)
+    style.legend(ax)
+    return ax
+
+
+@arguments.guided
+def fisher_losses(reveal: FisherWatcher, *, bins: int = 20, ax: Axes | None = None) -> Axes:
+    """Draw a histogram of the Fisher information losses of all examples. It is as private as the data."""
+    if not hasattr(reveal, "reveal_histogram"):
+        raise ArgumentTypeError(f"reveal={arguments.shown(reveal)}: must be a FisherWatcher of a training run")
+    counts, edges = reveal.reveal_histogram(bins)
+    ax = style.axes(ax, title="Fisher losses of the examples: private", x="Fisher information loss", y="examples")
+    ax.stairs(counts, edges, fill=True, color=style.COLOURS[0], alpha=0.35)
+    ax.stairs(counts, edges, color=style.COLOURS[0], linewidth=1.2)
+    for value, name, look in zip(
+        (reveal.median().reveal(), reveal.largest().reveal()), ("median", "largest"), ("--", "-"), strict=True
+    ):
+        ax.axvline(value, color=style.COLOURS[1], linestyle=look, linewidth=1.4, label=f"{name}: {value:.3g}")
+    ax.set_ylim(0.0, None)
     style.legend(ax)
     return ax

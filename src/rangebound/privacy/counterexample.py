@@ -12,11 +12,10 @@ from flint import ctx
 
 from rangebound.laws.boundings import UNBOUNDED_SHAPE, Shape
 from rangebound.laws.family import Noise
-from rangebound.privacy.claim import Claim, Notion
+from rangebound.privacy.branch_and_bound import DECIDING, Found, Task, climb, enclose, probe
+from rangebound.privacy.objectives import Delta, Loss
 from rangebound.privacy.pairs.divergences import Mapped, family, mapped, pair_loss, pair_stick, stick
-from rangebound.privacy.search.branch_and_bound import DECIDING, Found, Task, climb, enclose, probe
-from rangebound.privacy.search.objectives import Delta, Loss
-from rangebound.privacy.setting import SearchLine, Setting, mirrored, neighbours, pair_at
+from rangebound.privacy.setting import Claim, Notion, SearchLine, Setting, mirrored, neighbours, pair_at
 from rangebound.privacy.windows import gaussian_worst, laplace_rounded, laplace_windows
 from rangebound.privacy.windows.gaussian_hockey_stick import loss_bounds, stick_of_pair
 from rangebound.privacy.windows.gaussian_laws import Laws

@@ -33,7 +33,7 @@ def _exact(value: float | Fraction) -> Ball:
     return Ball(numerator) / Ball(denominator)
 
 
-def _tail(x: Ball) -> Ball:
+def normal_tail(x: Ball) -> Ball:
     """The probability that a standard normal number is above `x`."""
     return (x / Ball(2).sqrt()).erfc() / 2
 
@@ -49,7 +49,7 @@ def free_gaussian(sensitivity: float, scale: float, epsilon: float, summands: in
 
 
 def _of_mu(mu: Ball, epsilon: Ball) -> Ball:
-    return _tail(epsilon / mu - mu / 2) - epsilon.exp() * _tail(epsilon / mu + mu / 2)
+    return normal_tail(epsilon / mu - mu / 2) - epsilon.exp() * normal_tail(epsilon / mu + mu / 2)
 
 
 def _profile(mu: float, epsilon: float | Fraction, pure: PureParts = ()) -> Ball:
@@ -196,7 +196,7 @@ def pure_epsilon(mu: float) -> float:
 
     def evaluate() -> Ball:
         half = ball(mu) / 2
-        return (_tail(-half) / _tail(half)).log()
+        return (normal_tail(-half) / normal_tail(half)).log()
 
     return max(down(refine(evaluate)), 0.0) if mu > 0.0 else 0.0
 

@@ -17,8 +17,8 @@ from functools import partial
 
 from rangebound.errors import ArgumentError
 from rangebound.laws.family import Noise
-from rangebound.privacy.claim import Claim
 from rangebound.privacy.pairs.truncated_laplace import top_loss, top_stick
+from rangebound.privacy.setting import Claim
 from rangebound.privacy.span_masses import (
     Pairs,
     Spans,
@@ -42,27 +42,6 @@ _CROWD = 1000
 _STRIDE = 2.0 ** (1 / 32)
 
 _ROUNDING = 1e-12  # of a profile from arrays: far above the round-off of its dozen operations
-
-
-def metric_epsilon(lowers: Floats, uppers: Floats, scale: float, sensitivity: float) -> float:
-    """Smallest epsilon for which any two answers at distance i * sensitivity differ by at most e^{i epsilon}.
-
-    epsilon = (D/s) * max over the ends q of the spans of 2 max(left, right)/(left + right).
-    With L and R the mass of the gaps on either side, a right end gives (D/s)(1-2L)/(1-L-R), as croft2022 has it.
-
-    Guarantee: rounded up by a bound on the rounding errors (`_margin`), so never understated.
-    Assumes: true answers lie in the spans, and the noise is truncated to the same spans.
-    Edge cases: a support with a lower or an upper end gives exactly 2D/s (rounded up), the whole line D/s.
-    An infinite end carries no condition of its own. The conditions of croft2022's Lemma 9 are redundant: ln Z is
-    concave on a span, convex on a gap and smooth between, so it is steepest at an end of a span.
-
-    >>> lowers, uppers = np.array([[-math.inf, 0.0], [1.0, math.inf]]).T
-    >>> round(metric_epsilon(lowers, uppers, scale=1.353482, sensitivity=1.0), 6)
-    1.0
-
-    Source: [croft2022, Thm 2].
-    """
-    return _metric_loss(spans_of(lowers, uppers, sensitivity), scale)
 
 
 def dp_pair(lowers: Floats, uppers: Floats, scale: float, sensitivity: float) -> tuple[float, tuple[float, float]]:
@@ -91,10 +70,11 @@ def dp_pair(lowers: Floats, uppers: Floats, scale: float, sensitivity: float) ->
 
 
 def metric_scale(lowers: Floats, uppers: Floats, epsilon: float, sensitivity: float) -> float:
-    """Smallest scale whose `metric_epsilon` is at most `epsilon`: between D/epsilon and 2D/epsilon.
+    """Smallest scale at which `metric_loss` is at most `epsilon`: between D/epsilon and 2D/epsilon.
 
-    Guarantee: `metric_epsilon` at the returned scale is at most `epsilon`; a scale smaller by 1e-9 is too small.
-    Assumes: as `metric_epsilon`; at most a million gaps, beyond which the margin for rounding passes 1e-9.
+    Guarantee: `metric_loss` at the returned scale is at most `epsilon`; a scale smaller by 1e-9 is too small.
+    Assumes: true answers lie in the spans, and the noise is truncated to the same spans; at most a million gaps, beyond
+    which the margin for rounding passes 1e-9.
     Edge cases: 2D/epsilon without a search when the support is bounded on either side.
 
     The loss falls strictly as the scale grows, at least as fast as scale^(-1/2), so the root is the only one: write the
@@ -113,7 +93,7 @@ def metric_scale(lowers: Floats, uppers: Floats, epsilon: float, sensitivity: fl
     lowest, highest = _bracket(epsilon, sensitivity, len(spans.widths))
     if not (spans.mass_below and spans.mass_above):
         return highest
-    return _crossing(partial(_metric_loss, spans), epsilon, lowest, highest)
+    return _crossing(partial(metric_loss, spans), epsilon, lowest, highest)
 
 
 def dp_scale(lowers: Floats, uppers: Floats, epsilon: float, sensitivity: float) -> float:
@@ -157,7 +137,21 @@ def dp_scale(lowers: Floats, uppers: Floats, epsilon: float, sensitivity: float)
     return scale
 
 
-def _metric_loss(spans: Spans, scale: float) -> float:
+def metric_loss(spans: Spans, scale: float) -> float:
+    """Smallest epsilon for which any two answers at distance i * sensitivity differ by at most e^{i epsilon}.
+
+    epsilon = (D/s) * max over the ends q of the spans of 2 max(left, right)/(left + right).
+    With L and R the mass of the gaps on either side, a right end gives (D/s)(1-2L)/(1-L-R), as croft2022 has it.
+
+    Guarantee: rounded up by a bound on the rounding errors (`_margin`), so never understated.
+    Edge cases: a support with a lower or an upper end gives exactly 2D/s (rounded up), the whole line D/s.
+    An infinite end carries no condition of its own. The conditions of croft2022's Lemma 9 are redundant: ln Z is
+    concave on a span, convex on a gap and smooth between, so it is steepest at an end of a span [croft2022, Thm 2].
+
+    >>> lowers, uppers = np.array([[-math.inf, 0.0], [1.0, math.inf]]).T
+    >>> round(metric_loss(spans_of(lowers, uppers, sensitivity=1.0), scale=1.353482), 6)
+    1.0
+    """
     masses = masses_at(spans, scale)
     # The mass on the inner side of each lower end, then on the inner side of each upper end.
     own = np.concatenate((masses.own, masses.own))
@@ -211,6 +205,8 @@ def _margin(count: int) -> float:
 
 def _next_private(loss: Callable[[float], float], epsilon: float, scale: float, highest: float) -> float:
     """The next scale above `scale` at which `loss` is at most `epsilon`, by steps of `_STRIDE`."""
+    from scipy.optimize import minimize_scalar
+
     stops = [scale / _STRIDE, scale]  # one step back, so that a dip right after `scale` has two sides
     losses = [loss(stop) for stop in stops]
     while stops[-1] < highest:
@@ -219,16 +215,10 @@ def _next_private(loss: Callable[[float], float], epsilon: float, scale: float, 
         if losses[-1] <= epsilon:
             return _crossing(loss, epsilon, stops[-2], stops[-1])
         if losses[-2] < min(losses[-3], losses[-1]):
-            bottom = _bottom(loss, stops[-3], stops[-1])
+            bottom = float(minimize_scalar(loss, bounds=(stops[-3], stops[-1]), method="bounded").x)
             if loss(bottom) <= epsilon:
                 return _crossing(loss, epsilon, stops[-3], bottom)
     return highest
-
-
-def _bottom(loss: Callable[[float], float], lowest: float, highest: float) -> float:
-    from scipy.optimize import minimize_scalar
-
-    return float(minimize_scalar(loss, bounds=(lowest, highest), method="bounded").x)
 
 
 def _bracket(epsilon: float, distance: float, count: int) -> tuple[float, float]:

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from rangebound.errors import CertificateInvalid, ClaimFalse, Undecided
 from rangebound.laws.boundings import UNBOUNDED_SHAPE
-from rangebound.privacy.claim import Claim, Notion
+from rangebound.privacy.branch_and_bound import HIGH, LOW, SearchObjective, Task, bound, enclose
 from rangebound.privacy.counterexample import (
     breaks,
     by_windows,
@@ -30,8 +30,7 @@ from rangebound.privacy.counterexample import (
 )
 from rangebound.privacy.metric import side_score, steepest_pair, worst_score
 from rangebound.privacy.pairs.divergences import Mapped, mapped
-from rangebound.privacy.search.branch_and_bound import HIGH, LOW, SearchObjective, Task, bound, enclose
-from rangebound.privacy.setting import Setting
+from rangebound.privacy.setting import Claim, Notion, Setting
 from rangebound.privacy.windows import gaussian_worst, laplace_windows
 from rangebound.privacy.windows.gaussian_laws import Laws
 from rangebound.privacy.worst import worst_epsilon, worst_under

@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from rangebound.laws.boundings import UNBOUNDED_SHAPE, Shape
 from rangebound.laws.family import Noise
 from rangebound.privacy import laplace_union
-from rangebound.privacy.claim import Claim
+from rangebound.privacy.branch_and_bound import probe
 from rangebound.privacy.counterexample import (
     Make,
     by_windows,
@@ -30,11 +29,10 @@ from rangebound.privacy.counterexample import (
     pair_epsilon,
     tasks,
 )
+from rangebound.privacy.objectives import Delta, Loss, Renyi
 from rangebound.privacy.pairs.divergences import Mapped, pair_stick
 from rangebound.privacy.pairs.truncated_laplace import top_loss
-from rangebound.privacy.search.branch_and_bound import probe
-from rangebound.privacy.search.objectives import Delta, Loss, Renyi
-from rangebound.privacy.setting import SearchLine, Setting, neighbours, pair_at, some_pair
+from rangebound.privacy.setting import Claim, SearchLine, Setting, neighbours, pair_at, some_pair
 from rangebound.values.array_types import np
 from rangebound.values.ball import PRECISIONS, Ball, ball, down, precision, refine, up
 
@@ -97,7 +95,11 @@ def _on_spans(setting: Setting) -> Worst | None:
 
 def worst_delta(setting: Setting, epsilon: float) -> Worst:
     """The smallest delta for an epsilon: the exact privacy profile."""
-    if not _loses_more(setting, epsilon):
+    above = False  # whether a loss at an end is surely above epsilon, where finding the largest takes a search
+    if not loss_is_pinned(setting):
+        with precision(PRECISIONS[0]):
+            above = any(value > epsilon for value in loss_values(setting))
+    if not above:
         pure = worst_loss(setting)
         if pure.upper <= epsilon:
             return Worst(0.0, 0.0, pure.pair)
@@ -105,14 +107,6 @@ def worst_delta(setting: Setting, epsilon: float) -> Worst:
     if setting.shape.normalised:
         return _searched(setting, lambda noise, shape: Delta(noise, shape, epsilon))
     return _pinned(setting, lambda side, line: delta_on(side, line, epsilon))
-
-
-def _loses_more(setting: Setting, epsilon: float) -> bool:
-    """Whether the loss at an end of a line is surely above epsilon, where finding the largest takes a search."""
-    if loss_is_pinned(setting):
-        return False
-    with precision(PRECISIONS[0]):
-        return any(value > epsilon for value in loss_values(setting))
 
 
 def worst_renyi(setting: Setting, order: float) -> Worst:
@@ -165,7 +159,9 @@ def worst_epsilon(setting: Setting, delta: float) -> Worst:
     larger epsilon, found on that pair alone.
     """
     if delta > 0.0 and not loss_is_pinned(setting) and setting.noise.pure:
-        pure = _cheap_loss(setting)
+        # The most that any truncated law of the noise can lose, whatever the support: a limit without a search.
+        most = up(top_loss(setting.noise.in_balls().log_ratio(None, ball(setting.sensitivity))))
+        pure = Worst(0.0, most if setting.pairs() else 0.0, some_pair(setting))
     else:
         pure = worst_loss(setting)
     if delta == 0.0 or pure.upper == 0.0:
@@ -185,12 +181,6 @@ def worst_epsilon(setting: Setting, delta: float) -> Worst:
             least = max(4.0 * tried, 1e-10 * min(pure.upper, 1.0)) if lower == 0.0 else 0.0
         lower = max(lower, needed)
     return Worst(lower, pure.upper, pair)
-
-
-def _cheap_loss(setting: Setting) -> Worst:
-    """The most that any truncated law of the noise can lose, whatever the support: a limit without a search."""
-    most = up(top_loss(setting.noise.in_balls().log_ratio(None, ball(setting.sensitivity))))
-    return Worst(0.0, most if setting.pairs() else 0.0, some_pair(setting))
 
 
 def worst_under(setting: Setting, claim: Claim) -> Worst:
@@ -231,11 +221,7 @@ _NEAR = 1e-9  # relative: how far below the supremum a pair at finite answers ma
 
 def pair_profile(noise: Noise, shape: Shape, pair: tuple[float, float]) -> Callable[[float], Ball]:
     """The delta of two answers, in the order in which they are given, at every epsilon of any sign; a ball."""
-    return partial(_at, noise, shape, pair)
-
-
-def _at(noise: Noise, shape: Shape, pair: tuple[float, float], epsilon: float) -> Ball:
-    return refine(lambda: pair_stick(noise, shape, *pair, epsilon), bits=100)
+    return lambda epsilon: refine(lambda: pair_stick(noise, shape, *pair, epsilon), bits=100)
 
 
 def worst_pair_at(setting: Setting, epsilon: float) -> tuple[float, float]:

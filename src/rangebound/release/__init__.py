@@ -5,9 +5,12 @@ The names are loaded when they are first asked for, so that a plan is read witho
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, NoReturn
 
+from rangebound.errors import ArgumentTypeError
 from rangebound.values.extras import need
 
 need("clarabel", "duckdb", "pydantic", "sqlglot")
@@ -141,6 +144,19 @@ if not TYPE_CHECKING:  # a kind is found by its file, and so is its class; the p
                 return each
             left += each.__subclasses__()
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+
+
+class _Called(ModuleType):
+    """This module, which says what to call in its place."""
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        raise ArgumentTypeError(
+            "rb.release(...): is a module; rb.release_table(plan, ledger=...) publishes a table, and the method "
+            "`release` of a mechanism a number"
+        )
+
+
+sys.modules[__name__].__class__ = _Called
 
 
 def __dir__() -> list[str]:

@@ -5,24 +5,25 @@ They are made of published numbers, so that HAVING, ORDER BY and LIMIT cost noth
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rangebound.errors import ArgumentError, plain
 from rangebound.ledger.book import Ledger
+from rangebound.release.noise.draw import Cell
 from rangebound.release.output.plan_facts import scope_lines
 from rangebound.release.output.rendering import lined_up, shown
 from rangebound.release.output.table import Release, reading_order
-from rangebound.release.plan.asking.published_values import Group, Value, truth_of, value_of
+from rangebound.release.plan.asking.published_values import Group, Number, Value, truth_of, value_of
 from rangebound.release.plan.asking.translation import Ordering, Translated, translate
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
 from rangebound.release.run import Progress, demand_plan_approval, engine_of, needs_approval, release
 from rangebound.values import arguments
+from rangebound.values.data_frames import escaped, rows_as_html
 from rangebound.values.extras import need
-from rangebound.values.serial import csv_text, visible
+from rangebound.values.serial import csv_text
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -50,17 +51,40 @@ class Answer:
 
     def rows(self) -> list[dict[str, Value]]:
         """The rows, one mapping each."""
+        return [{name: value_of(value, each) for name, value in self.asked.columns} for each in self._kept()]
+
+    def table(self) -> list[list[str]]:
+        """The names of the columns and the rows, as texts: behind each published number its interval."""
+        plan = self.asked.plan
+        numbers = {name: value for name, value in self.asked.columns if isinstance(value, Number)}
+        known = {name: value for name, value in numbers.items() if plan.query[value.question].selected is None}
+        level = f"{100 * plan.level:g} % interval"
+        table = [[text for name in self.columns for text in ([name, level] if name in known else [name])]]
+        cells: dict[tuple[object, int, str | None], Cell]
+        cells = {(each.key, each.question, each.part): each for each in self.release.cells}
+        for group in self._kept():
+            row = []
+            for name, value in self.asked.columns:
+                row.append(shown("value", value_of(value, group)))
+                if name in known:
+                    asked = known[name].question
+                    parts = group.numbers.get(asked, {}) if known[name].part is None else [known[name].part]
+                    found = next((cells[group.key, asked, part] for part in parts), None)
+                    row.append("" if found is None else _interval(found, dated=plan.query[asked].answers_dated))
+            table.append(row)
+        return table
+
+    def _kept(self) -> list[Group]:
+        """The groups that HAVING and LIMIT keep, in the order of ORDER BY."""
         groups = _groups(self.release)
         if self.asked.having is not None:
             groups = [each for each in groups if truth_of(self.asked.having, each) is True]
         for ordering in reversed(self.asked.order):
             groups = _ordered(groups, ordering)
-        kept = groups if self.asked.limit is None else groups[: self.asked.limit]
-        return [{name: value_of(value, each) for name, value in self.asked.columns} for each in kept]
+        return groups if self.asked.limit is None else groups[: self.asked.limit]
 
     def __str__(self) -> str:
-        cells = [list(self.columns), *([shown("value", each) for each in row.values()] for row in self.rows())]
-        return "\n".join([*lined_up(cells), *self.said()])
+        return "\n".join([*lined_up(self.table()), *self.said()])
 
     def said(self) -> list[str]:
         """What the numbers are of, where they are not quite what other databases would give, and what is unknown."""
@@ -72,14 +96,9 @@ class Answer:
         return (*self.asked.notes, *self.release.notes)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
-        cells = (
-            "".join(f"<td>{html.escape(visible(shown('value', each)))}</td>" for each in row.values())
-            for row in self.rows()
-        )
-        body = "".join(f"<tr>{row}</tr>" for row in cells)
-        said = "".join(f"<p class=scope>{html.escape(line)}</p>" for line in self.said())
-        return f"<table><tr>{head}</tr>{body}</table>{said}"
+        head, *rows = self.table()
+        said = "".join(f"<p class=scope>{escaped(line)}</p>" for line in self.said())
+        return rows_as_html(head, rows) + said
 
     def to_csv(self) -> str:
         """The rows as CSV."""
@@ -94,7 +113,7 @@ class Answer:
 
 
 @arguments.guided
-def ask(
+def sql(
     text: str,
     data: Any,
     *,
@@ -104,7 +123,7 @@ def ask(
     tables: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Answer:
-    """Answer a SELECT privately: `rb.sql` for short.
+    """Answer a SELECT privately.
 
     `plan` is the base: the privacy unit, the budget, public keys, ranges and joins; its own questions are not asked.
     `data`, `ledger`, `request` and `tables` are those of `rb.release_table`. `translate(text, plan)` shows the plan
@@ -118,7 +137,7 @@ def ask(
     >>> import pyarrow
     >>> base = {"budget": {"epsilon": 50.0}, "keys": {"clinic": ["north", "south"]}}
     >>> table = pyarrow.table({"clinic": ["north", "north", "south"]})
-    >>> found = ask("SELECT clinic, COUNT(*) AS n FROM t GROUP BY clinic ORDER BY n", table, plan=base, ledger=None)
+    >>> found = sql("SELECT clinic, COUNT(*) AS n FROM t GROUP BY clinic ORDER BY n", table, plan=base, ledger=None)
     >>> found.rows()
     [{'clinic': 'south', 'n': 1.0}, {'clinic': 'north', 'n': 2.0}]
     """
@@ -136,10 +155,19 @@ def ask(
     return Answer(asked=asked, release=made)
 
 
+ask = sql
+"""Its name in `rangebound.release`."""
+
+
 def paying_account(base: Plan | Mapping[str, object]) -> object:
     """The account that a base plan names, which may not have been checked yet."""
     budget = base.budget if isinstance(base, Plan) else base.get("budget")
     return budget.get("account") if isinstance(budget, Mapping) else getattr(budget, "account", None)
+
+
+def _interval(cell: Cell, *, dated: bool) -> str:
+    ends = cell.lower, cell.upper
+    return " to ".join(date(each).isoformat() if dated else shown("value", each) for each in ends)
 
 
 def _groups(release: Release) -> list[Group]:

@@ -46,7 +46,8 @@ LARGEST = 100.0
 """The largest epsilon that a plan may have."""
 _CLOSE = 2.0**-30  # relative: a share is that near to the smallest one
 _Weight = Callable[[Form, Sensitivity, float], float]
-_NONE: Mapping[tuple[str, ...], int] = MappingProxyType({})
+_Thresholds = Mapping[tuple[str, ...], int]
+_NONE: _Thresholds = MappingProxyType({})
 
 
 def every_allocation(plan: Plan) -> Iterator[Allocation]:
@@ -83,7 +84,12 @@ def allocations(plan: Plan, *, earlier: bool = False) -> list[Allocation]:
         with suppress(Overdrawn, _Unmet):
             ways.append(parts.gaussian_allocation(together))
     if not ways:
-        raise _overdrawn(plan)
+        epsilon, named = plan.budget.epsilon, first_names([each.name for each in plan.query if each.margin is not None])
+        figure = float(arguments.upwards(least_epsilon(plan)[0], 4))
+        way = f"epsilon {figure:g} would do, {figure - epsilon:.4g} more"
+        way = way if figure <= LARGEST else f"no epsilon up to {LARGEST:g} would do"
+        rule = f"is less than what the margins need ({named}); {way}; rangebound plan solve shows the shares"
+        raise PlanError(f"budget.epsilon={epsilon!r}: {rule}", field="budget.epsilon")
     return ways
 
 
@@ -117,19 +123,6 @@ def least_epsilon(plan: Plan, rest: float | None = None) -> tuple[float, Fractio
     if not ways:
         raise PlanError(str(unmet[-1]), field=unmet[-1].field)
     return min(ways, key=lambda each: each[0])
-
-
-def _overdrawn(plan: Plan) -> PlanError:
-    """The error of a plan whose margins need more than its budget."""
-    epsilon, whose = plan.budget.epsilon, first_names([each.name for each in plan.query if each.margin is not None])
-    figure = float(arguments.upwards(least_epsilon(plan)[0], 4))
-    way = f"epsilon {figure:g} would do, {figure - epsilon:.4g} more"
-    way = way if figure <= LARGEST else f"no epsilon up to {LARGEST:g} would do"
-    return PlanError(
-        f"budget.epsilon={epsilon!r}: is less than what the margins need ({whose}); "
-        f"{way}; rangebound plan solve shows the shares",
-        field="budget.epsilon",
-    )
 
 
 def first_names(names: Sequence[str]) -> str:
@@ -234,7 +227,7 @@ class PlanParts:
         return weights | dict.fromkeys(cuts, share / (1 - share) * (others or 1) / (len(cuts) or 1))
 
     def requests(
-        self, weights: Mapping[int, Fraction], *, gaussian: bool, thresholds: Mapping[tuple[str, ...], int] = _NONE
+        self, weights: Mapping[int, Fraction], *, gaussian: bool, thresholds: _Thresholds = _NONE
     ) -> list[Request]:
         """What every question and every partition selection asks for, in the order of the plan."""
         requests = []
@@ -269,7 +262,7 @@ class PlanParts:
         weights: Mapping[int, Fraction],
         *,
         gaussian: bool,
-        thresholds: Mapping[tuple[str, ...], int] = _NONE,
+        thresholds: _Thresholds = _NONE,
         together: tuple[tuple[int, ...], ...] = (),
     ) -> Allocation:
         """The budget split by weight; of questions that are measured `together`, each has the share of all of them."""

@@ -23,7 +23,7 @@ from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.range_ends import draw_ends, draw_place
 from rangebound.release.output.ledger_entry import check_unit, suggestion_text
 from rangebound.release.plan.fields import Ends, date
-from rangebound.release.plan.kinds.cuts import truncation
+from rangebound.release.plan.kinds.cuts import dropped
 from rangebound.release.plan.kinds.kind import KINDS, Kind
 from rangebound.release.plan.kinds.ranks import COVER, DAYS, SIZES, VALUES
 from rangebound.release.plan.measure import ONE
@@ -74,7 +74,7 @@ class Gaps:
     @property
     def counting(self) -> tuple[Kind, ...]:
         """The questions that the unit's `rows` bound: that count rows at all, and have no such bound of their own."""
-        asked = [(each, truncation(each, choosing=True)) for each in self.plan.query if each.rows is None]
+        asked = [(each, dropped(each, choosing=True)) for each in self.plan.query if each.rows is None]
         counted = tuple(each for each, bounded in asked if bounded is None or not bounded.owners)
         return counted or tuple(each for each, _ in asked)
 
@@ -106,6 +106,7 @@ class Gaps:
         return plain(f"Would estimate {', '.join(asked)}{of} for {cost}, epsilon {each} a draw, {beside}.")
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Suggestion:
     """What was found: ranges by column, rows and groups, and what it has cost.

@@ -37,10 +37,10 @@ from rangebound.release.noise.partition_selection import (
     threshold_selection,
 )
 from rangebound.release.noise.population import added_noise, population_interval
-from rangebound.release.noise.quantiles import RankForm
+from rangebound.release.noise.quantiles import QuantilePublisher, RankForm
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.plan.groupings import Block, Workload, blocks, hidden_blocks, hidden_groupings, workload_of
-from rangebound.release.plan.kinds.facts import Sampled
+from rangebound.release.plan.kinds.facts import Sampled, SampledRanks
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.statistic import Sensitivity
@@ -85,10 +85,10 @@ class PreparedQuestion:
         return self.form.half_width(self.publisher)
 
     @cached_property
-    def sampled(self) -> Sampled | str:
+    def sampled(self) -> Sampled | SampledRanks | str:
         """How its answer in the population shows; or in words why it has no interval for that."""
         found = self.question.sampled(self.unit)
-        if not isinstance(found, str) and added_noise(self.publisher) is None:
+        if isinstance(found, Sampled) and added_noise(self.publisher) is None:
             return f"no interval for the population is proved for {self.publisher.words()}"
         return found
 
@@ -98,11 +98,22 @@ class PreparedQuestion:
         Guarantee: made of the plan and the draw alone, so it costs nothing.
         """
         sampled, added = self.sampled, added_noise(self.publisher)
-        if isinstance(sampled, str) or added is None:
+        if not isinstance(sampled, Sampled) or added is None:
             return {}
         answers = getattr(self.question, "answers", self.question.allowed.hull)
         found = held(value, *population_interval(sampled, draw, added, level), answers)
         return {"population_lower": found.lower, "population_upper": found.upper}
+
+    def of_group(
+        self, made: Sequence[Estimate], group: Sequence[Draw], level: float, *, whole: bool
+    ) -> list[dict[str, float]]:
+        """The same for all numbers of a group; quantiles are made of all that was drawn for it, `whole` ones whole."""
+        if not isinstance(self.sampled, SampledRanks) or not isinstance(self.publisher, QuantilePublisher):
+            return [self.of_population(each.value, draw, level) for each, draw in zip(made, group, strict=True)]
+        ends = self.publisher.of_population(group, self.sampled, level)
+        found = [held(each.value, *own, self.question.allowed) for each, own in zip(made, ends, strict=True)]
+        found = [self.form.as_whole(each) for each in found] if whole and isinstance(self.form, RankForm) else found
+        return [{"population_lower": each.lower, "population_upper": each.upper} for each in found]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,30 +334,35 @@ def _cells(
     whole: Collection[str],
 ) -> list[Cell]:
     own = ready.questions[index]
-    form, epsilon = own.form, stated_epsilon(own.question, own.share)
+    form, epsilon, are_whole = own.form, stated_epsilon(own.question, own.share), own.question.name in whole
 
     def estimate(reading: Reading) -> Estimate:
         found = (form.earlier_estimate if earlier else form.estimate)(reading)
-        return form.as_whole(found) if isinstance(form, RankForm) and own.question.name in whole else found
+        return form.as_whole(found) if isinstance(form, RankForm) and are_whole else found
 
-    return [
-        with_own_interval(
-            Cell(
-                question=index,
-                key=key,
-                part=part,
-                draws=draw,
-                **vars(made := estimate(reading)),
-                **(own.of_population(made.value, draw, ready.plan.interval_level) if ready.plan.of_population else {}),
-                epsilon=epsilon,
-                delta=own.share.delta,
-                rank_error=reading.rank_error,
-                mu=own.share.mu,
+    found: list[Cell] = []
+    for labels, group, read in zip(own.question.labels(keys), draws, readings, strict=True):
+        made, ends = list(map(estimate, read)), [dict[str, float]()] * len(group)
+        if ready.plan.of_population:
+            ends = own.of_group(made, group, ready.plan.interval_level, whole=are_whole)
+        found += [
+            with_own_interval(
+                Cell(
+                    question=index,
+                    key=key,
+                    part=part,
+                    draws=draw,
+                    **vars(each),
+                    **interval,
+                    epsilon=epsilon,
+                    delta=own.share.delta,
+                    rank_error=reading.rank_error,
+                    mu=own.share.mu,
+                )
             )
-        )
-        for labels, group, read in zip(own.question.labels(keys), draws, readings, strict=True)
-        for (key, part), draw, reading in zip(labels, group, read, strict=True)
-    ]
+            for (key, part), draw, reading, each, interval in zip(labels, group, read, made, ends, strict=True)
+        ]
+    return found
 
 
 def stated_epsilon(question: Kind, share: BudgetShare) -> float:

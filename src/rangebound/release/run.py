@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.ledger.replay import RequestStatus
 from rangebound.ledger.requests import approval_needed
 from rangebound.ledger.rule import AnyCost
-from rangebound.release.engine import Engine
+from rangebound.release.engine import Engine, opened
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.output.agreement import consistent
 from rangebound.release.output.explain import rehearsed
@@ -43,9 +44,9 @@ Progress = Callable[[str], None]
 
 
 @arguments.guided
-def release(
+def release_table(
     plan: Plan | Mapping[str, object],
-    data: Any,
+    data: Any = None,
     *,
     ledger: Ledger | None,
     request: str | None = None,
@@ -56,10 +57,10 @@ def release(
     """Publish the table of a plan, charged to the ledger before any data are read.
 
     `plan` is a `Plan`, or a dict as a TOML file would give it. `data` is an engine (`DuckDB`, `Spark`) or a table in
-    memory. The charge goes to the plan's account of the ledger, under the id `request`; the same request again returns
-    the same table and costs nothing more. `ledger=None` charges nothing and records nothing: use it for trials with
-    made-up data only. `tables` has those that the joins of the plan ask for by name. The ledger notes `who` asked, by
-    default the user of this process.
+    memory; without it the table is the one that the plan names, in its `[source]`. The charge goes to the plan's
+    account of the ledger, under the id `request`; the same request again returns the same table and costs nothing more.
+    `ledger=None` charges nothing and records nothing: use it for trials with made-up data only. `tables` has those that
+    the joins of the plan ask for by name. The ledger notes `who` asked, by default the user of this process.
 
     Guarantee: (epsilon, delta)-private at the plan's budget, for all neighbouring tables; every number lies in its
     support. Neither an error after the charge nor the number of published rows depends on the data, except through
@@ -74,21 +75,30 @@ def release(
     >>> import pyarrow
     >>> from rangebound.release import parse_plan
     >>> plan = parse_plan('budget = {epsilon = 1.0}\\nquery = [{name = "visits", kind = "count"}]')
-    >>> release(plan, pyarrow.table({"age": [41, 27]}), ledger=None).rows()[0]["value"] >= 0
+    >>> release_table(plan, pyarrow.table({"age": [41, 27]}), ledger=None).rows()[0]["value"] >= 0
     True
     """
     plan = as_plan(plan)
     check_payer(ledger, request)
     if ledger is not None and request is not None:
         demand_plan_approval(plan, ledger=ledger, request=request, who=who)  # before the data are opened
-    engine = engine_of(data)
-    engine.give(tables or {})
-    tell = progress or (lambda _: None)
+    with table_of(plan, data) as engine:
+        engine.give(tables or {})
+        return _released(plan, engine, ledger, request, who, progress or (lambda _: None))
+
+
+release = release_table
+"""Its name in `rangebound.release`."""
+
+
+def _released(
+    plan: Plan, engine: Engine, ledger: Ledger | None, request: str | None, who: str | None, tell: Progress
+) -> Release:
     tell("checking the plan")
     seen = view(plan, engine)
     check_schema(plan, seen.schema)
     for each in cautions(plan, seen.schema, seen.before_units):
-        warnings.warn(each, stacklevel=3)  # past the decorator
+        warnings.warn(each, stacklevel=4)  # past the decorator
     ready = prepare(plan)
     rehearse(ready)
     unread, whole = unread_columns(plan, seen.schema, seen.before_units), whole_quantiles(plan, seen.schema)
@@ -239,6 +249,15 @@ def charged(
         )
     except BudgetExceeded as reason:
         raise without_delta(reason, payer.ledger.account(payer.account)) from None
+
+
+def table_of(plan: Plan, data: Any) -> AbstractContextManager[Engine]:
+    """An engine with the data; without any, with the table of the plan's own source, which is closed at the end."""
+    if data is not None:
+        return nullcontext(engine_of(data))
+    if plan.source is None or plan.folder is None:
+        raise ArgumentError("data=None: must be a table or an engine; or name it in the plan, as [source] with a path")
+    return opened(plan.source, folder=plan.folder)
 
 
 def engine_of(data: Any) -> Engine:

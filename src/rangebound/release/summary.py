@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -78,6 +78,8 @@ def roles_of(schema: Schema, declared: Mapping[str, Role], unit: str | None) -> 
 class Described:
     """What is publicly known of a table, and what its summary may spend; `unit` is None where each row is one.
 
+    Of units that are a `sample`, means have an interval for the population as well.
+
     Of units with `rows` = 1 one row is made, with the least value of each column: all counts are then about the same
     rows, are measured together and add up. With more, each question has contribution bounds of its own.
     """
@@ -93,7 +95,13 @@ class Described:
     ledger: str
     ranges: Mapping[str, Ends]
     keys: Mapping[str, tuple[Key, ...]]
+    sample: bool = False
     before: str = ""
+
+    @property
+    def made(self) -> bool:
+        """Whether one row is made of those of a unit."""
+        return self.unit is not None and self.rows == 1
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -125,7 +133,7 @@ class Described:
                 way = f"such as --delta 1e-6; or state them, as --keys {name}=A,B"
                 raise ArgumentError(f"keys: those of {name!r} are found privately, which needs a delta, {way}")
         counted = "count of units" if self.unit is not None else "count"
-        asked.append({"name": "_".join([*self.roles, "units"]), "kind": counted})
+        asked.append({"name": _free("units", self.roles), "kind": counted})
         paid = _split(self.epsilon, share)[0], _split(self.delta, share)[0]
         return self._plan("Ranges and keys for a summary of", *paid, {}, asked)
 
@@ -176,24 +184,22 @@ class Described:
 
     def _asking(self, tables: Sequence[tuple[str, str]]) -> dict[str, Any]:
         """The plan with some two-way tables."""
-        made, apart = self.unit is not None and self.rows == 1, self.unit is not None and self.rows > 1
+        apart = self.unit is not None and self.rows > 1
         asked: list[dict[str, Any]] = []
 
         def ask(name: str, kind: str, **fields: Any) -> None:
-            while any(each["name"] == name for each in asked):
-                name += "_"
-            asked.append({"name": name, "kind": kind, **fields})
+            asked.append({"name": _free(name, [each["name"] for each in asked]), "kind": kind, **fields})
 
         def count(*by: str) -> None:
             ask(" by ".join(by), "count", by=list(by), **({"groups": self.rows} if apart else {}))
 
-        ask("units" if made else "rows", "count")
+        ask("units" if self.made else "rows", "count")
         if apart:
             ask("units", "count of units")
         for name, role in self.roles.items():
             known = name not in self.unknown
             if not known or (apart and role is not Role.CATEGORY):
-                ask(f"{name} missing", "count", where=f"{Named(name) if made else self._column(name)} IS NULL")
+                ask(f"{name} missing", "count", where=f"{Named(name) if self.made else self._column(name)} IS NULL")
             if known and (role is Role.CATEGORY or not apart):
                 count(name)
             if known and role is not Role.CATEGORY:
@@ -206,9 +212,11 @@ class Described:
         for pair in tables:
             count(*pair)
         grouped = dict.fromkeys(name for each in asked for name in each.get("by", ()))
-        more: dict[str, Any] = {"per_unit": {name: self._one(name) for name in self.roles}} if made else {}
+        more: dict[str, Any] = {"per_unit": {name: self._one(name) for name in self.roles}} if self.made else {}
         more |= {"keys": {name: self._rule(name) for name in grouped}} if grouped else {}
-        words = f". Taken as public: names and types of columns, the unit, ranges and keys.{self.before}"
+        more |= {"intervals": "both"} if self.sample else {}
+        words = f". Of each {self.unit!r} the least value of each column counts" if self.made else ""
+        words += f". Taken as public: names and types of columns, the unit, ranges and keys.{self.before}"
         found = self._plan("Summary of", self.epsilon, self.delta, more, asked, self.rows)
         return found | {"title": f"{found['title']}{words}", "consistent": True}
 
@@ -229,7 +237,8 @@ class Described:
 
     def _rule(self, name: str) -> dict[str, Any]:
         if self.roles[name] is Role.CATEGORY:
-            return {"values": list(self.keys[name]), "missing": "missing", "other": "other"}
+            keys = KeyRule(values=self.keys[name]).labels
+            return {"values": list(self.keys[name]), "missing": _free("missing", keys), "other": _free("other", keys)}
         return {"bins": self._edges(name), "missing": "missing", "other": "outside"}
 
     def _column(self, name: str) -> str:
@@ -243,6 +252,13 @@ class Described:
         if self.roles[name] is Role.CATEGORY:
             return f"ARG_MIN({Named(name)}, DATE '2000-01-01')"  # of several on one date, the least
         return f"MIN({self._column(name)})"
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """A name that is not taken, with as many underscores as that needs."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _split(total: float, share: float) -> tuple[float, float]:

@@ -7,9 +7,8 @@ proves it.
 from __future__ import annotations
 
 from rangebound.sampling.alias_table import AliasSampler, alias_sampler
-from rangebound.sampling.bulk import release
-from rangebound.sampling.lattice import Lattice, default_lattice, lattice_of
-from rangebound.sampling.sampler import Sampler, sampler_for
+from rangebound.sampling.draw_plan import Lattice, default_lattice, lattice_of
+from rangebound.sampling.sampler import Sampler, release, sampler_for
 
 __all__ = [
     "AliasSampler",

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from rangebound.sampling.entropy import SECURE, WordSource
 from rangebound.sampling.sampler import CHUNK
 from rangebound.values.array_types import Floats, Integers, Words, np, npt
-from rangebound.values.kernels import warn_of_slow_path
-from rangebound.values.query import Query
+from rangebound.values.extras import warn_of_slow_path
+from rangebound.values.support import Query
 
 try:
     from rangebound.sampling import _kernel

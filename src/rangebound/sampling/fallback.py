@@ -19,8 +19,8 @@ from flint import arb, fmpz
 
 from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
+from rangebound.sampling.draw_plan import Lattice
 from rangebound.sampling.entropy import WordSource
-from rangebound.sampling.lattice import Lattice
 from rangebound.values.ball import Ball, ball, precision
 
 _BITS = 128

@@ -18,8 +18,10 @@ from rangebound.values.array_types import np, npt
 E = TypeVar("E", bound=enum.Enum)
 F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
+K = TypeVar("K", bound=type)
 
 _SHOWN = 60
+_LONGEST = 300  # characters of what a prompt shows of an object
 _BRIEF = 20
 _WHOLE = 2**53  # up to here every whole number is a double
 FINITE = "must be finite everywhere and fit into doubles; decide what a missing value counts as before the release"
@@ -35,6 +37,27 @@ def shown(value: object) -> str:
     except Exception:  # a value that cannot be shown must not hide the error that it caused
         text = f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def brief(kind: K) -> K:
+    """A class whose objects a prompt shows in at most 300 characters; a longer `repr` is cut, and ends in "...".
+
+    >>> @brief
+    ... class Long:
+    ...     def __repr__(self) -> str:
+    ...         return 1000 * "x"
+    >>> len(repr(Long()))
+    300
+    """
+    whole: Callable[[object], str] = getattr(kind, "__repr__")  # noqa: B009  mypy takes it for that of `type`
+
+    @functools.wraps(whole)
+    def shortened(self: object) -> str:
+        text = whole(self)
+        return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+    setattr(kind, "__repr__", shortened)  # noqa: B010  mypy takes the plain assignment for unsound
+    return kind
 
 
 def upwards(value: float, digits: int = 6) -> str:

@@ -1,13 +1,17 @@
-"""Arrays of any kind (which library they belong to, and its special functions), and doubles rounded to a safe side."""
+"""Arrays of any kind (their library, and its special functions), and numbers rounded to a safe side or enclosed."""
 
 from __future__ import annotations
 
 import importlib
 import math
 import sys
+from dataclasses import dataclass
 from fractions import Fraction
 from types import ModuleType
 from typing import Any
+
+from rangebound.errors import ArgumentError
+from rangebound.values import arguments
 
 # Arrays of NumPy, PyTorch or another library of the array API standard; no static type covers them all.
 Array = Any
@@ -107,3 +111,26 @@ def log_sum(logs: Array) -> Array:
     total = xp.sum(xp.exp(logs - safe), axis=-1)
     empty = total == 0.0
     return xp.where(empty, -xp.inf, xp.log(xp.where(empty, 1.0, total)) + safe[..., 0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enclosure:
+    """lower <= the exact value <= upper. A budget uses the upper bound.
+
+    >>> Enclosure(lower=0.9, upper=1.1).width < 0.3
+    True
+    """
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lower", arguments.real("lower", self.lower))
+        object.__setattr__(self, "upper", arguments.real("upper", self.upper))
+        if not self.lower <= self.upper:
+            raise ArgumentError(f"lower={self.lower}, upper={self.upper}: the lower bound must not be above the upper")
+
+    @property
+    def width(self) -> float:
+        """The distance of the bounds; 0 where both are infinite."""
+        return self.upper - self.lower if self.lower < self.upper else 0.0

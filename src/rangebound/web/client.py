@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from rangebound.errors import RangeboundError
+from rangebound.values import arguments, data_frames
 from rangebound.values.extras import need
 
 need("httpx", what="rangebound.web.client")
@@ -31,6 +32,7 @@ class ServerRefusal(RangeboundError):
         self.status = status
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class PublishedTable:
     """What a release has published: the table, its certificate, its report, and the record to file.
@@ -46,14 +48,29 @@ class PublishedTable:
     record: str = ""
 
     def rows(self) -> list[dict[str, str | None]]:
-        """The table, one mapping per row, with keys as they are in the data and None for what is empty.
-
-        pandas and Polars read `csv` with types, and keys as cells that no spreadsheet runs.
-        """
+        """The table as texts, one mapping per row, with keys as they are in the data and None for what is empty."""
         from rangebound.values.serial import plain_text  # which needs more than the standard library
 
         found = csv.DictReader(io.StringIO(self.csv))
         return [{plain_text(name): plain_text(each) if each else None for name, each in row.items()} for row in found]
+
+    def to_arrow(self) -> Any:
+        """The table for Arrow: numbers and dates as such, keys as texts."""
+        return data_frames.to_arrow(self._columns, self.rows())
+
+    def to_pandas(self) -> Any:
+        """The table for pandas: numbers and dates as such, keys as texts."""
+        return data_frames.to_pandas(self._columns, self.rows())
+
+    def to_polars(self) -> Any:
+        """The table for Polars: numbers and dates as such, keys as texts."""
+        return data_frames.to_polars(self._columns, self.rows())
+
+    @property
+    def _columns(self) -> list[str]:
+        from rangebound.values.serial import plain_text
+
+        return [plain_text(name) for name in next(csv.reader(io.StringIO(self.csv)))]
 
 
 class Client:

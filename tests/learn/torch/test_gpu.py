@@ -13,7 +13,7 @@ if not torch.cuda.is_available():
 from rangebound.laws.boundings import Bounding
 from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiWatcher
 from rangebound.learn.torch.gradients.sums import blocked, clamped_products
-from rangebound.learn.torch.tensor_draw import release_in_place
+from rangebound.learn.torch.noise_source import release_in_place
 from tests.learn.torch.models import CRITERION, SHAPES, clipped_sum, data, images, private
 
 CLIP = Elementwise(clip=0.01)

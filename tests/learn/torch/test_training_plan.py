@@ -257,7 +257,7 @@ def test_accounts_of_every_rule(ledger: Ledger) -> None:
     ("options", "words"),
     [
         ({"ledger": "budget.ledger", "account": "patients", "request": "1"}, "ledger"),
-        ({"account": "patients"}, "ledger: missing"),
+        ({"account": "patients"}, "ledger, request: missing"),
         ({"ledger": True}, "account, request"),
         ({"ledger": True, "account": "patients", "request": "1", "noise": NoNoise(seen=[])}, "SecureNoise"),
         ({"ledger": True, "account": "nobody", "request": "1"}, "nobody"),

@@ -59,9 +59,6 @@ def test_epsilon_and_delta_are_exact_and_the_hull_is_close(seed):
         assert brute_force.delta(weights, pairs, found) <= delta
         lower = found * (1 - 1e-14) - 1e-300
         assert found == 0.0 or brute_force.delta(weights, pairs, lower) > delta * (1 - mpf(10) ** -10)
-    first, second = pair_numbers.neighbours(table.reach)
-    for row in range(len(weights)):
-        assert list(pair_numbers.neighbours_of(table.reach, row)) == sorted(second[first == row].tolist())
 
 
 def all_pairs(table, order):

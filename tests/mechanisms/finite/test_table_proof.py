@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rangebound as rb
-from rangebound.mechanisms.finite import TOTAL, table_proof
+from rangebound.mechanisms.finite import TOTAL, pair_numbers
 from rangebound.mechanisms.finite import weights as whole
 from rangebound.mechanisms.finite.weights import epsilon_private, rounded, whole_weights
 from tests.mechanisms.finite import brute_force
@@ -120,7 +120,7 @@ def test_control_a_unit_moved_within_a_row_breaks_a_claim_without_room():
 
 
 def test_a_claim_that_takes_too_long_to_check_is_refused(monkeypatch):
-    monkeypatch.setattr(table_proof, "WORK", 3)
+    monkeypatch.setattr(pair_numbers, "WORK", 3)
     with pytest.raises(rb.ArgumentError, match="at most 3 comparisons"):
         rb.certify(FLIP, epsilon=0.5, delta=0.3)
     assert rb.certify(FLIP, epsilon=2.0, delta=0.3)  # pure already
@@ -128,7 +128,7 @@ def test_a_claim_that_takes_too_long_to_check_is_refused(monkeypatch):
 
 def test_a_claim_closer_than_160_binary_places_is_undecided(monkeypatch):
     epsilon = FLIP.epsilon()
-    monkeypatch.setattr(table_proof, "exponential", lambda _: whole.Exponential(3 << 160, 3.0))
+    monkeypatch.setattr(pair_numbers, "exponential", lambda _: whole.Exponential(3 << 160, 3.0))
     found = FLIP._refutation(rb.Claim(epsilon=epsilon))
     assert isinstance(found, rb.Undecided)
     assert found.upper == epsilon

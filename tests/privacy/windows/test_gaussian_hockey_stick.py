@@ -9,7 +9,7 @@ import scipy.special
 
 from rangebound.laws.boundings import Shape
 from rangebound.laws.gaussian import Gaussian
-from rangebound.privacy.search.objectives import Delta, Loss
+from rangebound.privacy.objectives import Delta, Loss
 from rangebound.privacy.windows import gaussian_hockey_stick as tested
 from rangebound.privacy.windows import gaussian_laws
 from rangebound.privacy.windows.gaussian_hockey_stick import loss_bounds, stick, stick_of_pair

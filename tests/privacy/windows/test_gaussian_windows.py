@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from rangebound.privacy.windows import gaussian_windows as tested
-from rangebound.privacy.windows.chebyshev import UNIT, lebesgue, nodes, tops, truncation
-from rangebound.privacy.windows.discs import Discs, difference, exactly
+from rangebound.privacy.windows.chebyshev import UNIT, Discs, difference, exactly, lebesgue, nodes, tops, truncation
 from rangebound.privacy.windows.gaussian_windows import bounds, folded, highest, nodes_of, windows_of
 
 

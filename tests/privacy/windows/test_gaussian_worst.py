@@ -10,9 +10,9 @@ import pytest
 import rangebound as rb
 from rangebound.laws.boundings import Shape
 from rangebound.laws.gaussian import Gaussian
+from rangebound.privacy.branch_and_bound import enclose
 from rangebound.privacy.counterexample import tasks
-from rangebound.privacy.search.branch_and_bound import enclose
-from rangebound.privacy.search.objectives import Delta, Renyi
+from rangebound.privacy.objectives import Delta, Renyi
 from rangebound.privacy.setting import Setting
 from rangebound.privacy.windows import gaussian_worst
 from rangebound.privacy.windows import gaussian_worst as tested

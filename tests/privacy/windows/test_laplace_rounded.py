@@ -9,12 +9,12 @@ import pytest
 
 import rangebound as rb
 from rangebound.laws.laplace import TruncatedLaplacian
+from rangebound.privacy.branch_and_bound import enclose
 from rangebound.privacy.counterexample import tasks
+from rangebound.privacy.objectives import Loss, Renyi
 from rangebound.privacy.pairs.mapped import Mapped
-from rangebound.privacy.search.branch_and_bound import enclose
-from rangebound.privacy.search.objectives import Loss, Renyi
 from rangebound.privacy.windows import laplace_rounded
-from rangebound.privacy.windows.discs import exactly
+from rangebound.privacy.windows.chebyshev import exactly
 from rangebound.privacy.windows.laplace_rounded import clipped, enclosed
 from rangebound.privacy.windows.segments import windows_of
 from rangebound.values.ball import INFINITY, ball, down, precision, up

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import rangebound as rb
+from rangebound.privacy.branch_and_bound import enclose
 from rangebound.privacy.counterexample import tasks
-from rangebound.privacy.search.branch_and_bound import enclose
-from rangebound.privacy.search.objectives import Delta, Loss, Renyi
+from rangebound.privacy.objectives import Delta, Loss, Renyi
 from rangebound.privacy.windows import laplace_windows, segments
-from rangebound.privacy.windows.discs import Discs
+from rangebound.privacy.windows.chebyshev import Discs
 from rangebound.privacy.windows.laplace_windows import enclosed
 from rangebound.privacy.worst import worst_delta
 from rangebound.values.ball import ball, down, precision

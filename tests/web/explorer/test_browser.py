@@ -6,7 +6,7 @@ import pytest
 
 from rangebound.cli.app import run
 from rangebound.ledger.book import Ledger
-from rangebound.privacy.risk import guaranteed
+from rangebound.privacy.attack_risk import guaranteed
 from rangebound.release import parse_plan, read_plan, solve
 from rangebound.release.output.forecast import expected_widths
 from rangebound.web.explorer.edited_plan import without_query

@@ -11,7 +11,7 @@ from scipy import stats
 import rangebound as rb
 from rangebound.cli.app import run
 from rangebound.errors import ArgumentError
-from rangebound.privacy.risk.tradeoff_curve import TOLERANCE, smallest_mu
+from rangebound.privacy.tradeoff_curve import TOLERANCE, smallest_mu
 from rangebound.release import demo, parse_plan, read_plan
 from rangebound.release.output.ledger_entry import charges
 from rangebound.release.output.plan_facts import plan_risk

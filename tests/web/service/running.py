@@ -16,8 +16,7 @@ from typing import Any
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.chain import EntryKind
 from rangebound.web.client import Client
-from rangebound.web.service.access import TokenRole, TokenStore
-from rangebound.web.service.job_store import database
+from rangebound.web.service.job_store import TokenRole, TokenStore, database
 
 PLAN = """
 source = {table = "visits"}

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from rangebound.errors import ArgumentError
-from rangebound.web.service.access import RateLimit, TokenRole, TokenStore, peer_of, token_hash
+from rangebound.web.service.job_store import RateLimit, TokenRole, TokenStore, peer_of, token_hash
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from rangebound.ledger.chain import person
 from rangebound.web.processes import LedgerAway, TimeUp, WorkerDied
 from rangebound.web.service import office as room
 from rangebound.web.service import worker
-from rangebound.web.service.access import Token, TokenRole
-from rangebound.web.service.job_store import Job, JobState
+from rangebound.web.service.job_store import Job, JobState, Token, TokenRole
 from rangebound.web.service.listener import demo_plan, make_demo
 from rangebound.web.service.office import Office, Refusal
 from rangebound.web.service.settings import read_settings

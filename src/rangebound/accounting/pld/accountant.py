@@ -24,7 +24,7 @@ from rangebound.accounting.pld.fixed_batch_run import fixed_batch_run
 from rangebound.accounting.pld.fourier import ComposedPLD, PLDComposition, tilt_for_delta, tilt_for_epsilon
 from rangebound.values import arguments
 from rangebound.values.ball import Ball, ball, down, precision, span, up
-from rangebound.values.enclosure import Enclosure
+from rangebound.values.numeric import Enclosure
 from rangebound.values.roots import falling_bracket
 
 _TAIL, _LAST_TAIL, _LEAST = 1e-25, 1e-270, 1e-290
@@ -66,7 +66,8 @@ def delta(event: Event, epsilon: float) -> Enclosure:
     while True:
         found = _composed_delta(counts, epsilon, tail)
         floor = 2.0 * tail
-        if found.upper > 1e3 * floor or tail <= _LAST_TAIL or not _has_tail(counts):
+        endless = any(math.isinf(discretization.largest_loss(step)) for step in counts)
+        if found.upper > 1e3 * floor or tail <= _LAST_TAIL or not endless:
             return found
         tail *= 1e-40
 
@@ -201,10 +202,6 @@ def _attained_loss(step: SingleEvent, loss: float) -> Ball:
     return ball(loss) if math.isinf(loss) else (ball(step.rate) * ball(loss).expm1()).log1p()
 
 
-def _has_tail(counts: dict[SingleEvent, int]) -> bool:
-    return any(math.isinf(discretization.largest_loss(step)) for step in counts)
-
-
 def _composed_delta(counts: dict[SingleEvent, int], epsilon: float, tail: float) -> Enclosure:
     tilt = partial(tilt_for_epsilon, epsilon=epsilon)
     found, above, below = _compositions(counts, tail, tilt)
@@ -308,12 +305,12 @@ def _widths(counts: dict[SingleEvent, int], coarser: float) -> dict[SingleEvent,
         (step,) = counts
         largest, width = discretization.largest_loss(step), wanted[step]
         # A last knot on the largest loss, where much of the mass may be.
-        return {step: _short(largest / math.ceil(largest / width) if math.isfinite(largest) else width)}
-    base = _short(min(wanted.values()))
+        return {step: short(largest / math.ceil(largest / width) if math.isfinite(largest) else width)}
+    base = short(min(wanted.values()))
     return {step: base * 2.0 ** max(math.floor(math.log2(width / base)), 0) for step, width in wanted.items()}
 
 
-def _short(width: float) -> float:
+def short(width: float) -> float:
     """The width rounded up to 24 bits, so that its multiples are doubles without rounding."""
     mantissa, exponent = math.frexp(width)
     return math.ldexp(math.ceil(math.ldexp(mantissa, 24)), exponent - 24)

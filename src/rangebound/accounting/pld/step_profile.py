@@ -42,10 +42,10 @@ from functools import lru_cache
 
 from rangebound.accounting.event import Private
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.privacy.gdp import free_gaussian
-from rangebound.privacy.risk import mirrored
+from rangebound.privacy.gdp import free_gaussian, normal_tail
+from rangebound.privacy.tradeoff_curve import mirrored
 from rangebound.values.ball import Ball, ball, down, hull, up
-from rangebound.values.enclosure import Enclosure
+from rangebound.values.numeric import Enclosure
 
 BITS = 192
 
@@ -132,7 +132,7 @@ def _opposed(mu: Ball, q: Ball, x: Ball) -> Ball:
     shrunk = q * (-(mu**2)).exp()
     root = (x * q + ((x * q) ** 2 + 4 * shrunk * (x - 1) * (1 - q)).sqrt()) / (2 * shrunk)
     z = root.log() / mu + mu / 2
-    near, middle, far = (_tail(z - k * mu) for k in range(3))
+    near, middle, far = (normal_tail(z - k * mu) for k in range(3))
     return q * far - x * q * middle - (x - 1) * (1 - q) * near
 
 
@@ -144,9 +144,5 @@ def _reversed(mu: Ball, q: Ball, x: Ball) -> Ball:
         return ball(0.0)
     low, high = 2 * (x - 1) * (1 - q) / (q + square.sqrt()), (q + square.sqrt()) / (2 * x * shrunk)
     first, last = (root.log() / mu + mu / 2 for root in (low, high))
-    near, middle, far = (_tail(first - k * mu) - _tail(last - k * mu) for k in range(3))
+    near, middle, far = (normal_tail(first - k * mu) - normal_tail(last - k * mu) for k in range(3))
     return q * middle - x * q * far - (x - 1) * (1 - q) * near
-
-
-def _tail(z: Ball) -> Ball:
-    return (z / ball(2.0).sqrt()).erfc() / 2

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NoReturn, Self
@@ -43,6 +43,7 @@ _OTHERS = (complex, np.complexfloating, np.datetime64, np.timedelta64)
 _NO_TABLE = "X: must be a table, with as many cells in each row as there are features"
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True)
 class LedgerBudget:
@@ -71,6 +72,7 @@ class LedgerBudget:
         raise ArgumentTypeError("budget: is an open ledger, which is not pickled; set_params(budget=None) first")
 
 
+@arguments.brief
 @dataclass(kw_only=True, eq=False, repr=False)
 class Private(BaseEstimator):  # type: ignore[misc]
     """An estimator whose every fit is a fresh draw, and that cannot be fitted in parts.
@@ -212,7 +214,19 @@ def cells(X: object) -> object:
     """
     if issparse(X):
         return X
-    table = _listed(X) if isinstance(X, (list, tuple)) else _array(X)
+    listed = isinstance(X, (list, tuple))
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error" if listed else "default")
+            table = np.asarray(X)
+            if table.dtype.kind in "US" and not isinstance(X, np.ndarray):  # one text has turned all cells into texts
+                table = np.asarray(X, dtype=object)
+    except Exception:  # whatever it raises, the message may show cells
+        if not listed:
+            raise ArgumentError(_NO_TABLE) from None
+        table = np.empty(0, dtype=object)
+    if isinstance(X, (list, tuple)) and table.dtype.kind not in "biuf":
+        table = _listed(X, table)
     if table.dtype.kind == "c":
         raise ArgumentError("X: Complex data not supported")
     if table.dtype.kind in "mMV":
@@ -220,42 +234,20 @@ def cells(X: object) -> object:
     return _numbers(table)
 
 
-def _array(X: object) -> npt.NDArray[np.generic]:
-    try:
-        table = np.asarray(X)
-        if table.dtype.kind in "US" and not isinstance(X, np.ndarray):  # one text has turned all cells into texts
-            table = np.asarray(X, dtype=object)
-        return table
-    except Exception:  # whatever it raises, the message may show cells
-        raise ArgumentError(_NO_TABLE) from None
-
-
 def is_row(value: object) -> bool:
     """Whether a part of a list has parts itself: lists, tuples, arrays with an axis; texts and the like have none."""
     return isinstance(value, (list, tuple)) or (hasattr(value, "__array__") and getattr(value, "ndim", 0) > 0)
 
 
-def _listed(X: list[object] | tuple[object, ...]) -> npt.NDArray[np.generic]:
-    """A list as an array of numbers, or of objects where one of its cells is anything else."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            table = np.asarray(X)
-    except Exception:  # whatever it raises, the message may show cells
-        table = np.empty(0, dtype=object)
-    if table.dtype.kind in "biuf":
-        return table
-    found = _objects(X)
+def _listed(X: list[object] | tuple[object, ...], table: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """A list with cells that are no numbers as an array of objects; as the table where all of them are refused."""
+    found: npt.NDArray[np.generic] = np.fromiter(X, dtype=object)
     if len(found) and all(is_row(each) for each in X):
-        rows = [_objects(each) for each in X]  # type: ignore[arg-type]  # it is a row
+        rows = [np.fromiter(each, dtype=object) for each in X]  # type: ignore[call-overload]  # it is a row
         if len({len(each) for each in rows}) > 1:
             raise ArgumentError(_NO_TABLE)
         found = np.stack(rows)
     return table if found.size and all(isinstance(each, _OTHERS) for each in found.flat) else found
-
-
-def _objects(values: Iterable[object]) -> npt.NDArray[np.generic]:
-    return np.fromiter(values, dtype=object)
 
 
 def _numbers(table: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:

@@ -35,8 +35,7 @@ from rangebound.privacy.gdp import largest_mu
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers
 from rangebound.values.numeric import root_down, rounded_up
-from rangebound.values.query import Query
-from rangebound.values.support import Interval
+from rangebound.values.support import Interval, Query
 
 QUANTA = 2**26
 """The length that a row is clipped to, in quanta."""

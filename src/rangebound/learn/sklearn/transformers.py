@@ -230,10 +230,14 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, RowSumEstimato
         lower, upper = row_sums.ranges(self.bounds, features)
         bins = row_sums.whole("bins", self.bins, _FINEST)
         norm = math.sqrt(features)
+        one = int(row_sums.clipped(np.ones((1, 1)), norm, features)[0, 0])  # a value in quanta of the norm
+        u = (row_sums.centred(x, lower, upper) + 1.0) / 2.0
+        places = np.minimum(np.floor(u * bins), bins - 1).astype(np.int64)
+        there = [column[~missing] for column, missing in zip(places.T, np.isnan(x).T, strict=True)]
+        counts: Integers = one * np.stack([np.bincount(column, minlength=bins) for column in there])
         found, mu = self._released(
             "quantiles: counts of bins",
-            lambda mu: {"counts": row_sums.noisy(bin_counts(x, lower, upper, bins), norm, mu)},
-            lower, upper, features * bins,
+            lambda mu: {"counts": row_sums.noisy(counts, norm, mu)}, lower, upper, features * bins,
         )  # fmt: skip
         self.edges_: Floats = np.linspace(lower, upper, bins + 1, axis=1)
         self.ranks_: Floats = np.stack([ranks(each, norm / mu) for each in found["counts"]])
@@ -253,17 +257,6 @@ class QuantileTransformer(OneToOneFeatureMixin, TransformerMixin, RowSumEstimato
         """The value of each rank, inside the bounds: 0.5 has the median."""
         check_is_fitted(self)
         return self._interpolated(X, self.ranks_, self.edges_)
-
-
-def bin_counts(x: Floats, lower: Floats, upper: Floats, bins: int) -> Integers:
-    """How many values of each feature are in each bin, in quanta of sqrt(features); missing ones are in none."""
-    features = x.shape[1]
-    found: Integers = np.zeros((features, bins), dtype=np.int64)
-    one = int(row_sums.clipped(np.ones((1, 1)), math.sqrt(features), features)[0, 0])
-    places = np.minimum(np.floor((row_sums.centred(x, lower, upper) + 1.0) / 2.0 * bins), bins - 1).astype(np.int64)
-    for feature in range(features):
-        found[feature] = one * np.bincount(places[~np.isnan(x[:, feature]), feature], minlength=bins)
-    return found
 
 
 def ranks(counts: Floats, scale: float) -> Floats:

@@ -22,7 +22,7 @@ import torch.nn.functional as F
 
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.batch_tree import Leaves, Structure, put_together, taken_apart
-from rangebound.learn.torch.called_criterion import CalledCriterion, ForwardPass, Precision
+from rangebound.learn.torch.called_criterion import CalledCriterion, ForwardPass, precision
 from rangebound.learn.torch.gradients.bad_examples import tried
 from rangebound.learn.torch.gradients.one_pass import example_losses, example_outputs
 from rangebound.learn.torch.gradients.per_example import has_statistics
@@ -34,6 +34,7 @@ _LOSSES = frozenset({
     F.kl_div, F.l1_loss, F.mse_loss, F.multi_margin_loss, F.multilabel_margin_loss, F.multilabel_soft_margin_loss,
     F.nll_loss, F.poisson_nll_loss, F.smooth_l1_loss, F.soft_margin_loss,
 })  # fmt: skip
+_ITSELF: Callable[..., torch.Tensor] = lambda loss, target: loss  # noqa: E731  where the module returns the loss
 _CONVERSIONS = frozenset({torch.Tensor.contiguous, torch.Tensor.double, torch.Tensor.float, torch.Tensor.to})
 
 
@@ -153,7 +154,7 @@ class AttachedModule(torch.nn.Module):
             return values
         if not like.dim():
             own = CalledCriterion(
-                _itself, scale=self._optimizer[0].loss_scale, place=place, precision=asked.precision,
+                _ITSELF, scale=self._optimizer[0].loss_scale, place=place, precision=asked.precision,
                 dtype=torch.promote_types(values.dtype, torch.float32),
             )  # fmt: skip
             return self._shown(self._optimizer[0].called(own, asked, ()), values, {}, asked, ())
@@ -176,8 +177,9 @@ class AttachedModule(torch.nn.Module):
                 (1,),
                 (),
             }:
+                told = " and ".join(f"{each.dtype} of shape {tuple(each.shape)}" for each in found) or "no tensor"
                 raise ArgumentError(
-                    f"module: returns {_described(found)} for one example; the ordinary loop needs tensors with a "
+                    f"module: returns {told} for one example; the ordinary loop needs tensors with a "
                     "first axis for the examples, one of them of floats; or call optimizer.backward(x, y), whose "
                     "criterion takes whatever the module returns"
                 )
@@ -216,7 +218,7 @@ class AttachedModule(torch.nn.Module):
         alone = output is found[0] and len(found) == 1
         made = CalledCriterion(
             criterion, scale=optimizer.loss_scale, settings=settings, place=output.place if alone else None,
-            precision=Precision.present(output.device), dtype=output.dtype if alone else torch.float32,
+            precision=precision(output.device), dtype=output.dtype if alone else torch.float32,
         )  # fmt: skip
         called = optimizer.called(made, asked, y)
         plain = tuple(each.detach().as_subclass(torch.Tensor) for each in found)
@@ -247,15 +249,6 @@ class AttachedModule(torch.nn.Module):
                 "and use loss_scale=... there in place of a GradScaler"
             )
         self._optimizer[0].add_loss(asked, y, called)
-
-
-def _itself(loss: torch.Tensor, target: object) -> torch.Tensor:
-    """The criterion where the module returns the loss."""
-    return loss
-
-
-def _described(found: Leaves) -> str:
-    return " and ".join(f"{each.dtype} of shape {tuple(each.shape)}" for each in found) or "no tensor"
 
 
 def _check_settings(settings: dict[str, object], criterion: object) -> None:

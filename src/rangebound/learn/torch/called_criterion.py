@@ -15,24 +15,13 @@ from rangebound.errors import ArgumentError
 from rangebound.learn.torch.batch_tree import Leaves, Structure, put_together, taken_apart
 from rangebound.values import arguments
 
+Precision = tuple[str, torch.dtype, bool]
+"""The arguments of `torch.autocast` with which it is as it was."""
 
-@dataclass(frozen=True, kw_only=True)
-class Precision:
-    """The setting of `torch.autocast` for a kind of device: as it is now, to be in force again later."""
 
-    kind: str
-    dtype: torch.dtype
-    enabled: bool
-
-    @classmethod
-    def present(cls, device: torch.device) -> Precision:
-        """The setting in force."""
-        kind = device.type
-        return cls(kind=kind, dtype=torch.get_autocast_dtype(kind), enabled=torch.is_autocast_enabled(kind))
-
-    def again(self) -> torch.autocast:
-        """A context in which it is in force."""
-        return torch.autocast(self.kind, dtype=self.dtype, enabled=self.enabled)
+def precision(device: torch.device) -> Precision:
+    """The setting of `torch.autocast` that is in force for a kind of device."""
+    return device.type, torch.get_autocast_dtype(device.type), torch.is_autocast_enabled(device.type)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,11 +37,6 @@ class ForwardPass:
     def batch(self, y: object) -> tuple[Structure, Leaves]:
         """Structure and tensors of the batch of these arguments and the targets `y`."""
         return taken_apart((put_together(self.structure, self.leaves), y), "batch")
-
-    def repeats(self, other: ForwardPass) -> bool:
-        """Whether both begin at the same number in memory, as they do for the same examples."""
-        mine, theirs = self.leaves[0], other.leaves[0]
-        return self is other or (mine.numel() > 0 and mine.data_ptr() == theirs.data_ptr())
 
 
 class CalledCriterion(torch.nn.Module):
@@ -83,7 +67,7 @@ class CalledCriterion(torch.nn.Module):
 
     def judge(self, output: Any, target: Any) -> torch.Tensor:
         """The loss of these outputs, times the factor: gradients in half precision do not vanish then."""
-        with nullcontext() if self.precision is None else self.precision.again():
+        with nullcontext() if self.precision is None else torch.autocast(*self.precision):
             if self.dtype is not None and isinstance(output, torch.Tensor):
                 output = output.to(self.dtype)
             return self.criterion(output, target, **self.settings) * self.scale
@@ -128,17 +112,12 @@ def check_weights(criterion: object, settings: Mapping[str, object], y: object) 
         )
 
 
-def _fixed_scale(value: object) -> float:
-    """A factor of the loss: a power of two, so that multiplying and dividing by it is exact."""
-    number = arguments.positive("loss_scale", value)
-    if math.frexp(number)[0] != 0.5 or not 1.0 <= number <= 2.0**24:
-        raise ArgumentError(f"loss_scale={arguments.shown(value)}: must be a power of two from 1 to 2^24, such as 4096")
-    return number
-
-
 def objective(criterion: object, loss: object, loss_scale: object) -> Objective:
     """What is minimised: a criterion of outputs and targets, or a loss of the module and a batch."""
-    scale = _fixed_scale(loss_scale)
+    scale = arguments.positive("loss_scale", loss_scale)
+    if math.frexp(scale)[0] != 0.5 or not 1.0 <= scale <= 2.0**24:  # multiplying and dividing by it is exact
+        shown = arguments.shown(loss_scale)
+        raise ArgumentError(f"loss_scale={shown}: must be a power of two from 1 to 2^24, such as 4096")
     if (criterion is None) == (loss is None):
         raise ArgumentError(
             "criterion, loss: give one of them, a function of outputs and targets, or of model and batch"

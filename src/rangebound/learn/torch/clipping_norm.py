@@ -42,8 +42,7 @@ from rangebound.laws.gaussian import Gaussian
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.values import arguments
 from rangebound.values.numeric import root_down, rounded_up
-from rangebound.values.query import Query
-from rangebound.values.support import Interval
+from rangebound.values.support import Interval, Query
 
 _BITS = 17
 _SMALLEST, _LARGEST = 1e-30, 1e30  # so that the quantum and its inverse are ordinary floats
@@ -172,11 +171,6 @@ class Adaptive:
         if self.tally_noise is not None:
             arguments.positive("tally_noise", self.tally_noise, why="without noise nothing is protected")
 
-    @property
-    def start(self) -> Euclidean:
-        """The clipping norm of the first step."""
-        return Euclidean(clip=self.clip)
-
 
 class ClipController:
     """The clipping norm of the present step, and the two mechanisms of its releases."""
@@ -186,17 +180,13 @@ class ClipController:
         given = settings.tally_noise
         self.tally_noise = max(expected / _SHARE, multiplier) if given is None else float(given)
         self.sum_multiplier = split_multiplier(multiplier, self.tally_noise)
-        self.clipping = settings.start
+        self.tally_mechanism = _gaussian(0.5, self.tally_noise)
+        self.clipping = Euclidean(clip=settings.clip)
 
     @property
     def sum_mechanism(self) -> Mechanism:
         """What releases each coordinate of the sum in this step."""
         return _gaussian(self.clipping.clip, rounded_up(Fraction(self.sum_multiplier) * Fraction(self.clipping.clip)))
-
-    @property
-    def tally_mechanism(self) -> Mechanism:
-        """What releases the tally."""
-        return _gaussian(0.5, self.tally_noise)
 
     def follow(self, released: float) -> None:
         """Move the clipping norm by the released tally."""

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,19 @@ from rangebound.sampling.entropy import SECURE
 from rangebound.values import arguments
 
 
-class Relation(enum.Enum):
+class _Explained(enum.Enum):
+    """A name with its `meaning` in words."""
+
+    meaning: str
+
+    def __new__(cls, value: str, meaning: str) -> Self:
+        """A member whose value is its name alone."""
+        made = object.__new__(cls)
+        made._value_, made.meaning = value, meaning
+        return made
+
+
+class Relation(_Explained):
     """How two neighbouring training sets may differ.
 
     Zero-out protects the contents of an example, not the number of examples, on which the published numbers may depend.
@@ -35,19 +47,8 @@ class Relation(enum.Enum):
     'one example is replaced by one without a gradient; the number of examples is public'
     """
 
-    ADD_REMOVE = "add-remove"
-    ZERO_OUT = "zero-out"
-
-    @property
-    def meaning(self) -> str:
-        """The relation in words."""
-        return _RELATIONS[self]
-
-
-_RELATIONS = {
-    Relation.ADD_REMOVE: "one example is added or removed; the number of examples is private",
-    Relation.ZERO_OUT: "one example is replaced by one without a gradient; the number of examples is public",
-}
+    ADD_REMOVE = "add-remove", "one example is added or removed; the number of examples is private"
+    ZERO_OUT = "zero-out", "one example is replaced by one without a gradient; the number of examples is public"
 
 
 def named_relation(neighbours: object, *, stated: bool) -> Relation:
@@ -70,7 +71,7 @@ def named_relation(neighbours: object, *, stated: bool) -> Relation:
     return found
 
 
-class BatchSampling(enum.Enum):
+class BatchSampling(_Explained):
     """How examples come into batches; what is drawn is secret.
 
     `POISSON`: each example is in each batch with the same probability, independently. `ALLOCATION`: in each epoch, each
@@ -82,23 +83,12 @@ class BatchSampling(enum.Enum):
     'in each epoch each example is in one batch, chosen at random'
     """
 
-    POISSON = "poisson"
-    ALLOCATION = "random-allocation"
-    FIXED = "fixed-size"
-
-    @property
-    def meaning(self) -> str:
-        """The way in words."""
-        return _SAMPLINGS[self]
+    POISSON = "poisson", "each example is in each batch with the same probability, independently"
+    ALLOCATION = "random-allocation", "in each epoch each example is in one batch, chosen at random"
+    FIXED = "fixed-size", "each batch has the same number of examples, drawn without replacement"
 
 
-_SAMPLINGS = {
-    BatchSampling.POISSON: "each example is in each batch with the same probability, independently",
-    BatchSampling.ALLOCATION: "in each epoch each example is in one batch, chosen at random",
-    BatchSampling.FIXED: "each batch has the same number of examples, drawn without replacement",
-}
-
-
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
     """How examples come into batches, for `PrivacyEngine.make_private`; nothing here may be computed from the data.
@@ -134,11 +124,8 @@ def chosen_sampling(sampling: object) -> BatchSampling:
 class PrivateLoader:
     """Batches that contain each example with probability `rate`, as `BatchSampling` says; all of them at rate 1.
 
-    An epoch has about 1/rate batches. A sampled batch may be empty; it is still a step. With `rate` and
-    `expected` both stated, nothing that is published depends on the number of examples (`Relation.ADD_REMOVE`), and the
-    loader's batch size is not used. Left out, they are the batch size over the number of examples, and the batch size:
-    that number is then public (`Relation.ZERO_OUT`). `neighbours` names the relation; one that does not fit is
-    refused.
+    An epoch has about 1/rate batches. A sampled batch may be empty; it is still a step. What is stated and what is left
+    out, `Sampling` says.
 
     It reads as the loader that it is made from does: its `collate_fn`, and its `num_workers`, which prepare batches
     ahead, `prefetch_factor`, `pin_memory` and the like. Its length is that of an epoch, round(1/rate): the steps that a
@@ -272,9 +259,6 @@ class _Draws(Sampler[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         return self._loader.draws()
-
-    def __len__(self) -> int:
-        return len(self._loader)
 
 
 class _Rows(Dataset[Any]):

@@ -21,8 +21,8 @@ from rangebound.learn.torch.called_criterion import (
     CalledCriterion,
     ForwardPass,
     Objective,
-    Precision,
     check_weights,
+    precision,
 )  # fmt: skip
 from rangebound.learn.torch.clipping_norm import Adaptive, ClipController, Clipping, Elementwise, Euclidean, tally
 from rangebound.learn.torch.gradients.bad_examples import all_finite
@@ -58,7 +58,8 @@ class PrivateOptimizer(torch.optim.Optimizer):
     refuses) silently counts with gradient zero: a single malformed example does not abort a step. `bad_examples` counts
     them; the count is private. The losses that `backward` returns and the sums it keeps are private; only the
     parameters after a step are released, and with `Adaptive` clipping the norm. It is a `torch.optim.Optimizer`, so
-    that schedulers and trainers of other libraries take it; groups and state are those of the wrapped one.
+    that schedulers and trainers of other libraries take it; groups, state and defaults are those of the wrapped one,
+    `inner`. `criterion` and `loss_scale` are as it was made private with.
     """
 
     def __init__(
@@ -67,18 +68,20 @@ class PrivateOptimizer(torch.optim.Optimizer):
         chunk: int | None = None, seen: Seen | None = None, keep_batches: bool = False,
         discarded: frozenset[str] = frozenset(), cuda_graphs: bool = True,
     ) -> None:  # fmt: skip
-        self._inner, self._mechanism, self._scale = inner, mechanism, objective.scale
+        self._inner, self.module, self.defaults = inner, module, inner.defaults
+        self.criterion, self.loss_scale, self._mechanism = objective.criterion, objective.scale, mechanism
         self._control: ClipController | None = None
         if isinstance(clipping, Adaptive):
             multiplier = rounded_up(Fraction(mechanism.noise.scale) / Fraction(clipping.clip))
             self._control = ClipController(clipping, multiplier, loader.expected)
-            clipping = clipping.start
+            clipping = Euclidean(clip=clipping.clip)
         self._clipping: Clipping = clipping
-        self._module, self._noise, self._loader = module, noise, loader
+        self._noise, self._loader = noise, loader
         self._objective, self._discarded = objective, discarded
         self._memory, self._chunk, self._seen, self._keep = memory, chunk, seen, keep_batches
         self._captured = CapturedPasses() if cuda_graphs and self._control is None else None
         self._parameters = learned(module)
+        self.coordinates = sum(each.numel() for each in self._parameters.values())  # that a step releases
         self._like: tuple[Objective, Structure, Leaves] | None = None  # the kind of the last examples, without one
         self._called: list[CalledCriterion] = []
         self._used: CalledCriterion | None = None
@@ -102,11 +105,6 @@ class PrivateOptimizer(torch.optim.Optimizer):
         return self._inner
 
     @property
-    def module(self) -> torch.nn.Module:
-        """The module whose parameters it steps."""
-        return self._module
-
-    @property
     def mechanism(self) -> Mechanism:
         """The mechanism that releases each coordinate in this step; the account covers it, so it cannot be changed."""
         return self._mechanism if self._control is None else self._control.sum_mechanism
@@ -115,16 +113,6 @@ class PrivateOptimizer(torch.optim.Optimizer):
     def clipping(self) -> Clipping:
         """The clipping norm of this step, on which the mechanism depends."""
         return self._clipping if self._control is None else self._control.clipping
-
-    @property
-    def criterion(self) -> Criterion:
-        """The loss of an example, as it was made private with."""
-        return self._objective.criterion
-
-    @property
-    def loss_scale(self) -> float:
-        """The fixed factor of the losses, which is divided out before clipping."""
-        return self._scale
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
@@ -136,16 +124,6 @@ class PrivateOptimizer(torch.optim.Optimizer):
         """The state of the wrapped optimizer, by parameter."""
         return self._inner.state
 
-    @property
-    def defaults(self) -> dict[str, object]:  # type: ignore[override]
-        """The defaults of the wrapped optimizer's groups."""
-        return self._inner.defaults
-
-    @property
-    def coordinates(self) -> int:
-        """How many numbers a step releases."""
-        return sum(each.numel() for each in self._parameters.values())
-
     def explain(self) -> str:
         """Which way the gradients of each parameter take, and why: a line for each, for the latest kind of examples.
 
@@ -155,23 +133,21 @@ class PrivateOptimizer(torch.optim.Optimizer):
         time, and the line says why.
         """
         device = next(iter(self._parameters.values())).device
-        objective, structure, leaves = self._like or (self._objective, *self._first())
+        if self._like is None:
+            batch, objective = self._loader.empty(), self._objective
+            if isinstance(objective, CalledCriterion):
+                if not isinstance(batch, (tuple, list)) or len(batch) < 2:
+                    raise ArgumentError("explain: knows what the module is called with only after a first forward pass")
+                batch = ((batch[0],), {}), batch[1]
+            self._like = objective, *taken_apart(batch, "batch")
+        objective, structure, leaves = self._like
         found = survey(self._problem(objective, structure), tuple(each.to(device) for each in leaves))
         why = "" if self._captured is None else self._captured.refused
         told = found.explain(self._parameters)
         return f"{told}\nno CUDA graph: {why}" if why else told
 
-    def _first(self) -> tuple[Structure, Leaves]:
-        """The kind of batches that the loader has."""
-        batch = self._loader.empty()
-        if isinstance(self._objective, BatchLoss):
-            return taken_apart(batch, "batch")
-        if not isinstance(batch, (tuple, list)) or len(batch) < 2:
-            raise ArgumentError("explain: knows what the module is called with only after a first forward pass")
-        return taken_apart((((batch[0],), {}), batch[1]), "batch")
-
     def _problem(self, objective: Objective, structure: Structure) -> Problem:
-        return Problem(self._module, objective, self._parameters, structure, self._discarded)
+        return Problem(self.module, objective, self._parameters, structure, self._discarded)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients and what `backward` has added since the last step."""
@@ -208,7 +184,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         examples(leaves, "module(...)")
         leaves = tuple(each.clone() if each.is_inference() else each for each in leaves)  # which has no version
         return ForwardPass(
-            structure=structure, leaves=leaves, precision=Precision.present(leaves[0].device),
+            structure=structure, leaves=leaves, precision=precision(leaves[0].device),
             versions=[each._version for each in leaves], drawn=self._loader.drawn,
         )  # fmt: skip
 
@@ -224,7 +200,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         if found is made:
             self._called.append(made)
         structure, leaves = asked.batch(y)
-        with torch.enable_grad(), asked.precision.again():
+        with torch.enable_grad(), torch.autocast(*asked.precision):
             survey(self._problem(found, structure), leaves)
         return found
 
@@ -246,7 +222,8 @@ class PrivateOptimizer(torch.optim.Optimizer):
                 "loss: is of an earlier batch, whose examples are not those of this step; call backward() before the "
                 "next batch is drawn"
             )
-        if any(asked.repeats(each) for each, _, _ in self._pending):
+        begun = [each.leaves[0].data_ptr() for each, _, _ in self._pending if each.leaves[0].numel()]
+        if any(asked is each for each, _, _ in self._pending) or asked.leaves[0].data_ptr() in begun:
             raise ArgumentError(
                 "loss: is a second one for the same examples, each of which counts once in a step; add the losses up "
                 "in the criterion that make_private is given, and call net.criterion(net(x), y)"
@@ -267,7 +244,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
                 raise ArgumentError("batch: per-instance accounts need examples of one tensor, and targets of another")
             own = self._loader.part(members, count)
         self._like = objective, structure, tuple(each[:0] for each in leaves)
-        wide = replace(self.clipping, clip=self.clipping.clip * self._scale)
+        wide = replace(self.clipping, clip=self.clipping.clip * self.loss_scale)
         sums, losses, squares = clipped_sum(
             self._problem(objective, structure), leaves, wide, self._memory, self._chunk, self._captured
         )
@@ -281,7 +258,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         if self._keep:
             x, y = leaves
             self._batches.append((x[good], y[good], own[good.cpu().numpy()]))
-        return losses / self._scale
+        return losses / self.loss_scale
 
     @torch.no_grad()
     def step(self, closure: Callable[[], object] | None = None) -> object:  # type: ignore[override]
@@ -301,7 +278,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
                     "x: was overwritten after the forward pass, so its loss is that of other examples; give each "
                     "forward pass a tensor of its own"
                 )
-            with torch.enable_grad(), asked.precision.again():
+            with torch.enable_grad(), torch.autocast(*asked.precision):
                 self._add(*asked.batch(y), criterion, None)
         self._check_parameters()
         if not self._given and len(self._loader.members):  # an empty batch may be skipped
@@ -310,10 +287,10 @@ class PrivateOptimizer(torch.optim.Optimizer):
                 "the outputs from engine.attach(module), in training mode"
             )
         self._check_gradients()
-        tallies = [] if self._control is None else [self._location.new_tensor([self._tally * self._scale])]
+        tallies = [] if self._control is None else [self._location.new_tensor([self._tally * self.loss_scale])]
         location = several_processes.add(torch.cat([self._location, *tallies]))
         # powers of two: exact
-        location *= self._clipping.quantum if isinstance(self._clipping, Elementwise) else 1.0 / self._scale
+        location *= self._clipping.quantum if isinstance(self._clipping, Elementwise) else 1.0 / self.loss_scale
         values = [*self._parameters.values()]
         if not all_finite([*values, location]):
             if not all_finite(values):
@@ -346,7 +323,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
                     each.grad._released = each.grad._version  # type: ignore[attr-defined]
         # Let parametrizations keep what they compute from parameters alone (the power iteration of a spectral norm); a
         # pass discards it, since all that a module keeps there might be of its examples.
-        for part in self._module.modules():
+        for part in self.module.modules():
             if isinstance(part, ParametrizationList) and part.training and any(True for _ in part.buffers()):
                 part()
         return outcome
@@ -395,10 +372,10 @@ class PrivateOptimizer(torch.optim.Optimizer):
 
     def _check_parameters(self) -> None:
         """The wrapped optimizer may use the released numbers only."""
-        for name, part in self._module.named_modules():
+        for name, part in self.module.named_modules():
             if has_statistics(part):
                 check_frozen(name, part)
-        present = learned(self._module)
+        present = learned(self.module)
         if present.keys() != self._parameters.keys() or any(self._parameters[n] is not p for n, p in present.items()):
             raise ArgumentError(
                 "module: has other trainable parameters than when it was made private; make it private again with "

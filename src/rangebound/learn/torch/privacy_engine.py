@@ -25,20 +25,14 @@ from rangebound.learn.torch.loader import BatchSampling, PrivateLoader, Relation
 from rangebound.learn.torch.noise_source import Noise, NoiseSource, SecureNoise, step_mechanism
 from rangebound.learn.torch.opacus_names import SingleNames, joined, refuse_arguments, unknown_attribute
 from rangebound.learn.torch.optimizer import Batch, Criterion, PrivateOptimizer
-from rangebound.learn.torch.training_plan import (  # fmt: skip
-    Charge,
-    TrainingProgress,
-    ledger_charge,
-    plan_training,
-    step_within,
-    steps_within,
-)
+from rangebound.learn.torch.training_plan import Charge, TrainingProgress, plan_training, step_within, steps_within
 from rangebound.ledger.rule import AnyCost
-from rangebound.privacy.risk import AttackRisk
+from rangebound.privacy.attack_risk import AttackRisk
 from rangebound.values import arguments
 
 Found = TypeVar("Found")
 
+_CHARGED = ("ledger", "account", "request")
 _MEMORY = {"cpu": 2**28, "cuda": 2**32}  # bytes
 
 
@@ -140,7 +134,7 @@ class PrivacyEngine:
         check_module(module)
         check_optimizer(optimizer, module)
         judged = objective(criterion, loss, loss_scale)
-        first = clipping.start if isinstance(clipping, Adaptive) else clipping
+        first = Euclidean(clip=clipping.clip) if isinstance(clipping, Adaptive) else clipping
         if not hasattr(source, "release"):
             raise ArgumentError(f"noise={arguments.shown(source)}: must be SecureNoise(), or InsecureTorchNoise(...)")
         rank, processes = several_processes.place()
@@ -149,10 +143,18 @@ class PrivacyEngine:
             sampling=chosen_sampling(BatchSampling.POISSON if way.way is None else way.way),
             rank=rank, processes=processes,
         )  # fmt: skip
-        named = ledger_charge(single)
-        if charge is not None and named is not None:
+        named: dict[str, Any] = {
+            name: value for name, value in single.items() if name in _CHARGED and value is not None
+        }
+        if charge is not None and named:
             raise ArgumentError("charge, ledger: Charge(ledger=...) and ledger=... say the same; give one of them")
-        charge = charge or named
+        if 0 < len(named) < 3:
+            missing = ", ".join(name for name in _CHARGED if name not in named)
+            raise ArgumentError(
+                f"{missing}: missing; a charge needs a ledger, an account of it, and an id of this run, such as "
+                'request="digits, first run"'
+            )
+        charge = Charge(**named) if named else charge
         planned = None if epochs is None else repetitions("epochs", epochs) * len(loader)
         if charge is not None and planned is None:
             raise ArgumentError("epochs: must be given with ledger=...; all their steps are charged before the first")

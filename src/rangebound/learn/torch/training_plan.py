@@ -12,14 +12,14 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
 
 import torch
 
 from rangebound.accounting.event import repetitions
-from rangebound.errors import ArgumentError, ArgumentTypeError
+from rangebound.errors import ArgumentError
 from rangebound.laws.boundings import UNBOUNDED, Bounding
 from rangebound.learn.torch import several_processes
 from rangebound.learn.torch.accounts import worst_case
@@ -126,6 +126,7 @@ class PlannedRun:
     epsilon: float
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class TrainingPlan:
     """Epsilon at `delta` for each combination of noise, batch and epochs; printed as a table, one column a noise.
@@ -203,6 +204,7 @@ def plan_training(
     return TrainingPlan(delta=delta, runs=tuple(runs))
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Charge:
     """Where a training is charged: the ledger, an account of it, and an id that no other run has.
@@ -216,10 +218,7 @@ class Charge:
     request: str
 
     def __post_init__(self) -> None:
-        if not isinstance(self.ledger, Ledger):
-            raise ArgumentTypeError(
-                f"ledger={arguments.shown(self.ledger)}: must be a Ledger, such as Ledger.open(path)"
-            )
+        arguments.instance("ledger", self.ledger, Ledger, "a Ledger, such as Ledger.open(path)")
 
     @property
     def order(self) -> int | None:
@@ -249,21 +248,6 @@ class Charge:
                 )
 
         several_processes.by_first(charge)
-
-
-def ledger_charge(older: Mapping[str, Any]) -> Charge | None:
-    """The charge that `make_private` is asked for by ledger, account and request; None without a ledger."""
-    ledger, account, request = (older.get(name) for name in ("ledger", "account", "request"))
-    if ledger is None:
-        if account is not None or request is not None:
-            raise ArgumentError("ledger: missing; account and request name a charge to one")
-        return None
-    if account is None or request is None:
-        raise ArgumentError(
-            "account, request: must be given with ledger=...: the account that is charged, and an id of this run, such "
-            'as request="digits, first run"'
-        )
-    return Charge(ledger=ledger, account=account, request=request)
 
 
 class TrainingProgress:

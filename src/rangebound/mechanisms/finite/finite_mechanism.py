@@ -15,7 +15,7 @@ from rangebound import sampling
 from rangebound.errors import ArgumentError, ArgumentTypeError, ClaimFalse, Undecided
 from rangebound.laws.atomic_law import FiniteLaw
 from rangebound.laws.error import Error
-from rangebound.mechanisms.finite import input_cells, pair_numbers, table_proof, table_sources
+from rangebound.mechanisms.finite import input_cells, pair_numbers, table_sources
 from rangebound.mechanisms.finite.weights import (
     BINARY_PLACES,
     MOST,
@@ -27,16 +27,15 @@ from rangebound.mechanisms.finite.weights import (
     whole_weights,
 )
 from rangebound.mechanisms.private_mechanism import PrivateMechanism, largest, mean
-from rangebound.privacy.claim import Claim, Notion
 from rangebound.privacy.proof import Proof, Theorem
-from rangebound.privacy.risk import PairProfile
+from rangebound.privacy.setting import Claim, Notion
+from rangebound.privacy.tradeoff_curve import PairProfile
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers, Many, One, np, npt
 from rangebound.values.ball import Ball, ball
-from rangebound.values.enclosure import Enclosure
-from rangebound.values.query import Query
+from rangebound.values.numeric import Enclosure
 from rangebound.values.serial import read_json, support_from_dict, support_to_dict
-from rangebound.values.support import Grid
+from rangebound.values.support import Grid, Query
 
 LONGEST = 64_000_000
 """Characters of the longest table that is read."""
@@ -52,6 +51,7 @@ class ProvedLimit(Protocol):
     def to_json(self) -> str: ...
 
 
+@arguments.brief
 @arguments.guided
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Table(PrivateMechanism):
@@ -239,14 +239,16 @@ class Table(PrivateMechanism):
         return f"table, {len(self.inputs)} inputs, {len(self.outputs)} outputs"
 
     def _prove(self, claim: Claim) -> Proof | None:
-        return Proof(Theorem.ALL_WEIGHTS, BINARY_PLACES) if table_proof.holds(self.weights, self.reach, claim) else None
+        return (
+            Proof(Theorem.ALL_WEIGHTS, BINARY_PLACES) if pair_numbers.holds(self.weights, self.reach, claim) else None
+        )
 
     def _check_proof(self, claim: Claim, proof: Proof) -> None:
-        table_proof.check(self.weights, self.reach, claim, proof)
+        pair_numbers.check(self.weights, self.reach, claim, proof)
 
     def _refutation(self, claim: Claim) -> ClaimFalse | Undecided:
         needs = self.epsilon(claim.delta)
-        return table_proof.refutation(self.weights, self.reach, self.inputs, claim, needs)
+        return pair_numbers.refutation(self.weights, self.reach, self.inputs, claim, needs)
 
     def _fisher(self, answer: npt.ArrayLike) -> float:
         raise ArgumentError(
@@ -276,7 +278,8 @@ class Table(PrivateMechanism):
             raise ArgumentTypeError(f"answer of type {type(answer).__name__}: must be one number")
         row = int(self._rows(place))
         own, worst = self.weights[row], 0.0
-        for other in pair_numbers.neighbours_of(self.reach, row):
+        first, last = int(np.searchsorted(self.reach, row)), int(self.reach[row])
+        for other in (each for each in range(first, last + 1) if each != row):
             change = (self.weights[other] - own).astype(np.float64)
             with np.errstate(divide="ignore", invalid="ignore"):
                 terms = np.where(change == 0.0, 0.0, change / own * (change / TOTAL))

@@ -5,13 +5,15 @@ outputs. Sums of weights are whole numbers and exact; floats only sort out which
 comparison. With x = e^epsilon, delta is the largest P(A) - x Q(A) over all pairs of neighbours and sets A of outputs.
 For one pair the best sets are the outputs with the largest ratios P(y)/Q(y); the points (Q(A), P(A)) of all pairs have
 an upper hull, and one of its corners is the best for every x.
+
+A claim is proved by comparing every weight with those of all neighbouring inputs, in whole numbers.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -19,10 +21,22 @@ from typing import NamedTuple
 
 from flint import arb, fmpq
 
-from rangebound.mechanisms.finite.weights import BINARY_PLACES, BITS, CLOSE, TOTAL, Exponential, exponential, extremes
+from rangebound.errors import ArgumentError, CertificateInvalid, ClaimFalse, Undecided
+from rangebound.mechanisms.finite.weights import (
+    BINARY_PLACES,
+    BITS,
+    CLOSE,
+    TOTAL,
+    Exponential,
+    epsilon_private,
+    exponential,
+    extremes,
+)
+from rangebound.privacy.proof import Proof, Theorem
+from rangebound.privacy.setting import Claim
 from rangebound.values.array_types import Floats, Indices, Integers, np, npt
 from rangebound.values.ball import ZERO, Ball, ball, precision, up
-from rangebound.values.numeric import rounded_up
+from rangebound.values.numeric import rounded_down, rounded_up
 
 _CHUNK = 1 << 16  # weights at a time: they stay in the processor's cache
 _HULL_CHUNK = 1 << 18
@@ -159,7 +173,9 @@ def stick_at(weights: Integers, pairs: InputPairs, ratio: Exponential) -> Stick:
         spare = 0
         if missed[at]:
             if rank < _CLOSER:
-                mass, other = _exact_sums(weights[i], weights[j], ratio)
+                both = zip(weights[i].tolist(), weights[j].tolist(), strict=True)
+                inside = [(one, two) for one, two in both if not ratio.at_most(one, two)]
+                mass, other = sum(one for one, _ in inside), sum(two for _, two in inside)
             else:
                 spare = math.ceil(missed[at]) << BINARY_PLACES
         units = (mass << BINARY_PLACES) - ratio.lower * other + spare
@@ -185,14 +201,6 @@ def _sums(weights: Integers, pairs: InputPairs, ratio: float) -> tuple[Integers,
         near &= p > 0
         missed[here] = np.where(near, p, 0).sum(axis=1) * (2.0 * CLOSE) if near.any() else 0.0
     return masses, others, missed
-
-
-def _exact_sums(p: Integers, q: Integers, ratio: Exponential) -> tuple[int, int]:
-    mass = other = 0
-    for one, two in zip(p.tolist(), q.tolist(), strict=True):
-        if not ratio.at_most(one, two):
-            mass, other = mass + one, other + two
-    return mass, other
 
 
 def delta_at(weights: Integers, reach: Integers, epsilon: Fraction) -> float:
@@ -314,12 +322,6 @@ def _renyi(p: Integers, q: Integers, power: float) -> float:
     return float(values.max(initial=0.0))
 
 
-def neighbours_of(reach: Integers, row: int) -> Iterator[int]:
-    """The other inputs that are neighbours of one."""
-    first = int(np.searchsorted(reach, row))
-    yield from (each for each in range(first, int(reach[row]) + 1) if each != row)
-
-
 @dataclass(frozen=True)
 class ProfileHull:
     """The profile at every epsilon at once: the corners of the hull, Q(A) and P(A) in units of 2^-62, both rising, and
@@ -382,3 +384,64 @@ def _hull(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
             kept.pop()
         kept.append((x, y))
     return kept
+
+
+WORK = 400_000_000
+"""Comparisons of two weights that the check of a claim with a delta may take: about ten seconds."""
+
+
+def check(weights: Integers, reach: Integers, claim: Claim, proof: Proof) -> None:
+    """Compare all weights again; raises CertificateInvalid where that does not prove the claim."""
+    if proof.theorem is not Theorem.ALL_WEIGHTS:
+        raise CertificateInvalid(f"theorem={proof.theorem.name}: does not apply to a table")
+    if proof.bits != BINARY_PLACES or proof.cells:
+        raise CertificateInvalid(f"bits={proof.bits}: must be {BINARY_PLACES}, without cells")
+    if not holds(weights, reach, claim):
+        raise CertificateInvalid(f"{claim.terms}: not true of this table")
+
+
+def refutation(
+    weights: Integers, reach: Integers, inputs: tuple[float, ...], claim: Claim, needs: float
+) -> ClaimFalse | Undecided:
+    """What to raise about a claim that was not proved, where the table `needs` that epsilon: a pair that refutes it.
+
+    The pair is one of inputs, not of true answers: some neighbouring true answers go to them.
+    """
+    bound = exponential(Fraction(claim.epsilon))
+    worst = stick_at(weights, neighbours(reach), bound)
+    least = (worst.mass - Fraction(bound.lower + 1, 1 << BINARY_PLACES) * worst.other) / TOTAL
+    if least <= Fraction(claim.delta):
+        return Undecided(
+            f"{claim.terms}: too close to the truth for {BINARY_PLACES} binary places. Claim a little more, such as "
+            f"epsilon={needs}",
+            lower=claim.epsilon,
+            upper=needs,
+        )
+    i, j = worst_pair(weights, reach) if claim.pure else worst.pair
+    pair, delta = (inputs[i], inputs[j]), rounded_down(least)
+    # Of the smallest epsilon this is the next double above, so it is not below the one before.
+    lower = max(math.nextafter(needs, 0.0) if math.isfinite(needs) else needs, claim.epsilon)
+    return ClaimFalse(
+        f"{claim.terms}: not true of this table. Neighbouring true answers that go to the inputs {pair[0]} and "
+        f"{pair[1]} need epsilon >= {lower} with that delta, or delta >= {delta} with that epsilon",
+        pair=pair,
+        epsilon=lower,
+        delta=delta,
+    )
+
+
+def holds(weights: Integers, reach: Integers, claim: Claim) -> bool:
+    """Whether a claim is true; False where it is closer to the truth than 160 binary places."""
+    claim = claim.ordinary()
+    epsilon = Fraction(claim.epsilon)
+    if epsilon_private(weights, reach, epsilon):
+        return True
+    if claim.pure:
+        return False
+    pairs = 2 * int((reach - range(len(reach))).sum())
+    if pairs * weights.shape[1] > WORK:
+        raise ArgumentError(
+            f"{claim.terms}: with a delta, {pairs} pairs of inputs are compared at {weights.shape[1]} outputs each, "
+            f"and a check may take at most {WORK} comparisons"
+        )
+    return delta_at(weights, reach, epsilon) <= claim.delta

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from rangebound.errors import ArgumentError, ArgumentTypeError
 from rangebound.mechanisms.finite import input_cells
 from rangebound.mechanisms.finite.weights import MOST, TOTAL, private_weights, rounded, summing
-from rangebound.privacy.claim import Claim
+from rangebound.privacy.setting import Claim
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers, np, npt
 from rangebound.values.numeric import rounded_up
-from rangebound.values.query import Query
-from rangebound.values.support import Grid, Interval
+from rangebound.values.support import Grid, Interval, Query
 
 if TYPE_CHECKING:
     from rangebound.mechanisms.finite.finite_mechanism import Table

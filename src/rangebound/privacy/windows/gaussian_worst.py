@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 
 from rangebound.laws.boundings import Shape
+from rangebound.privacy.branch_and_bound import Found, Task
+from rangebound.privacy.objectives import Delta, Renyi
 from rangebound.privacy.pairs.truncated_grid import spacing
-from rangebound.privacy.search.branch_and_bound import Found, Task
-from rangebound.privacy.search.objectives import Delta, Renyi
 from rangebound.privacy.setting import SearchLine
 from rangebound.privacy.windows.chebyshev import UNIT, Highest, WindowBounds, truncation
 from rangebound.privacy.windows.gaussian_hockey_stick import stick, stick_of_pair

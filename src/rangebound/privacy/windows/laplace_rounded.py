@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 from rangebound.laws.boundings import Shape
 from rangebound.laws.family import Noise
+from rangebound.privacy.branch_and_bound import Found, Task
+from rangebound.privacy.objectives import Renyi
 from rangebound.privacy.pairs.truncated_grid import spacing
-from rangebound.privacy.search.branch_and_bound import Found, Task
-from rangebound.privacy.search.objectives import Renyi
 from rangebound.privacy.setting import SearchLine
-from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly, where
+from rangebound.privacy.windows.chebyshev import UNIT, Discs, difference, exactly, where
 from rangebound.privacy.windows.laplace_windows import RADII, Problem, search
 from rangebound.privacy.windows.segments import Ends, LaplaceWindows, joined, rate_of, running, windows_of
 from rangebound.values.array_types import Floats, Indices, np

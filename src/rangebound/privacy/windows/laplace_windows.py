@@ -2,7 +2,7 @@
 
 On a window in which neither answer meets an end of the support, the numbers that a pair leaks are analytic
 functions of the position (`segments`). There each of them is bounded by its values at a few points and by its size in
-a disc around the window (`chebyshev`); both come from one formula over `discs`. Before that, the wider pair from the
+a disc around the window (`chebyshev`); both come from one formula over discs. Before that, the wider pair from the
 first position to the last is a bound of first order. Windows whose bound is too high are cut. papers/numerics.md has
 the proofs ("Windows").
 """
@@ -14,10 +14,19 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from rangebound.privacy.search.branch_and_bound import FLOOR, LOOSE, Found, Task
-from rangebound.privacy.search.objectives import Delta, Loss, Renyi
-from rangebound.privacy.windows.chebyshev import WindowBounds, lebesgue, nodes, supremum, tops
-from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly
+from rangebound.privacy.branch_and_bound import FLOOR, LOOSE, Found, Task
+from rangebound.privacy.objectives import Delta, Loss, Renyi
+from rangebound.privacy.windows.chebyshev import (
+    UNIT,
+    Discs,
+    WindowBounds,
+    difference,
+    exactly,
+    lebesgue,
+    nodes,
+    supremum,
+    tops,
+)
 from rangebound.privacy.windows.segments import (
     Ends,
     Events,

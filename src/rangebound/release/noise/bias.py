@@ -45,8 +45,7 @@ from rangebound.laws.family import Curve, Noise
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.release.noise.projection import Identities
 from rangebound.values.array_types import Bools, Floats
-from rangebound.values.query import Query
-from rangebound.values.support import Interval, Union
+from rangebound.values.support import Interval, Query, Union
 
 Places = NDArray[np.intp]
 _ORDERS = range(2, 26, 2)
@@ -54,11 +53,13 @@ _SLACK = 1.0 + 1e-9  # for what doubles and a solver round
 _MOVED = 1.0 + 1e-3  # a whole number, where a solver is off by less than a thousandth
 
 
+_HALF = Query(range=Interval(0.0, math.inf), sensitivity=1.0)  # where noise is clamped at one end
+
 # How far noise exceeds a distance on average, E[max(noise - d, 0)], for distances d >= 0.
 OVERSHOOTS: dict[Curve, Callable[[Noise, Floats], Floats]] = {
     Curve.LINEAR: lambda noise, far: 0.5 * noise.scale * np.exp(-far / noise.scale),
     Curve.QUADRATIC: lambda noise, far: gaussian_overshoot(noise.scale, far),
-    Curve.OTHER: lambda noise, far: _quadrature_overshoot(noise, far),
+    Curve.OTHER: lambda noise, far: bias_at(Mechanism(noise=noise, query=_HALF, bounding=Bounding.RECTIFY), far),
 }
 
 
@@ -67,14 +68,6 @@ def gaussian_overshoot(scale: float, far: Floats) -> Floats:
 
     z = far / scale
     return np.maximum(scale * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi) - far * special.ndtr(-z), 0.0)
-
-
-def _quadrature_overshoot(noise: Noise, far: Floats) -> Floats:
-    """The same for any family: the bias of the noise at a distance from the one end at which it is clamped."""
-    half = Mechanism(
-        noise=noise, query=Query(range=Interval(0.0, math.inf), sensitivity=1.0), bounding=Bounding.RECTIFY
-    )
-    return bias_at(half, far)
 
 
 def bias_at(mechanism: Mechanism, answers: Floats) -> Floats:

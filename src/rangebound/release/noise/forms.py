@@ -39,7 +39,7 @@ from rangebound.release.noise.range_ends import EdgesForm
 from rangebound.release.noise.workload_publisher import StrategyForm
 from rangebound.release.plan.fields import HALF_LINE, LINE
 from rangebound.release.plan.kinds.facts import OPTIMAL, FormName, Sampled
-from rangebound.release.plan.kinds.fractions import FractionKind
+from rangebound.release.plan.kinds.fractions import FractionKind, StandardDeviation, Variance
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.kinds.selections import RankedCounts
@@ -307,8 +307,8 @@ class FractionForm(Form):
         return held(nearest(value, asked.allowed, asked.step), *ends, asked.answers)
 
     def earlier_estimate(self, reading: Reading) -> Estimate:
-        """The same with an interval that is cut to the support."""
-        found = self.estimate(reading)
+        """The same with the interval of the coordinates, cut to the support."""
+        found = FractionForm.estimate(self, reading)
         return replace(found, lower=max(found.lower, self.question.allowed.hull.lower))
 
     def bias(self, publisher: Publisher, lower: Floats, upper: Floats) -> Floats | None:
@@ -322,7 +322,7 @@ class FractionForm(Form):
     def half_width(self, publisher: Publisher) -> float | None:
         """That of the coordinate, on the scale of the answer, where a margin can be asked."""
         rows = self.question.known_rows(self.unit)
-        return None if self.question.no_margin(self.unit) or rows is None else self._half_width(publisher, rows)
+        return None if self.question.no_margin(self.unit) or rows is None else self.half_width_of(publisher, rows)
 
     def half_width_of(self, publisher: Publisher, rows: float) -> float | None:
         """Half the width of the interval of a group of this many rows, before it is cut to the support.
@@ -331,12 +331,8 @@ class FractionForm(Form):
         the answer `scale` times that: whatever the values are. None with weights, whose sum the rows do not say, and
         for the table with the least error.
         """
-        plain = self.question.weights is None and not self.question.squared
-        return self._half_width(publisher, rows) if plain else None
-
-    def _half_width(self, publisher: Publisher, rows: float) -> float | None:
-        coordinate = publisher.half_width
-        if coordinate is None:
+        plain, coordinate = self.question.weights is None and not self.question.squared, publisher.half_width
+        if coordinate is None or not plain:
             return None
         return rounded_half_width(coordinate * self.question.scale / rows, self.question.step)
 
@@ -353,6 +349,8 @@ class FractionForm(Form):
 class SpreadForm(FractionForm):
     """A variance, or its root."""
 
+    question: Variance | StandardDeviation
+
     def estimate(self, reading: Reading) -> Estimate:
         """The same number, with an interval from the law of its moments; see `noisy_moments.interval`.
 
@@ -361,17 +359,12 @@ class SpreadForm(FractionForm):
         found, added, asked = super().estimate(reading), reading.added, self.question
         if added is None or not all(each > 0.0 for each in reading.values):
             return found
-        power, rows = 0.5 if asked.kind == "standard deviation" else 1.0, asked.known_rows(self.unit)
+        power, rows = asked.power, asked.known_rows(self.unit)
         most = asked.scale * 0.25**power
         simulated = noisy_moments.variances(noisy_moments.likely(reading.values, added), rows)
         low, high = noisy_moments.interval(reading, simulated, lambda: (0.0, 0.25), (0.0, 0.25))
         lower, upper = (min(asked.scale * end**power, most) for end in (low, high))
         return held(found.value, max(found.lower, lower), min(found.upper, upper), asked.answers)
-
-    def earlier_estimate(self, reading: Reading) -> Estimate:
-        """With the interval of the coordinates, cut to the support."""
-        found = super().estimate(reading)
-        return replace(found, lower=max(found.lower, self.question.allowed.hull.lower))
 
 
 _FORMS: Mapping[FormName, type[Form]] = {

@@ -19,18 +19,17 @@ from rangebound.mechanisms.certificates import certify
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.lattice_mechanism import draw
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.privacy.claim import Claim
+from rangebound.privacy.setting import Claim
 from rangebound.privacy.worst import worst_under
 from rangebound.release.noise.allocation import BudgetShare, demand
 from rangebound.release.noise.bias import OVERSHOOTS, bias_at, clamping_bias, half_gap, rounding_bias
 from rangebound.release.noise.draw import AddedNoise, Bits, Coordinates, Draw, Publisher, Reading
 from rangebound.release.noise.joint_loss import JointLoss
 from rangebound.release.plan.statistic import Sensitivity
-from rangebound.sampling.lattice import default_lattice, lattice_of
+from rangebound.sampling.draw_plan import default_lattice, lattice_of
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import root_up
-from rangebound.values.query import Query
-from rangebound.values.support import Interval, Union, is_line
+from rangebound.values.support import Interval, Query, Union, is_line
 
 _MOST = 2.0**52  # steps that a true answer may be away from zero, so that doubles hold it exactly
 

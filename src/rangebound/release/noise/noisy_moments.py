@@ -237,11 +237,6 @@ def correlation_bounds(found: Box | None) -> Pair:
     return max(low, -1.0), min(high, 1.0)
 
 
-def slope_bounds(found: Box | None) -> Pair:
-    """An interval of the slope."""
-    return ALL if found is None or found.xx[0] <= 0.0 else over(found.xy, found.xx)
-
-
 def times(one: Pair, two: Pair) -> Pair:
     """An interval of products."""
     ends = [a * b for a in one for b in two]
@@ -421,7 +416,7 @@ class LineForm(TwoColumnsForm):
             return y.lower + y.width * found.y - slope * (x.lower + x.width * found.x), there
 
     def _slopes(self, found: Box | None) -> Pair:
-        low, high = slope_bounds(found)
+        low, high = ALL if found is None or found.xx[0] <= 0.0 else over(found.xy, found.xx)
         return low * self._unit, high * self._unit
 
     def _intercepts(self, found: Box | None) -> Pair:

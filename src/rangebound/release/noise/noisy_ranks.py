@@ -1,4 +1,14 @@
-"""Noisy counts around places of a grid, and what they say about where a quantile is."""
+"""Noisy counts around places of a grid, and what they say about where a quantile is: in the table, in a population.
+
+At most `level` n of n rows drawn from a population are expected below its quantile. Let D be what is above that: the
+number of rows below is no larger than a binomial one, B, in law, and if B + 1 - U - level n with U uniform on [0, 1] is
+at least x >= 1 with some probability, more rows make it no smaller (tails of B are convex there: Jensen's inequality,
+row by row). Let S be the noise on D. Where cells are cut follows from draws, and so from the rows: but however many
+there are and are below, S is above x >= 0 no more often than noise on as many as there can be, each with the larger of
+the two factors: symmetric noise with one mode is, if more is added [anderson1955]. So P(D + S > t) is at most that of
+B+ + S+, both at least 0, independent of each other. Of units of up to r rows, which count in parts, D is r times that
+of a sum of numbers from 0 to 1: no more than twice as likely, one number farther, as of a binomial one [jogdeo1968].
+"""
 
 from __future__ import annotations
 
@@ -7,12 +17,13 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from rangebound.release.noise.joint_loss import NoiseAccount
-from rangebound.release.noise.strategies.strategy import LatticeNoise, gaussian_reach, laplace_radius
+from rangebound.release.noise.strategies.strategy import LatticeNoise, gaussian_beyond, gaussian_reach, laplace_radius
+from rangebound.release.plan.kinds.facts import SampledRanks
 from rangebound.values.array_types import Bools, Floats
 
 DEFINITIONS = 1  # rows by which the usual definitions of a sample quantile differ from the rank level * n
@@ -55,6 +66,70 @@ def laplace_beyond(far: Floats, below: Floats, above: Floats, level: float) -> F
     reach = np.clip(far / deviation, -30.0, 30.0)[..., None]
     sums = (np.sin(_WAVES * reach) * np.exp(-logs) / _WAVES).sum(axis=-1)
     return np.asarray(0.5 - sums * (math.tau / 80.0) / math.pi)
+
+
+_ROWS_PART = 0.1  # of what a level leaves: how often there may be more rows than they are taken for
+_POINTS = 512  # of a law that is added to another
+_REST = 2.0**-6  # the part of a probability that is left beyond these points
+
+
+@lru_cache(maxsize=256)
+def _noise_beyond(noise: LatticeNoise, cells: int, rest: float) -> tuple[float, Floats]:
+    """How often the noise of this many cells is at multiples of a number of rows or above, at most; and that number.
+
+    It is above sqrt(2 v l) + c l with probability e^-l at most, v its variance and c the scale of Laplace noise, 0 of
+    Gaussian: that is the last multiple, for a probability of `rest`.
+    """
+    deviation, depth = math.sqrt(cells * noise.variance) * float(GRAIN), -math.log(rest)
+    if noise.account is NoiseAccount.GAUSSIAN:
+        far = np.linspace(0.0, math.sqrt(2.0 * depth), _POINTS + 1)
+        return float(far[1]) * deviation, np.append(1.0, gaussian_beyond(far[1:]))
+    far = np.linspace(0.0, math.sqrt(2.0 * depth) + depth / math.sqrt(2.0 * cells), _POINTS + 1)
+    all_of_them = np.full(len(far), float(cells))
+    found = laplace_beyond(far * math.sqrt(2.0 * cells), all_of_them, 0.0 * far, 0.0) + _SURE
+    found[0] = 1.0
+    return float(far[1]) * deviation, np.minimum.accumulate(np.minimum(found, 1.0))
+
+
+def most_rows(noise: LatticeNoise, cells: int, seen: float, part: float) -> int:
+    """How many rows there are at most, where noisy counts add up to `seen`: more with probability `part` or less.
+
+    Of more than 255 their first 8 bits are rounded up.
+    """
+    step, beyond = _noise_beyond(noise, cells, part * _REST)
+    far = step * int(np.argmax(beyond <= part)) if beyond[-1] <= part else math.inf
+    found = max(math.ceil(min(seen + far, 2.0**60)), 0) + 1
+    digit = 1 << max(found.bit_length() - 8, 0)
+    return -(-found // digit) * digit
+
+
+@lru_cache(maxsize=4096)
+def sampled_reach(
+    noise: LatticeNoise, cells: int, level: float, rows: int, sampled: SampledRanks, part: float
+) -> float:
+    """What D + S is above with probability `part` at most, for up to this many rows; see above. It may be infinite."""
+    from scipy import special  # an import of rangebound stays light
+
+    part, each = (part, 1.0) if sampled.single else (part / 2.0, float(sampled.rows))
+    own, beyond = _noise_beyond(noise, cells, part * _REST)
+    own *= max(level, 1.0 - level)
+    depth, mean = -math.log(part * _REST), level * rows
+    most = each * (math.sqrt(2.0 * mean * (1.0 - level) * depth) + depth + 1.0)
+    step = (own * _POINTS + most) / _POINTS
+    far = step * np.arange(_POINTS + 1)
+    noisy = beyond[np.minimum(far / own, _POINTS).astype(int)]
+    whole = np.floor(mean + far / each)
+    over = mean + far / each - whole
+    low, high = (
+        np.where(at > 0.0, special.betainc(np.maximum(at, 1.0), np.maximum(rows - at + 1.0, 1.0), level), 1.0)
+        * (at <= rows)
+        for at in (whole, whole + 1.0)
+    )
+    drawn = np.where(far < each, 1.0, (1.0 - over) * low + over * high)
+    found = np.convolve(noisy[:-1] - noisy[1:], drawn)[:_POINTS] + noisy[1:]
+    if not found[-1] <= part:
+        return math.inf
+    return float(far[1:][np.argmax(found <= part)]) + (0.0 if sampled.single else each)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +175,26 @@ class NoisyRanks:
         offset is at most a row above 0 at the lower cut of its cell, and at most one below at the upper cut. What the
         cells are may follow from draws that were made before, of which the noise is independent.
         """
-        lower, upper = (self._is_noise(each, confidence) for each in (self.offsets, -self.offsets))
+        return self._between(*(self._is_noise(each, confidence) for each in (self.offsets, -self.offsets)))
+
+    def cells_of_population(self, confidence: float, sampled: SampledRanks, most: int) -> tuple[int, int]:
+        """The same for the quantile of a population that the rows were drawn from, of `most` cells at most.
+
+        Guarantee: the quantile is between them with probability `confidence` or more, for any number of rows, if units
+        are independent. Each side has its part of what that leaves, and so has the number of rows.
+        """
+        part = _ROWS_PART * (1.0 - confidence)
+        rows, side = (
+            most_rows(self.noise, len(self.rows), float(self.rows.sum()), part),
+            (1.0 - confidence - part) / 2.0,
+        )
+        low, high = (
+            sampled_reach(self.noise, most, level, rows, sampled, side) for level in (self.level, 1.0 - self.level)
+        )
+        return self._between(self.offsets <= low, -self.offsets <= high)
+
+    def _between(self, lower: Bools, upper: Bools) -> tuple[int, int]:
+        """The first and the last cell of those whose lower cut may be `lower`, and whose upper cut `upper`."""
         lower[0] = upper[-1] = True  # no value counts below the first cut, or above the last
         (found,) = np.nonzero(lower[:-1] & upper[1:])
         return (int(found[0]), int(found[-1])) if len(found) else (0, len(self.rows) - 1)

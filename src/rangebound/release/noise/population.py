@@ -95,13 +95,13 @@ def _moved(form: Linear, slack: float) -> Floats:
 def _ends(sampled: Sampled, draw: Draw, added: AddedNoise, level: float) -> Pair:
     """The ends of the answers; where they are infinite, so far from the draw that no answer there is plausible.
 
-    A sum S of expectation x has a variance of at most c x, so with x = 4 S + 64 k (c + scale) and k = 1 - ln(1 - level)
-    the distance x - S is at least 3 x / 4, above 8 sqrt(c x k) / 2 + 24 k scale.
+    A sum S of expectation x has a variance of at most c x + c^2, so with x = 4 S + 64 k (c + scale) and
+    k = 1 - ln(1 - level) the distance x - S is at least 3 x / 4, above 8 sqrt(c x k) / 2 + 24 k scale.
     """
     lower, upper = sampled.ends
     if math.isfinite(lower) and math.isfinite(upper):
         return lower, upper
-    most = float(np.abs(_at(sampled.variance(np.ones(1)), draw))[0])
+    most = float(np.sqrt(_at(sampled.variance(np.zeros(1)), draw))[0])
     far = 4.0 * abs(draw[0]) + 64.0 * (1.0 - math.log(1.0 - level)) * (most + added.noise.scale)
     return max(lower, -far), min(upper, far)
 

@@ -28,8 +28,7 @@ from rangebound.release.plan.fields import LINE
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up
-from rangebound.values.query import Query
-from rangebound.values.support import Interval, Union, is_line
+from rangebound.values.support import Interval, Query, Union, is_line
 
 _FINEST = 2.0**-20  # steps of true answers, in sensitivities
 _FAR = 60.0  # scales from an end, beyond which errors change no more
@@ -106,10 +105,13 @@ def one_coordinate(
     if unclamped:
         step = 1.0 if whole else None
     if share.mu:
-        return _gaussian(support, found, share, grain=grain, step=step, level=confidence, name=mechanism, whole=whole)
+        own, clamped = _gaussian(support, found, share, 0.0 if whole else grain, name=mechanism)
+        return MechanismPublisher(mechanism=own, grain=grain, step=step, level=confidence, clamped=clamped, whole=whole)
     support = LINE if unclamped else support
     other = None
-    if whole and mechanism is None and step == 1.0 and isinstance(support, Interval) and _are_whole(found, support):
+    ends = (end for end in (support.hull.lower, support.hull.upper) if math.isfinite(end))
+    exact = found.cell.denominator == 1 and all(each == math.floor(each) for each in ends)
+    if whole and exact and mechanism is None and step == 1.0 and isinstance(support, Interval):
         noise = DiscreteLaplace.calibrated(sensitivity=int(found.cell), epsilon=share.epsilon, support=support)
         other = DiscreteLaplacePublisher(mechanism=noise, level=confidence, clamped=clamped)
         if additive:
@@ -129,12 +131,6 @@ def _no_worse(mse: float, best: Mechanism) -> bool:
     ends = [end for end in (hull.lower, hull.upper) if math.isfinite(end)] or [0.0]
     few = np.array([ends[0] - far, ends[0], 0.5 * ends[0] + 0.5 * ends[-1], ends[-1], ends[-1] + far])
     return mse <= float(best.error(few).mse.max()) or mse <= best.worst_error().mse
-
-
-def _are_whole(found: Sensitivity, support: Interval) -> bool:
-    """Whether the sensitivity and the ends of the support are whole numbers, as discrete Laplace noise needs them."""
-    ends = (each for each in (support.lower, support.upper) if math.isfinite(each))
-    return found.cell.denominator == 1 and all(each == math.floor(each) for each in ends)
 
 
 def joint_coordinates(
@@ -160,22 +156,23 @@ def joint_coordinates(
     adds to the sensitivity is in the noise.
     """
     grain, level = _grain(found.cell), 1.0 - (1.0 - confidence) / width if parts == 1 else confidence
+    clamped: Interval | None = support if unclamped else None
     if share.mu:
-        return _gaussian(
-            support, found, share, grain=grain, step=None, level=level, width=width, parts=parts, shared=shared
-        )
-    reach = rounded_up(found.cell + width * parts * Fraction(grain))
-    scale = rounded_up(Fraction(reach) / Fraction(share.epsilon))
-    query = Query(range=LINE if unclamped else support, sensitivity=reach)
-    bounding = Bounding.UNBOUNDED if is_line(query.range) else Bounding.RECTIFY
+        own, clamped = _gaussian(support, found, share, grain, coordinates=width * parts)
+    else:
+        reach = rounded_up(found.cell + width * parts * Fraction(grain))
+        query = Query(range=LINE if unclamped else support, sensitivity=reach)
+        bounding = Bounding.UNBOUNDED if is_line(query.range) else Bounding.RECTIFY
+        noise = Laplace(scale=rounded_up(Fraction(reach) / Fraction(share.epsilon)))
+        own = Mechanism(noise=noise, query=query, bounding=bounding)
     return MechanismPublisher(
-        mechanism=Mechanism(noise=Laplace(scale=scale), query=query, bounding=bounding),
+        mechanism=own,
         grain=grain,
         step=None,
         level=level,
         width=width,
         parts=parts,
-        clamped=support if unclamped else None,
+        clamped=clamped,
         shared=shared,
     )
 
@@ -184,41 +181,27 @@ def _gaussian(
     support: Interval | Union,
     found: Sensitivity,
     share: BudgetShare,
-    *,
     grain: float,
-    step: float | None,
-    level: float,
+    *,
     name: str | None = None,
-    width: int = 1,
-    parts: int = 1,
-    whole: bool = False,
-    shared: int = 1,
-) -> MechanismPublisher:
+    coordinates: int = 1,
+) -> tuple[Mechanism, Interval | None]:
     """Gaussian noise on the scale of the L2 distance of neighbours, over all groups and coordinates together.
 
-    It is drawn as it is and clamped when it is read, unless the plan names truncated noise.
+    It is drawn as it is and clamped when it is read, to the interval that comes with it, unless the plan names
+    truncated noise. Coordinates are rounded down to the `grain`, 0 where they are multiples of it.
 
     Guarantee: all numbers of the question together are mu-GDP at the share's mu; see `MechanismPublisher.check`.
     """
     truncated = name is not None and name.startswith("truncate") and not is_line(support)
-    length = rounded_up(gaussian_length(found, 0.0 if whole else grain, width * parts))
+    length = rounded_up(gaussian_length(found, grain, coordinates))
     own = Mechanism(
         noise=Gaussian(scale=rounded_up(Fraction(length) / Fraction(share.mu))),
         query=Query(range=support.hull if truncated else LINE, sensitivity=length),
         support=support if truncated else LINE,
         bounding=Bounding.TRUNCATE if truncated else Bounding.UNBOUNDED,
     )
-    return MechanismPublisher(
-        mechanism=own,
-        grain=grain,
-        step=step,
-        level=level,
-        width=width,
-        parts=parts,
-        clamped=None if truncated else support.hull,
-        whole=whole,
-        shared=shared,
-    )
+    return own, None if truncated else support.hull
 
 
 def _grain(sensitivity: Fraction) -> float:

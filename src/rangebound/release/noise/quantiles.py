@@ -28,8 +28,9 @@ from rangebound.release.noise.noisy_coordinates import gaussian_length
 from rangebound.release.noise.noisy_ranks import GRAIN, NoisyRanks, cut_around, most_cells
 from rangebound.release.noise.strategies.strategy import LatticeNoise, admits, published, wholes
 from rangebound.release.plan.fields import written
+from rangebound.release.plan.kinds.facts import SampledRanks
 from rangebound.release.plan.kinds.ranks import RankKind
-from rangebound.release.plan.statistic import Sensitivity
+from rangebound.release.plan.statistic import Pair, Sensitivity
 from rangebound.values import arguments
 from rangebound.values.numeric import root_down, rounded_down, rounded_up
 
@@ -121,12 +122,24 @@ class QuantilePublisher(ExponentialPublisher):
             ends = [interval_between(grid, cuts[first], cuts[last + 1]) for first, last in cells]
             moved = zip(ranks, places, drawn, errors, strict=True)
             errors = [own.rank_error(at, self._together) if at != old else most for own, at, old, most in moved]
-        lowest = list(accumulate((low for low, _ in reversed(ends)), min))[::-1]
-        highest = accumulate((high for _, high in ends), max)
         return [
             Reading(values=(grid.points[at],), intervals=(own,), rank_error=max(errors))
-            for at, own in zip(sorted(places), zip(lowest, highest, strict=True), strict=True)
+            for at, own in zip(sorted(places), _rising(ends), strict=True)
         ]
+
+    def of_population(self, group: Sequence[Draw], sampled: SampledRanks, confidence: float) -> list[Pair]:
+        """The intervals for the quantiles of the population, of all draws of a group; the whole support without counts.
+
+        Guarantee: each holds its quantile with probability `confidence` or more, for any number of rows, moved into the
+        support; see `noisy_ranks`.
+        """
+        hull = self.grid.support.hull
+        if self.noise is None:
+            return [(hull.lower, hull.upper)] * len(group)
+        ranks = [self._ranks(group, level) for level in self.levels]
+        cells = [own.cells_of_population(confidence, sampled, self._most_cells) for own in ranks]
+        cuts = ranks[0].cuts
+        return _rising([interval_between(self.grid, cuts[first], cuts[last + 1]) for first, last in cells])
 
     def _ranks(self, group: Sequence[Draw], level: float) -> NoisyRanks:
         assert self.noise is not None
@@ -214,6 +227,12 @@ class QuantilePublisher(ExponentialPublisher):
         else:
             spent = Fraction(self.drawn) * share.parts + self.counted
             demand(spent <= Fraction(share.epsilon) * share.parts, otherwise)
+
+
+def _rising(ends: Sequence[Pair]) -> list[Pair]:
+    """Intervals of numbers that rise, widened until both of their ends rise."""
+    lowest = list(accumulate((low for low, _ in reversed(ends)), min))[::-1]
+    return list(zip(lowest, accumulate((high for _, high in ends), max), strict=True))
 
 
 def cells_reach(found: Sensitivity, cells: int, *, gaussian: bool) -> Fraction:

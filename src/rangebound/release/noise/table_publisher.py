@@ -24,8 +24,7 @@ from rangebound.release.plan.kinds.facts import OneCoordinate
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.array_types import Floats
 from rangebound.values.numeric import rounded_up
-from rangebound.values.query import Query
-from rangebound.values.support import Grid, Interval, Support, Union
+from rangebound.values.support import Grid, Interval, Query, Support, Union
 
 _LARGEST = 8.0  # epsilon of a table: programs for more are ill-conditioned, and errors are next to 0 anyway
 _INPUTS, _NARROW = 401, 65  # of the largest table, which takes 2 MB of a published file, and in a narrow range

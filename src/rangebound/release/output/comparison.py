@@ -10,6 +10,7 @@ from itertools import combinations
 from rangebound.errors import ArgumentError, Unsatisfiable
 from rangebound.release.noise.draw import Cell
 from rangebound.release.output.plan_facts import PlanFacts, Row
+from rangebound.release.plan.kinds.facts import Sampled
 from rangebound.release.plan.statistic import Pair
 
 _RARE = 0.1  # up to this part beyond, roots of sums of squares are wide enough for sums of Laplace noise
@@ -40,6 +41,8 @@ def compare_groups(
         raise ArgumentError(f"by={by!r}: must be a column that {question!r} is grouped by: {own.question.by}")
     if isinstance(own.sampled, str):
         raise Unsatisfiable(f"question={question!r}: {own.sampled}")
+    if not isinstance(own.sampled, Sampled):
+        raise Unsatisfiable(f"question={question!r}: no difference is proved for kind {own.question.kind!r}")
     if not 0.0 < level < 1.0:
         raise ArgumentError(f"level={level!r}: must be between 0 and 1")
     groups, at = [cell for cell in cells if cell.question == index], own.question.by.index(by)

@@ -262,6 +262,7 @@ class Verdict(StrEnum):
     OPEN = "open"
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Requirement:
     """One thing that the guide asks for: what it is about, what is asked, whether it holds, and the evidence."""

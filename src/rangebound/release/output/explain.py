@@ -14,6 +14,7 @@ from rangebound.release.output.plan_facts import PlanFacts, hazards, plan_facts
 from rangebound.release.plan.columns import described
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.kinds.cuts import WIDE
+from rangebound.release.plan.kinds.facts import SampledRanks
 from rangebound.release.plan.kinds.fractions import FractionKind
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import Prepared, PreparedQuestion, rehearse
@@ -77,7 +78,8 @@ def explained(facts: PlanFacts, account: Account | None = None) -> str:
         lines += [f"  interval for the population: {_population(own)}"] if facts.plan.of_population else []
         if own.question.margin is not None:
             lines.append(f"  margin: {own.question.margin:g}, half the width of its interval at most")
-    for each in obstacles(facts.plan):
+    unused = (f"the keys of {each!r} are listed, and no question groups by it" for each in facts.plan.unused_keys)
+    for each in (*obstacles(facts.plan), *unused):
         lines += ["", f"Note: {each}."]
     return "\n".join(map(plain, lines))
 
@@ -87,6 +89,9 @@ def _population(own: PreparedQuestion) -> str:
     found, question, rows = own.sampled, own.question, own.unit.most_rows
     if isinstance(found, str):
         return f"none; {found}"
+    if isinstance(found, SampledRanks):
+        wide = f", as if each of all rows were a unit of {rows} rows" if rows > 1 else ""
+        return f"finite-sample, by {found.measured}{wide}; costs no budget"
     times = question.error_of_squares(own.unit) if isinstance(question, FractionKind) else 1.0
     times *= 4.0 / 3.0 if times > 1.0 and question.known_rows(own.unit) is not None else 1.0
     more = f", and makes the error up to {arguments.upwards(100 * (times - 1), 2)} % larger" if times > 1.0 else ""

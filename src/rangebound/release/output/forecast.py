@@ -43,6 +43,7 @@ COLUMNS = (
 """What a table of forecasts shows."""
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
     """One question of a plan: how exact its numbers will be, and for which part of the account.
@@ -264,6 +265,7 @@ def _most(question: Kind, rows: float) -> tuple[str, float]:
     return "", math.inf
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class MarginMet:
     """A question of a plan that was solved: the margin asked, the half-width of its interval, its part of the account.
@@ -279,6 +281,7 @@ class MarginMet:
     error: str
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Solution:
     """The smallest epsilon at a plan's delta with which its margins are met, and what each question gets for it.

@@ -9,7 +9,7 @@ import json
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 from rangebound.errors import ArgumentTypeError, BudgetExceeded, PlanError, RangeboundError, RequestConflict
@@ -19,12 +19,12 @@ from rangebound.ledger.record import Account, Record
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, PlainSum, Rule, charged
 from rangebound.release.noise.draw import Cell, Key, Summed
 from rangebound.release.output.plan_facts import plan_json, sha256
-from rangebound.release.output.rendering import POPULATION
 from rangebound.release.output.table import Release
 from rangebound.release.plan.groupings import Block, blocks
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import Prepared
 from rangebound.values.arguments import upwards
+from rangebound.values.data_frames import POPULATION
 
 _RELEASE, _SUGGESTION, _UNIT = "release of plan ", "suggestion for plan ", ", unit "
 _LONGEST = -1.7976931348623157e308  # no double has more characters
@@ -275,64 +275,37 @@ def fitting(ready: Prepared, cells: Sequence[Cell], room: int) -> list[Cell]:
     """The cells of as many privately selected keys as there is room for, in order, and all others.
 
     Guarantee: made of published numbers alone, so it costs nothing. Edge cases: a key without room is left out from
-    every question of its grouping. Where a ranked key is left out, so are all keys of its group that are not ranked
-    before it, from every question: a group has all its first ranks, or `check_certificate` refuses it.
+    every question of its grouping. Where keys are ranked, a group without room for all has its first ranks, as many as
+    all rankings of its keys share, or `check_certificate` refuses it; and no other number of other keys.
     """
-    plan = ready.plan
-    found, room = _fitting_ranks(ready, cells, room)
-    left: set[tuple[tuple[str, ...], Summed]] = set()
+    plan, lost = ready.plan, set[tuple[int, Summed]]()
+    longest = [_longest(ready, at) for at in range(len(plan.query))]
+
+    def size(cell: Cell) -> int:
+        if plan.query[cell.question].ranked:
+            return _length(cell.stored()) + 1
+        return longest[cell.question] + _length(cell.part) + sum(_length(text) + 1 for text in cell.key)
+
     for block in blocks(plan):
-        apart = tuple(index for index in block.questions if not plan.query[index].ranked)
-        if block.keys is not None or not apart:
-            continue
-        keys = sorted({tuple(map(str, each.key)) for each in cells if each.question == apart[0]})
-        for key, size in zip(keys, _bytes(ready, replace(block, questions=apart), keys), strict=True):
-            if size <= room:
-                room -= size
-            else:
-                left.add((block.by, key))
-
-    return _whole_ranks(plan, cells, [each for each in found if (plan.query[each.question].by, each.key) not in left])
-
-
-def _whole_ranks(plan: Plan, cells: Sequence[Cell], kept: Sequence[Cell]) -> list[Cell]:
-    """Of the cells that are kept, those that leave no rank out before another, nor one of a key that has a number."""
-    blocks_of = {at: block.questions for block in blocks(plan) for at in block.questions if plan.query[at].ranked}
-    here = {(each.question, each.key) for each in kept}
-    ranks: dict[tuple[tuple[int, ...], Summed], dict[int, list[Summed]]] = {}
-    for each in cells:
-        if each.question in blocks_of:
-            group = blocks_of[each.question], each.key[:-1]
-            ranks.setdefault(group, {}).setdefault(each.question, []).append(each.key)
-    only: dict[tuple[int, Summed], set[Summed]] = {}
-    for (questions, name), own in ranks.items():
-        first = []
-        for at, keys in own.items():
-            lost = next((place for place, key in enumerate(keys) if (at, key) not in here), len(keys))
-            first.append(keys[:lost])
-        if first != list(own.values()):  # then as many ranks as all rankings of the group share
-            sizes = range(min(map(len, first)), -1, -1)
-            shared = next(size for size in sizes if len({frozenset(each[:size]) for each in first}) == 1)
-            only |= {(at, name): set(first[0][:shared]) for at in questions}
-    return [each for each in kept if each.key in only.get((each.question, each.key[:-1]), (each.key,))]
+        ranked = [at for at in block.questions if plan.query[at].ranked]
+        groups: dict[Summed, list[Cell]] = {}
+        for each in cells:
+            if block.keys is None and each.question in block.questions:
+                groups.setdefault(each.key[:-1] if ranked else each.key, []).append(each)
+        for own in groups.values():
+            ranks = [[each.key for each in own if each.question == at] for at in ranked]
+            kept = next(each for each in (own, *_shorter(own, ranks)) if sum(map(size, each)) <= room)
+            room -= sum(map(size, kept))
+            lost |= {(each.question, each.key) for each in own} - {(each.question, each.key) for each in kept}
+    return [each for each in cells if (each.question, each.key) not in lost]
 
 
-def _fitting_ranks(ready: Prepared, cells: Sequence[Cell], room: int) -> tuple[list[Cell], int]:
-    """The cells without those that have no room, of questions whose keys are ranked, and the room that is left.
-
-    In each group ranks are left out from one on, so that what is published is still the first of them.
-    """
-    found, full = [], set()
-    for each in cells:
-        if ready.plan.query[each.question].ranked:
-            group, size = (each.question, each.key[:-1]), _length(each.stored()) + 1
-            if size > room:
-                full.add(group)
-            if group in full:
-                continue
-            room -= size
-        found.append(each)
-    return found, room
+def _shorter(own: Sequence[Cell], ranks: Sequence[Sequence[Summed]]) -> Iterator[list[Cell]]:
+    """The cells of a group by fewer and fewer first ranks that all of its rankings share; at last none."""
+    for size in range(min(map(len, ranks), default=0), -1, -1):
+        first = {frozenset(each[:size]) for each in ranks}
+        if len(first) <= 1:
+            yield [each for each in own if any(each.key in some for some in first)]
 
 
 def _bytes(ready: Prepared, block: Block, keys: Iterable[Key]) -> Iterator[int]:

@@ -21,7 +21,7 @@ from typing import Any
 from rangebound.errors import PlanError, plain
 from rangebound.ledger.record import Account
 from rangebound.mechanisms.finite import Table
-from rangebound.privacy.risk import ProfileRisk
+from rangebound.privacy.attack_risk import ProfileRisk
 from rangebound.release.budget_split import every_allocation
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.draw import Cell

@@ -30,9 +30,9 @@ from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.optimum.limit_proof import LimitedError, Over
 from rangebound.optimum.lower_limit import proved
+from rangebound.privacy.attack_risk import ProfileRisk, guaranteed, odds
 from rangebound.privacy.gdp import rho_of_mu
-from rangebound.privacy.risk import ProfileRisk, guaranteed, odds
-from rangebound.privacy.risk.tradeoff_curve import Profile
+from rangebound.privacy.tradeoff_curve import Profile
 from rangebound.release.noise.draw import Publisher
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.table_publisher import TablePublisher
@@ -43,14 +43,14 @@ from rangebound.release.plan.unit import Unit
 from rangebound.release.prepare import Prepared
 from rangebound.values import arguments
 from rangebound.values.numeric import rounded_down, rounded_up
-from rangebound.values.query import Query
-from rangebound.values.support import Grid, Interval
+from rangebound.values.support import Grid, Interval, Query
 
 _LINE = Interval(-math.inf, math.inf)
 _CELLS = 100  # of a rounded law on each side of the pair, at most
 _REACH = 8.0  # scales: beyond that all outcomes count as one
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Conversions:
     """One privacy guarantee, stated in several ways, each true by itself.

@@ -6,7 +6,7 @@ Its bias, an end of its support, a wide interval; and estimates of the true answ
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,48 +21,50 @@ from rangebound.release.output.plan_facts import PlanFacts, Row
 from rangebound.release.plan.fields import span
 from rangebound.release.plan.kinds.cuts import WIDE
 from rangebound.release.plan.kinds.facts import Agreement
-from rangebound.values.query import Query
-from rangebound.values.support import Interval
+from rangebound.values.support import Interval, Query
 
 _SMALL = 0.3  # of the range between the quartiles: six errors of a twentieth
 
 
-def biases(facts: PlanFacts | None, cells: Sequence[Cell]) -> list[float | None]:
-    """A bound on the bias of every number, over the true answers in its interval; see `Form.bias`.
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """What is known of a published number beside its noise, made of the plan and published numbers: it costs nothing.
 
-    `facts` are those of the table's plan, whose publishers its numbers came from.
-
-    Guarantee: made of the plan and the published numbers alone, so it costs nothing.
-    Edge cases: None where no bound is known: for quantiles, for numbers that a consistent plan fits to others, and in a
-    table whose budget this version of the library would split otherwise.
+    `bias` is a bound over the true answers in its interval (see `Form.bias`): None where none is known, for quantiles,
+    and for numbers that a consistent plan fits to others. `unbiased` is the unbiased number, where its question asks
+    for it (see `Form.unclamped_numbers`), and `spread` about how far the quartiles of the rows behind a quantile are
+    apart, as its draws say.
     """
-    found: list[float | None] = [None] * len(cells)
-    if facts is None:
-        return found
-    for index, places in _by_question(cells).items():
-        own = facts.questions[index]
-        if facts.plan.consistent and own.question.agreement != Agreement():
-            continue
-        lower, upper = (np.array([getattr(cells[at], end) for at in places]) for end in ("lower", "upper"))
-        bounds = own.form.bias(own.publisher, lower, upper)
-        for at, bound in zip(places, [] if bounds is None else bounds.tolist(), strict=False):
-            found[at] = bound
-    return found
+
+    bias: float | None = None
+    unbiased: float | None = None
+    spread: float = 0.0
 
 
-def unbiased_numbers(forms: Sequence[Form], facts: PlanFacts | None, cells: Sequence[Cell]) -> list[float | None]:
-    """The unbiased number of every cell, where its question asks for it; see `Form.unclamped_numbers`.
+def moved_numbers(forms: Sequence[Form], facts: PlanFacts | None, cells: Sequence[Cell]) -> list[Moved]:
+    """What is known of every number; `facts` are those of the table's plan, whose publishers its numbers came from.
 
-    Guarantee: made of the plan and the published numbers alone, so it costs nothing.
-    Edge cases: None for numbers that one strategy makes together, in a table whose budget this version of the library
-    would split otherwise.
+    Edge cases: without facts, in a table whose budget this version of the library would split otherwise, no bias is
+    known, nor the unbiased numbers that one strategy makes together.
     """
-    found: list[float | None] = [None] * len(cells)
+    found = [Moved()] * len(cells)
     for index, places in _by_question(cells).items():
-        publisher = None if facts is None else facts.questions[index].publisher
-        numbers = forms[index].unclamped_numbers(publisher, [cells[at].draws for at in places])
-        for at, number in zip(places, numbers, strict=True):
-            found[at] = number
+        own = None if facts is None else facts.questions[index]
+        publisher, draws = None if own is None else own.publisher, [cells[at].draws for at in places]
+        biases = None
+        fitted = facts is not None and facts.plan.consistent
+        if own is not None and not (fitted and own.question.agreement != Agreement()):
+            ends = (np.array([getattr(cells[at], end) for at in places]) for end in ("lower", "upper"))
+            biases = own.form.bias(own.publisher, *ends)
+        bounds = [None] * len(places) if biases is None else biases.tolist()
+        spreads = [0.0] * len(places)
+        if isinstance(publisher, QuantilePublisher):
+            size = len(publisher.levels)
+            groups = (draws[first : first + size] for first in range(0, len(places), size))
+            spreads = [each for group in groups for each in [publisher.spread(group)] * size]
+        numbers = forms[index].unclamped_numbers(publisher, draws)
+        for at, bias, number, spread in zip(places, bounds, numbers, spreads, strict=True):
+            found[at] = Moved(bias=bias, unbiased=number, spread=spread)
     return found
 
 
@@ -105,25 +107,13 @@ def _by_question(cells: Sequence[Cell]) -> dict[int, list[int]]:
     return found
 
 
-def spreads(facts: PlanFacts | None, cells: Sequence[Cell]) -> list[float]:
-    """About how far the quartiles of the rows behind each quantile are apart, as its draws say; 0 for others."""
-    found = [0.0] * len(cells)
-    for index, places in _by_question(cells).items():
-        own = None if facts is None else facts.questions[index].publisher
-        if isinstance(own, QuantilePublisher):
-            for first in range(0, len(places), len(own.levels)):
-                group = places[first : first + len(own.levels)]
-                found[group[0] : group[-1] + 1] = [own.spread([cells[at].draws for at in group])] * len(group)
-    return found
-
-
 def is_unreliable(cell: Cell, spread: float = 0.0) -> bool:
     """Whether the interval of a number is wider than the number: upper - lower > |value|.
 
     A number with noise that is 0 is unreliable too, also where clamping has left its interval no width. A quantile is
     not if its interval is at most 3/10 as wide as the `spread` of its rows.
 
-    >>> from dataclasses import replace
+    >>> from dataclasses import dataclass, replace
     >>> cell = Cell(question=0, key=(), part="", value=12.0, lower=9.0, upper=15.0, epsilon=1.0, delta=0.0)
     >>> is_unreliable(cell), is_unreliable(replace(cell, value=5.0, lower=2.0, upper=8.0))
     (False, True)

@@ -7,7 +7,6 @@ file is described by CSV on the Web, as JSON-LD beside it.
 from __future__ import annotations
 
 import hashlib
-import html
 import io
 import json
 import math
@@ -21,16 +20,11 @@ from rangebound.release.output.plan_facts import Row, TableFacts
 from rangebound.release.plan.fields import date
 from rangebound.values import arguments
 from rangebound.values.arguments import counted
+from rangebound.values.data_frames import FLAGS, NUMBERS, POPULATION, escaped
 from rangebound.values.extras import need
-from rangebound.values.serial import spreadsheet_cell, visible, workbook_text
+from rangebound.values.serial import spreadsheet_cell, workbook_text
 from rangebound.values.support import Interval, Union
 
-POPULATION = ("population_lower", "population_upper")
-"""The columns that a table has only where its plan asks for intervals for the population."""
-NUMBERS = ("value", "lower", "upper", *POPULATION, "unbiased", "bias", "rank_error", "epsilon", "delta", "mu")
-"""The columns that hold numbers, or dates in their place."""
-FLAGS = ("unreliable",)
-"""The columns that hold truth values."""
 SAID = {
     "query": "the question of the plan",
     "kind": "the kind of the question",
@@ -138,14 +132,14 @@ def table(found: TableFacts) -> str:
     if not rows:
         return "<p>No group was selected.</p>"
     place = {name: " class=n" if name in NUMBERS else "" for name in rows[0]}
-    head = "".join(f"<th{place[name]}>{html.escape(name)}</th>" for name in place)
+    head = "".join(f"<th{place[name]}>{escaped(name)}</th>" for name in place)
     body = "".join(
         f"<tr{' class=unreliable' if row.get('unreliable') else ''}>"
-        + "".join(f"<td{place[name]}>{html.escape(visible(_cell(row, name)))}</td>" for name in row)
+        + "".join(f"<td{place[name]}>{escaped(_cell(row, name))}</td>" for name in row)
         + "</tr>"
         for row in rows
     )
-    said = "".join(f"<p class=scope>{html.escape(line)}</p>" for line in found.scopes)
+    said = "".join(f"<p class=scope>{escaped(line)}</p>" for line in found.scopes)
     return f"<table><tr>{head}</tr>{body}</table>{said}"
 
 

@@ -27,11 +27,11 @@ from rangebound.release.output.plan_facts import (
     scopes,
     table_facts,
 )
-from rangebound.release.output.rendering import ENDING, FACTS, FIRST, FLAGS, LAST, NUMBERS, csvw_description, workbook
+from rangebound.release.output.rendering import ENDING, FACTS, FIRST, LAST, csvw_description, workbook
 from rangebound.release.output.report import report
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.model import Plan
-from rangebound.values import arguments
+from rangebound.values import arguments, data_frames
 from rangebound.values.extras import need
 from rangebound.values.serial import csv_text
 
@@ -81,7 +81,7 @@ class Release:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the table's columns, in order."""
-        last = LAST if self.plan.of_population else (each for each in LAST if each not in rendering.POPULATION)
+        last = LAST if self.plan.of_population else (each for each in LAST if each not in data_frames.POPULATION)
         return (*FIRST, *self._named.values(), *last)
 
     @property
@@ -127,12 +127,7 @@ class Release:
     def rows(self) -> list[Row]:
         """The table in the order of the plan, one mapping per row; an unused grouping column is None."""
         found, named, said = [], self._named, scopes(self.plan)
-        moved = (
-            reliability.biases(self.facts, self.cells),
-            reliability.unbiased_numbers(self._forms, self.facts, self.cells),
-            reliability.spreads(self.facts, self.cells),
-        )
-        for cell, bias, unbiased, spread in zip(self.cells, *moved, strict=True):
+        for cell, moved in zip(self.cells, reliability.moved_numbers(self._forms, self.facts, self.cells), strict=True):
             question = self.plan.query[cell.question]
             keys = dict(zip(question.by, cell.key, strict=True))
             if question.selected is not None:
@@ -147,10 +142,14 @@ class Release:
                     "value": cell.value,
                     "lower": cell.lower,
                     "upper": cell.upper,
-                    **({each: getattr(cell, each) for each in rendering.POPULATION} if self.plan.of_population else {}),
-                    "unbiased": unbiased,
-                    "bias": bias,
-                    "unreliable": None if dated or question.selected else reliability.is_unreliable(cell, spread),
+                    **(
+                        {each: getattr(cell, each) for each in data_frames.POPULATION}
+                        if self.plan.of_population
+                        else {}
+                    ),
+                    "unbiased": moved.unbiased,
+                    "bias": moved.bias,
+                    "unreliable": None if dated or question.selected else reliability.is_unreliable(cell, moved.spread),
                     "date": date(cell.value).isoformat() if dated else None,
                     "rank_error": cell.rank_error,
                     "scope": said[cell.question],
@@ -247,25 +246,16 @@ class Release:
         return csv_text([self.columns, *rows])
 
     def to_arrow(self) -> Any:
-        """The table for Arrow; needs pyarrow."""
-        arrow, rows = _optional("pyarrow"), self.rows()
-        types = dict.fromkeys(NUMBERS, arrow.float64()) | dict.fromkeys(FLAGS, arrow.bool_())
-        return arrow.table(
-            {name: arrow.array([row[name] for row in rows], types.get(name, arrow.string())) for name in self.columns}
-        )
+        """The table for Arrow: numbers and dates as such, keys as texts."""
+        return data_frames.to_arrow(self.columns, self.rows())
 
     def to_pandas(self) -> Any:
-        """The table for pandas."""
-        frame = _optional("pandas").DataFrame(self.rows(), columns=self.columns)
-        types = dict.fromkeys(NUMBERS, float) | dict.fromkeys(FLAGS, "boolean")
-        return frame.astype({name: each for name, each in types.items() if name in self.columns})
+        """The table for pandas: numbers and dates as such, keys as texts."""
+        return data_frames.to_pandas(self.columns, self.rows())
 
     def to_polars(self) -> Any:
-        """The table for Polars."""
-        polars = _optional("polars")
-        known = dict.fromkeys(NUMBERS, polars.Float64) | dict.fromkeys(FLAGS, polars.Boolean)
-        types = {name: known.get(name, polars.String) for name in self.columns}
-        return polars.DataFrame(self.rows(), schema=types)
+        """The table for Polars: numbers and dates as such, keys as texts."""
+        return data_frames.to_polars(self.columns, self.rows())
 
     def write(self, path: str | Path) -> None:
         """Write the table; the name's ending says how.
@@ -284,7 +274,7 @@ class Release:
             case ".json":
                 file.write_bytes(self.to_bytes())
             case ".parquet":
-                _optional("pyarrow.parquet").write_table(self.to_arrow(), file)
+                data_frames.optional("pyarrow.parquet").write_table(self.to_arrow(), file)
             case ".xlsx":
                 file.write_bytes(workbook(self.table_facts))
             case ".html":
@@ -351,10 +341,3 @@ def _cell(data: dict[str, Any]) -> Cell:
     if not right or type(cell.part) is not str or not all(each is None or type(each) is str for each in cell.key):
         raise TypeError("a field of a cell is of another type")
     return cell
-
-
-def _optional(name: str) -> Any:
-    import importlib
-
-    need(name.partition(".")[0])
-    return importlib.import_module(name)

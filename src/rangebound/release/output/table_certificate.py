@@ -120,6 +120,7 @@ def _share(allocation: Allocation, index: int) -> dict[str, object]:
     }
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Checked:
     """What a check of a certificate has found to be true.

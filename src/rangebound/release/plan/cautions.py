@@ -30,9 +30,13 @@ def cautions(plan: Plan, schema: Schema, before_units: Schema | None = None) -> 
 
     Guarantee: made of the plan and the names and types of the columns.
     """
+    wanted = {ValueType.NUMBER: "a number", ValueType.DATE: "a date such as 2025-01-31"}
     for seen, column, field, read_as in _all_reads(plan, schema, before_units):
-        if read_as in (ValueType.NUMBER, ValueType.DATE):
-            yield from _caution(seen, column, field, dated=read_as is ValueType.DATE)
+        found, missing = seen.get(column), f"where it is not {wanted.get(read_as)}, it is missing"
+        if read_as is ValueType.DATE and found is Family.TEXT:  # a text is refused for a number
+            yield f"{field}={column!r}: is of type text; {missing}"
+        elif read_as in wanted and found is Family.UNTYPED and sounds_like_text(column):
+            yield f"{field}={column!r}: sounds like text, and a CSV file has no types; {missing}"
 
 
 def unread_columns(plan: Plan, schema: Schema, before_units: Schema | None = None) -> tuple[str, ...]:
@@ -128,12 +132,3 @@ def sounds_like_text(column: str) -> bool:
     """
     words = re.findall("[A-Z]*[a-z]+|[A-Z]+", column)
     return any(_WORDY.fullmatch(each.lower()) for each in words)
-
-
-def _caution(schema: Schema, column: str, field: str, *, dated: bool) -> Iterator[str]:
-    wanted = "a date such as 2025-01-31" if dated else "a number"
-    if dated and schema.get(column) is Family.TEXT:  # a text is refused for a number
-        yield f"{field}={column!r}: is of type text; where it is not {wanted}, it is missing"
-    elif schema.get(column) is Family.UNTYPED and sounds_like_text(column):
-        rule = f"sounds like text, and a CSV file has no types; where it is not {wanted}, it is missing"
-        yield f"{field}={column!r}: {rule}"

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -189,18 +191,6 @@ def _in_order(declared: Mapping[str, ColumnDeclaration]) -> list[str]:
     return list(order)
 
 
-def question_range(known: Known) -> Ends | None:
-    """The range of a question about a column, where a public one follows that a question may have."""
-    low, high = known.range
-    if known.type is ValueType.TEXT or not (math.isfinite(low) and math.isfinite(high)):
-        return None
-    ends = (date(low), date(high)) if known.type is ValueType.DATE else (low, high)
-    try:
-        return _RANGE.validate_python(ends)
-    except ValidationError:  # no width, or one beyond the doubles
-        return None
-
-
 def described(declared: Mapping[str, ColumnDeclaration]) -> list[str]:
     """What a plan says of columns, a sentence each.
 
@@ -239,28 +229,60 @@ class UnitColumn:
     field: str = ""
 
 
-def independent(declared: Mapping[str, ColumnDeclaration], units: Collection[str]) -> dict[str, ColumnDeclaration]:
-    """The declared columns that use no column of a unit, neither themselves nor by others that they use."""
-    late, more = set(units), True
-    while more:
+@dataclass(frozen=True, kw_only=True)
+class PlanColumns:
+    """The columns that a plan makes: `early` ones of rows, those `of_unit` of all rows of a unit, then the `made` ones.
+
+    `known` is what is known of the columns by then.
+    """
+
+    early: tuple[MadeColumn, ...] = ()
+    of_unit: tuple[UnitColumn, ...] = ()
+    made: tuple[MadeColumn, ...] = ()
+    known: Mapping[str, Known] = field(default_factory=dict)
+
+    @cached_property
+    def ranges(self) -> dict[str, Ends]:
+        """The ranges of questions about columns, where a public one follows that a question may have."""
+        found = {}
+        for name, each in self.known.items():
+            if each.type is not ValueType.TEXT and all(map(math.isfinite, each.range)):
+                ends = tuple(map(date, each.range)) if each.type is ValueType.DATE else each.range
+                with suppress(ValidationError):  # no width, or one beyond the doubles
+                    found[name] = _RANGE.validate_python(ends)
+        return found
+
+
+def plan_columns(
+    declared: Mapping[str, ColumnDeclaration],
+    of_unit: Mapping[str, UnitColumnDeclaration] | None,
+    hidden: Mapping[str, Place],
+) -> PlanColumns:
+    """The columns that a plan makes; those that use no column of a unit are made before there is one row per unit.
+
+    `hidden` are names of columns that conditions make of themselves, with the places where they stand.
+    """
+    late, more = set(of_unit or ()), of_unit is not None
+    while more:  # by other columns, too
         found = {
             name
             for name, each in declared.items()
             if name not in late and each.value is not None and late.intersection(columns_of(read(each.value)))
         }
         late, more = late | found, bool(found)
-    return {name: each for name, each in declared.items() if name not in late}
-
-
-def unit_columns(declared: Mapping[str, UnitColumnDeclaration], known: Mapping[str, Known]) -> tuple[UnitColumn, ...]:
-    """The columns of a unit with what has to be made for them; a fault is named with its field."""
-    found = []
-    for name, each in declared.items():
+    early = {} if of_unit is None else {name: each for name, each in declared.items() if name not in late}
+    first, known = made_columns(early, {}, {})
+    units = []
+    for name, own in (of_unit or {}).items():
         try:
-            found.append(_resolved(name, each, known))
+            units.append(_resolved(name, own, known))
         except ValueError as reason:
-            raise fault(str(reason), ("per_unit", name), each.value) from None
-    return tuple(found)
+            raise fault(str(reason), ("per_unit", name), own.value) from None
+    by_unit = {each.name: each.known for each in units if each.known is not None}
+    rest = {name: each for name, each in declared.items() if name not in early}
+    made, known = made_columns(rest, hidden, by_unit)
+    before = (*first, *(each for one in units for each in one.made))
+    return PlanColumns(early=before, of_unit=tuple(units), made=made, known=known)
 
 
 def _resolved(name: str, declared: UnitColumnDeclaration, known: Mapping[str, Known]) -> UnitColumn:

@@ -238,13 +238,6 @@ _DESCRIBED = """
 """
 
 
-_BOUNDS = {
-    "rows": "the most rows of an owner that count in each group; every further one is cut from all counts and sums",
-    "groups": "the most groups of an owner that count; all rows in the others are cut",
-    "cut": "Where owners have more, numbers come out too low, and no interval shows it; larger bounds need more noise.",
-}
-
-
 def draft(
     schema: Schema, source: Source, *, unit: str | None = None, description: TableDescription | None = None
 ) -> str:
@@ -290,7 +283,6 @@ def draft(
         bare=f" A {suffix} file has no types: keep the queries about numbers, and group by texts." if bare else "",
         unit=quoted(unit or TO_FILL_IN),
         most=known.rows or 1,
-        **_BOUNDS,
         account=quoted(stem),
         ledger=quoted(f"{stem}.ledger"),
     )

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.functional_validators import ModelWrapValidatorHandler
 
 from rangebound.release.plan.faults import reported, unknown_field
-from rangebound.values.arguments import from_numpy
+from rangebound.values.arguments import brief, from_numpy
 from rangebound.values.support import Interval, Union
 
 _EPOCH = datetime.date(1970, 1, 1)
@@ -27,12 +27,14 @@ HUGE = 2.0**126
 _NARROWEST, _WIDEST = 1e-150, 1e150  # beyond these the fixed-point scale of a column would leave the doubles
 
 
+@brief
 class Part(BaseModel):
     """A piece of a plan: frozen, strict about types, and without room for unknown fields.
 
     Guarantee: a fault is a `PlanError` that names the field, whether a part is made by itself or inside a whole plan.
     Edge cases: in Python a list and a tuple are the same, a dict may stand for a part, and numbers, texts and arrays of
-    NumPy for those of Python. A `repr` names the fields that are not as by default, and makes the same part again.
+    NumPy for those of Python. A `repr` names the fields that are not as by default, and makes the same part again where
+    it is not cut.
     """
 
     model_config = ConfigDict(
@@ -220,7 +222,7 @@ def _as_spans(value: object) -> object:
 
 
 def _in_order(value: tuple[Ends, ...]) -> tuple[Ends, ...]:
-    support(value)
+    as_support(value)
     return value
 
 
@@ -229,7 +231,7 @@ Spans = Annotated[
 ]
 
 
-def support(spans: Sequence[Ends]) -> Interval | Union:
+def as_support(spans: Sequence[Ends]) -> Interval | Union:
     """The allowed spans of a plan as a support."""
     pairs = [(number(lower), number(upper)) for lower, upper in spans]
     return Interval(*pairs[0]) if len(pairs) == 1 else Union(*pairs)

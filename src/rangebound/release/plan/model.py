@@ -14,18 +14,16 @@ from rangebound.errors import ArgumentTypeError
 from rangebound.release.plan.columns import (
     Declarations,
     MadeColumn,
+    PlanColumns,
     UnitColumn,
     UnitColumns,
-    independent,
-    made_columns,
-    question_range,
-    unit_columns,
+    plan_columns,
 )
 from rangebound.release.plan.condition import hidden_text
 from rangebound.release.plan.expressions.nodes import ValueType
 from rangebound.release.plan.expressions.reading import in_one_grammar
 from rangebound.release.plan.faults import Place, fault, first_rule
-from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Part, Positive, Text, as_tuple
+from rangebound.release.plan.fields import Ends, Name, Part, Positive, Text, as_tuple
 from rangebound.release.plan.key_rule import Combination, KeyRule, Keys, all_rules
 from rangebound.release.plan.kinds import MADE, Question
 from rangebound.release.plan.kinds.cuts import cut_questions
@@ -34,6 +32,7 @@ from rangebound.release.plan.source import Joins, Source, Zone, current_folder, 
 from rangebound.release.plan.toml_text import toml_text, written_fields
 from rangebound.release.plan.unit import MOST_ROWS, Budget, Unit
 from rangebound.values import arguments
+from rangebound.values.data_frames import as_html
 from rangebound.values.numeric import rounded_up
 
 _MOST_GROUPS = 100_000
@@ -89,13 +88,9 @@ class Plan(Part):
     _folder: Path | None = PrivateAttr(default=Path())
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
-    _made: tuple[MadeColumn, ...] = PrivateAttr(default=())
-    _ranges: dict[str, Ends] = PrivateAttr(default_factory=dict)
-    _early: tuple[MadeColumn, ...] = PrivateAttr(default=())
-    _of_unit: tuple[UnitColumn, ...] = PrivateAttr(default=())
+    _found: PlanColumns = PrivateAttr(default=PlanColumns())
     _interval_level: float = PrivateAttr(default=0.0)
     _rules: dict[str, KeyRule] = PrivateAttr(default_factory=dict)
-    _truths: frozenset[str] = PrivateAttr(default=frozenset())
 
     def __eq__(self, other: object) -> bool:
         """Whether two plans have the same fields; all that is private follows from them, in whatever order they are."""
@@ -180,8 +175,9 @@ class Plan(Part):
         return self._folder
 
     def _check_keys(self) -> None:
-        """Refuse keys that are listed twice, that no row can have, and those of columns that no question groups by."""
-        for column in sorted(self._truths & self._rules.keys()):
+        """Refuse keys that are listed twice, that no row can have, and those that look meant for another column."""
+        truths = {name for name, each in self._found.known.items() if each.type is ValueType.TRUTH}
+        for column in sorted(truths & self._rules.keys()):
             wrong = next((each for each in self._rules[column].listed if each not in ("true", "false")), None)
             if wrong is not None:
                 words = f"the column is true or false, and never {wrong!r}; its keys are true and false"
@@ -189,13 +185,14 @@ class Plan(Part):
         for column, rule in self.keys.items():
             if rule.repeated:
                 raise fault(f"a key is listed twice: {rule.repeated!r}", ("keys", column), {})
-            if not any(column in (*each.by, *each.keyed) for each in self.query):
+            if column in self.unused_keys:
                 for at, each in enumerate(self.query):
                     for one in each.by:  # one that has no keys, and looks like one that has
                         if one not in self._rules and (guess := arguments.similar(one, self._rules)):
                             field = "column" if one == each.selected else "by"
                             raise ValueError(f"query.{at}.{field}: {one!r} has no keys; {guess}")
-                raise fault("no query is grouped by this column, or ranks its keys; leave it out", ("keys", column), {})
+                if self.only_listed:
+                    raise fault("no query is grouped by this column, and only_listed asks for it", ("keys", column), {})
         for index, those in enumerate(self.combinations or ()):
             if not any(set(those.columns) <= set(question.by) for question in self.query):
                 raise ValueError(f"combinations.{index}: no query is grouped by {', '.join(map(repr, those.columns))}")
@@ -217,39 +214,28 @@ class Plan(Part):
             for one in each.conditions:
                 if hidden_text(one.column) is not None:
                     hidden.setdefault(one.column, ("query", index, "where" if one in each.where else "of"))
-        declared = self.made_columns
         if self.per_unit is not None:
             self._fit_step(self.per_unit)
-            early = independent(declared, self.per_unit)
-            first, known = made_columns(early, {}, {})
-            self._of_unit = unit_columns(self.per_unit, known)
-            self._early = (*first, *(each for one in self._of_unit for each in one.made))
-            declared = {name: each for name, each in declared.items() if name not in early}
-        by_unit = {each.name: each.known for each in self._of_unit if each.known is not None}
-        self._made, known = made_columns(declared, hidden, by_unit)
-        self._truths = frozenset(name for name, each in known.items() if each.type is ValueType.TRUTH)
-        ranges = {name: question_range(each) for name, each in known.items()}
-        self._ranges = {name: each for name, each in ranges.items() if each is not None}
+        self._found = plan_columns(self.made_columns, self.per_unit, hidden)
         filled = []
         for index, each in enumerate(self.query):
             try:
-                filled.append(each.filled(self._ranges))
+                filled.append(each.filled(self.column_ranges))
             except ValidationError as reason:  # a field of it does not fit the range
                 raise ValueError(f"query.{index}.{first_rule(reason)}") from None
-            if filled[-1].lacks_range:
+            if filled[-1].lacking:
                 raise ValueError(f"query.{index}.{self._lacking(filled[-1])}")
         object.__setattr__(self, "query", tuple(filled))  # still being made, so not yet frozen
 
     def _lacking(self, question: Kind) -> str:
-        also = [(f"{name}.range", one.column) for name, one in question.reads_also.items() if one.range == UNKNOWN]
-        field, column = also[0] if also else ("range", str(getattr(question, "column", "")))
+        field, column = next(iter(question.lacking.items()))
         if column in (self.per_unit or {}):
             way = "that of its column in [per_unit], as visits = {value = 'COUNT(*)', range = [0, 50]}"
         elif column in self.made_columns and self.made_columns[column].value is not None:
             way = "that of the column beside its value in [columns], or those of the columns that it is made of"
         else:
             way = "that of its column in [columns], as age = {range = [0, 120]}"
-        return f"{field}: is missing for {column!r}; state it, or {way}"
+        return f"{field if field == 'range' else f'{field}.range'}: is missing for {column!r}; state it, or {way}"
 
     def _fit_step(self, columns: Mapping[str, object]) -> None:
         if self.unit.column is None:
@@ -267,12 +253,12 @@ class Plan(Part):
     @property
     def early(self) -> tuple[MadeColumn, ...]:
         """The columns that are made of the rows of the table before they become one row per unit."""
-        return self._early
+        return self._found.early
 
     @property
     def of_unit(self) -> tuple[UnitColumn, ...]:
         """The columns of a unit; empty where the table is not one of one row per unit."""
-        return self._of_unit
+        return self._found.of_unit
 
     @property
     def counted_unit(self) -> Unit:
@@ -285,21 +271,28 @@ class Plan(Part):
         return Unit(neighbours=self.unit.neighbours, size=self.unit.size).with_unknown_rows()
 
     @property
+    def unused_keys(self) -> tuple[str, ...]:
+        """The columns whose keys are listed and that no question groups by; they change nothing."""
+        used = {column for each in self.query for column in (*each.by, *each.keyed)}
+        return tuple(column for column in self.keys if column not in used)
+
+    @property
     def column_ranges(self) -> Mapping[str, Ends]:
         """The public ranges of columns that the plan states, or that follow from its expressions."""
-        return self._ranges
+        return self._found.ranges
 
     @property
     def made(self) -> tuple[MadeColumn, ...]:
         """The columns that expressions of the plan make, each after those that it uses."""
-        return self._made
+        return self._found.made
 
     def _add_cuts(self) -> None:
         """Put the questions of `report_clipping` behind the others; those of a plan that was written stand there."""
         asked = tuple(each for each in self.query if not each.made)
         there = self.query[len(asked) :]
-        made = self._cuts(asked) if self.report_clipping else ()
-        if there and self.report_clipping and there == self._cuts(asked, apart=True):
+        facts: dict[str, Any] = {"unit_of": self.unit_of, "groups": self.groups}
+        made: tuple[Kind, ...] = cut_questions(asked, **facts) if self.report_clipping else ()
+        if there and self.report_clipping and there == cut_questions(asked, **facts, apart=True):
             made = there  # of a table of version 0.2
         if there and there != made:
             first = next(at for at, each in enumerate(self.query) if each.made)
@@ -314,12 +307,6 @@ class Plan(Part):
             if each.name in {other.name for other in asked}:
                 raise ValueError(f"query: report_clipping makes a query {each.name!r}; give that one another name")
         object.__setattr__(self, "query", (*asked, *made))  # still being made, so not yet frozen
-
-    def _cuts(self, asked: tuple[Kind, ...], *, apart: bool = False) -> tuple[Kind, ...]:
-        def choosing(question: Kind) -> bool:  # whether a unit may have more groups than count
-            return self.groups(question.counted_by) > self.unit_of(question).groups
-
-        return tuple(cut_questions(asked, unit_of=self.unit_of, choosing=choosing, apart=apart))
 
     def unit_of(self, question: Kind) -> Unit:
         """The privacy unit as a question bounds it: who is protected, and how many of its rows and groups count.
@@ -369,6 +356,12 @@ class Plan(Part):
     def _asked(self) -> tuple[Kind, ...]:
         """The questions that were asked: not those that `report_clipping` makes."""
         return tuple(each.as_written() for each in self.query if not each.made)
+
+    def _repr_html_(self) -> str:
+        who = "one row" if self.unit.column is None else f"all rows of one {self.unit.column!r}"
+        keys = {f"keys of {column!r}": ", ".join(rule.labels) for column, rule in self.keys.items()}
+        asked = {f"question {number}": each.described() for number, each in enumerate(self.query, 1)}
+        return as_html(self.title or "Plan", {"protects": who, "spends": self.budget, **keys, **asked})
 
     def to_toml(self) -> str:
         """The plan as the text of a TOML file, without what is as by default.

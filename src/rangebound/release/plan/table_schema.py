@@ -96,6 +96,8 @@ def type_name(schema: Schema, column: str) -> str:
 _F = Family
 _NUMBERS = (_F.INTEGER, _F.NUMBER, _F.DECIMAL, _F.BOOLEAN, _F.UNTYPED)
 _DATES = (_F.DATE, _F.TIMESTAMP, _F.TEXT, _F.UNTYPED)
+USABLE = tuple(each for each in Family if each is not Family.OTHER)
+"""All families but that of types that no question can use."""
 KEYS = (_F.INTEGER, _F.TEXT, _F.DATE, _F.BOOLEAN, _F.UNTYPED)
 """The families of columns that keys can be made of."""
 TEXTS = (_F.TEXT, _F.UNTYPED)
@@ -140,13 +142,13 @@ def _check_schema(plan: Plan, schema: Schema) -> None:
     if plan.counted_unit.column is not None:
         check_unit_column(schema, plan.counted_unit.column, "unit.column")
     if plan.counted_unit.period is not None:
-        _need(schema, plan.counted_unit.period.column, _DATES, "unit.period.column", "dates")
+        check_column(schema, plan.counted_unit.period.column, _DATES, "unit.period.column", "dates")
     if plan.per_unit is not None:
         _check_step(plan, schema)
     for index, question in enumerate(plan.query):
         place = f"query[{index}]"
         if question.period is not None:
-            _need(schema, question.period.column, _DATES, f"{place}.period.column", "dates")
+            check_column(schema, question.period.column, _DATES, f"{place}.period.column", "dates")
         for column in question.by:
             field = "column" if column == question.selected else "by"
             _check_key(schema, column, plan.rule(column), f"{place}.{field}")
@@ -157,14 +159,14 @@ def _check_schema(plan: Plan, schema: Schema) -> None:
             truth = numeric and bool(each.values) and type_of(each.values[0]) is ValueType.TRUTH
             way = f" (compare it with 1 or 0, as in {Named(each.column)} = 1)" if truth else ""
             field = place + next((f".{at}" for at in ("where", "of") if each in getattr(question, at, ())), ".column")
-            _need(schema, each.column, _families(each), field, _CONDITION, way=way)
+            check_column(schema, each.column, _families(each), field, _CONDITION, way=way)
             _comparable(schema, each.column, each.values, field)
             _check_values(schema, each.column, _texts(each.values), field)
         for field, column in question.compares.items():
-            _need(schema, column, KEYS, f"{place}.{field}", "distinct values, which are compared as keys")
+            check_column(schema, column, KEYS, f"{place}.{field}", "distinct values, which are compared as keys")
         for field, values in reads_of(question, place):
             families = _DATES if values.dated else _NUMBERS
-            _need(schema, values.column, families, f"{field}.column", "dates" if values.dated else "numbers")
+            check_column(schema, values.column, families, f"{field}.column", "dates" if values.dated else "numbers")
             _comparable(schema, values.column, (values.lower, values.upper), f"{field}.range")
 
 
@@ -191,12 +193,16 @@ def _check_key(schema: Schema, column: str, rule: KeyRule | None, field: str) ->
     if rule is not None:
         _check_values(schema, column, rule.listed_values, f"keys.{column}")
     if rule is None or (rule.bins is None and not rule.dated):
-        _need(schema, column, KEYS, field, "a grouping key")
+        check_column(schema, column, KEYS, field, "a grouping key")
     elif rule.bins is None:
         days = rule.span is not None
-        _need(schema, column, _DATES if days else (*KEYS, _F.TIMESTAMP), field, "days" if days else "a grouping key")
+        check_column(
+            schema, column, _DATES if days else (*KEYS, _F.TIMESTAMP), field, "days" if days else "a grouping key"
+        )
     else:
-        _need(schema, column, _DATES if rule.dated else _NUMBERS, field, "bins of days" if rule.dated else "bins")
+        check_column(
+            schema, column, _DATES if rule.dated else _NUMBERS, field, "bins of days" if rule.dated else "bins"
+        )
         _comparable(schema, column, [number(each) for each in rule.bins], f"keys.{column}.bins")
 
 
@@ -242,7 +248,7 @@ def check_made(plan: Plan, schema: Schema, made: Sequence[MadeColumn], table: st
     for name, each in plan.made_columns.items():
         field = f"columns.{name}"
         if each.value is None and each.type is not None and table == "the table":
-            _need(schema, name, _READ[each.type], field, "this range")
+            check_column(schema, name, _READ[each.type], field, "this range")
         elif name in names and name.casefold() in taken:
             rule = "has a column of this name (engines do not distinguish cases); give the made one another"
             raise PlanError(f"{field}: {table} {rule}", field=field)
@@ -251,7 +257,7 @@ def check_made(plan: Plan, schema: Schema, made: Sequence[MadeColumn], table: st
             if name not in names:
                 read = _OTHERWISE.get((kind, schema.get(name)), "")
                 way = f"{use}; {read.format(Named(name))}" if read else use
-                _need(schema, name, _USED[use] if use in _USED else _READ[kind], one.field, way, table)
+                check_column(schema, name, _USED[use] if use in _USED else _READ[kind], one.field, way, table)
         for name, values in compared_constants(one.value):
             _check_values(schema, name, _texts(values), one.field)
 
@@ -268,19 +274,7 @@ def check_unit_column(schema: Schema, column: str, field: str) -> None:
     if column == TO_FILL_IN and column not in schema:
         rule = f"is still to be filled in: name the column that says whose a row is, {one_of(schema)}"
         raise PlanError(f"{field}={column!r}: {rule}; without [unit], every single row is protected", field=field)
-    _need(schema, column, _UNITS, field, "a privacy unit")
-
-
-def check_join_key(schema: Schema, column: str, field: str, table: str) -> None:
-    """Refuse a column that is not in a table or cannot be compared with one of another table."""
-    _need(schema, column, KEYS, field, "a key to join on", table)
-
-
-def check_joined_column(schema: Schema, column: str, field: str) -> None:
-    """Refuse a column that is not in the joined table, or of a type that no question can use."""
-    _need(
-        schema, column, tuple(each for each in Family if each is not Family.OTHER), field, "a join", "the joined table"
-    )
+    check_column(schema, column, _UNITS, field, "a privacy unit")
 
 
 def check_unit_columns(plan: Plan, schema: Schema) -> None:
@@ -292,7 +286,7 @@ def check_unit_columns(plan: Plan, schema: Schema) -> None:
         for at, name in enumerate(each.arguments):
             if name not in made:
                 use = f"{each.function}(...)"
-                _need(schema, name, _TIMES if at else _STANDING[each.function], each.field, use)
+                check_column(schema, name, _TIMES if at else _STANDING[each.function], each.field, use)
 
 
 _TIMES = (_F.DATE, _F.TIMESTAMP, _F.INTEGER, _F.NUMBER, _F.DECIMAL, _F.TEXT, _F.UNTYPED)
@@ -307,7 +301,7 @@ def _families(condition: Condition) -> tuple[Family, ...]:
     return _READ[type_of(condition.values[0])]
 
 
-def _need(
+def check_column(
     schema: Schema,
     column: str,
     families: tuple[Family, ...],
@@ -316,6 +310,7 @@ def _need(
     table: str = "the table",
     way: str = "",
 ) -> None:
+    """Refuse a column that is not in a table, or whose values do not serve for a use, which these families do."""
     if use != _CONDITION and hidden_text(column) is not None:
         rule = f"a column whose name begins with {HIDDEN!r} cannot be used, since expressions in where are named so"
         raise PlanError(f"{field}={column!r}: {rule}; rename it", field=field)

@@ -188,16 +188,12 @@ def _between(this: Tree, low: float, high: float) -> Tree:
     return term("CASE WHEN :x BETWEEN :low AND :high THEN :x END", x=this, low=double(low), high=double(high))
 
 
-def _truth_column(name: str, schema: Schema) -> Tree:
-    if schema[name] is Family.BOOLEAN:
-        return column(name)
-    return read_truth(column(name), exp.true(), exp.false())
-
-
 _READ: Mapping[ValueType, Callable[[str, Schema], Tree]] = {
     ValueType.NUMBER: as_number,
     ValueType.TEXT: as_key,
-    ValueType.TRUTH: _truth_column,
+    ValueType.TRUTH: lambda name, schema: (
+        column(name) if schema[name] is Family.BOOLEAN else read_truth(column(name), exp.true(), exp.false())
+    ),
     ValueType.DATE: lambda name, schema: as_number(name, schema, dated=True),
 }
 _LITERALS: Mapping[ValueType, Callable[..., Tree]] = {

@@ -55,11 +55,11 @@ from rangebound.release.plan.table_schema import (
     KEYS,
     TEXTS,
     UNIT_TABLE,
+    USABLE,
     Family,
     Schema,
     TypedSchema,
-    check_join_key,
-    check_joined_column,
+    check_column,
     check_made,
     check_unit_columns,
     extended,
@@ -292,8 +292,8 @@ def _keys(join: Join, own: Schema, other: Schema, field: str, unit: str | None) 
     """
     found = []
     for ours, theirs in join.on.items():
-        check_join_key(own, ours, f"{field}.on", "the table")
-        check_join_key(other, theirs, f"{field}.on", "the joined table")
+        for schema, name, table in ((own, ours, "the table"), (other, theirs, "the joined table")):
+            check_column(schema, name, KEYS, f"{field}.on", "a key to join on", table)
         pair = own[ours], other[theirs]
         typed = {each for each in pair if each not in TEXTS}
         if len(typed) > 1:
@@ -308,7 +308,7 @@ def _families(join: Join, own: Schema, other: Schema, field: str) -> Schema:
     """The families of the columns that come along, under their new names."""
     taken = {each.casefold() for each in own}
     for name, theirs in join.columns.items():
-        check_joined_column(other, theirs, f"{field}.columns")
+        check_column(other, theirs, USABLE, f"{field}.columns", "a join", "the joined table")
         if name.casefold() in taken:
             rule = "the table has a column of this name (engines do not distinguish cases); rename it, as "
             raise PlanError(

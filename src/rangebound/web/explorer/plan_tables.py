@@ -16,8 +16,8 @@ from string import Template
 from rangebound.errors import ArgumentError, PlanError, RangeboundError
 from rangebound.ledger import Account, Ledger
 from rangebound.release import Plan, Release, read_plan, release
-from rangebound.release.dummy.made_up_rows import made_up
 from rangebound.release.engine import opened
+from rangebound.release.made_up_rows import made_up
 from rangebound.release.output.deployment_record import markdown_text
 from rangebound.release.output.ledger_entry import opening_command
 from rangebound.release.plan.cautions import cautions

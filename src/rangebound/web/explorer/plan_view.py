@@ -13,7 +13,7 @@ from rangebound import DiscreteLaplace, Laplace, Law, Mechanism, Query, Table, c
 from rangebound.errors import ArgumentError, RangeboundError
 from rangebound.laws.boundings import Bounding
 from rangebound.ledger.record import Account
-from rangebound.privacy.risk import ProfileRisk, guaranteed
+from rangebound.privacy.attack_risk import ProfileRisk, guaranteed
 from rangebound.release.budget_split import allocations
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher

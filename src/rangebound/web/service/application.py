@@ -27,8 +27,7 @@ import rangebound
 from rangebound.errors import ArgumentError, LedgerTampered, LedgerUnavailable
 from rangebound.values.arguments import counted
 from rangebound.web.gate import BodyTooLarge, Gate, json_answer, json_body
-from rangebound.web.service.access import RateLimit, Token, TokenRole, peer_of
-from rangebound.web.service.job_store import seen
+from rangebound.web.service.job_store import RateLimit, Token, TokenRole, peer_of, seen
 from rangebound.web.service.office import LOG, Office, Refusal, shown
 from rangebound.web.service.settings import ID, ID_RULE
 from rangebound.web.service.worker import canonical_plan

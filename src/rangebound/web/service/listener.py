@@ -16,9 +16,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from rangebound.ledger.book import Ledger
 from rangebound.release import demo
 from rangebound.web.gate import listening, serve_until_stopped
-from rangebound.web.service.access import TokenRole, TokenStore, peer_of
 from rangebound.web.service.application import LARGEST_HEADERS, application
-from rangebound.web.service.job_store import database, sole_server
+from rangebound.web.service.job_store import TokenRole, TokenStore, database, peer_of, sole_server
 from rangebound.web.service.office import Office
 from rangebound.web.service.settings import read_settings
 

@@ -16,8 +16,17 @@ from typing import Any
 from rangebound.errors import LedgerTampered, LedgerUnavailable, RangeboundError
 from rangebound.ledger import Ledger, RequestStatus
 from rangebound.web.processes import LedgerAway, Pool, TimeUp, WorkerDied
-from rangebound.web.service.access import Token, TokenStore
-from rangebound.web.service.job_store import Job, JobState, JobStore, SeenState, available, database, seen
+from rangebound.web.service.job_store import (
+    Job,
+    JobState,
+    JobStore,
+    SeenState,
+    Token,
+    TokenStore,
+    available,
+    database,
+    seen,
+)
 from rangebound.web.service.settings import Server
 from rangebound.web.service.worker import FILES, filed, named, public_words
 

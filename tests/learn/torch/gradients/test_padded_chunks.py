@@ -150,6 +150,7 @@ def test_a_pass_has_as_many_examples_as_a_chunk(clipping: Any, monkeypatch: pyte
         seen.append(len(some[0]))
         return one_pass(problem, some, *more, **options)
 
-    monkeypatch.setattr(survey, "one_pass", pass_of)
+    for each in (survey, per_example):
+        monkeypatch.setattr(each, "one_pass", pass_of)
     train(optimizer, loader, 1)
     assert seen == [2] + [7] * 7  # the first two with made-up examples

@@ -44,7 +44,7 @@ def chunk(moves: Any, size: int, most: int, clip: Any, threads: int = 1) -> Any:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        return steady_chunk(Route(separate=False), linear(), made, (x, y), clip, size, most)
+        return steady_chunk(Route(), linear(), made, (x, y), clip, size, most)
     finally:
         torch.set_num_threads(before)
 
@@ -83,7 +83,7 @@ def test_where_nothing_helps_it_is_said(clip):
     with pytest.warns(UserWarning, match="which no account covers"):
         found = chunk(lambda n, t: True, 6, 99, clip)
     assert (found.size, found.threads) == (6, 1)
-    assert "no account covers" in found.explain()
+    assert "no account covers" in found.why
 
 
 def route_of(module: nn.Module, clip: Any = CLIPS[1], made: Any = torch.clone) -> Route:
@@ -113,7 +113,7 @@ def tried(rows: Rows, module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> St
         moved[-1, 3] += rows(part, *leaves)
         return {"weight": gradient_forms.held(moved)}
 
-    return steady_chunk(Route(separate=False), module, made, (x, y), CLIPS[1], 6, 6)
+    return steady_chunk(Route(), module, made, (x, y), CLIPS[1], 6, 6)
 
 
 FLOATS, WORDS = torch.zeros(2, 6), torch.zeros(2, 6, dtype=torch.int64)
@@ -145,7 +145,7 @@ def test_gradients_that_are_no_numbers_or_zero_tell_nothing(factor):
     def made(part: nn.Module, leaves: Any) -> Any:
         return {"weight": gradient_forms.held(torch.full((len(leaves[0]), 5), factor))}
 
-    found = steady_chunk(Route(separate=False), linear(), made, (FLOATS, FLOATS), CLIPS[1], 6, 6)
+    found = steady_chunk(Route(), linear(), made, (FLOATS, FLOATS), CLIPS[1], 6, 6)
     assert "not tried" in found.why
 
 

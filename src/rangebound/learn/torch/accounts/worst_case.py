@@ -29,7 +29,6 @@ from typing import Any
 import numpy as np
 
 from rangebound.accounting import Composition, compose, renyi
-from rangebound.accounting.contraction import contraction
 from rangebound.accounting.event import (
     AllocatedEvent,
     FixedBatchEvent,
@@ -38,6 +37,7 @@ from rangebound.accounting.event import (
     SingleEvent,
     repetitions,
 )
+from rangebound.accounting.kernel_cover import contraction
 from rangebound.accounting.pld import accountant
 from rangebound.errors import ArgumentError
 from rangebound.laws.boundings import TRUNCATE, UNBOUNDED
@@ -46,13 +46,12 @@ from rangebound.learn.torch.loader import BatchSampling, Relation
 from rangebound.ledger.amount import SCALE, covering, rounded_up
 from rangebound.ledger.rule import AnyCost, Cost, GaussianCost, RenyiCost
 from rangebound.mechanisms.mechanism import Mechanism
-from rangebound.privacy.risk import AttackRisk, ProfileRisk
+from rangebound.privacy.attack_risk import AttackRisk, ProfileRisk
 from rangebound.privacy.worst import worst_renyi
 from rangebound.values import arguments
 from rangebound.values.ball import ball, precision, up
-from rangebound.values.query import Query
 from rangebound.values.roots import falling_root
-from rangebound.values.support import Interval
+from rangebound.values.support import Interval, Query
 
 _BITS = 128
 _AROUND = (0.7, 1.0, 1.3, 2.0)
@@ -135,7 +134,7 @@ class Step:
     def ceiling(self) -> Mechanism:
         """The unbounded mechanism on the line that dominates the step in every hockey-stick divergence.
 
-        Truncated coordinates are dominated with a smaller shift, see `rangebound.accounting.contraction`.
+        Truncated coordinates are dominated with a smaller shift, see `rangebound.accounting.kernel_cover`.
         """
         width = self.mechanism.query.sensitivity
         if not self.together:

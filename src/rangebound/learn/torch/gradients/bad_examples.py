@@ -22,7 +22,7 @@ R = TypeVar("R")
 # What torch, or a module's or criterion's own code, raises for numbers that it does not take.
 ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
-_FIXED = ContextVar("fixed", default=False)
+_FIXED = ContextVar("fixed", default=False)  # whether the work is to be the same whatever the numbers are
 _SURD = (math.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -37,11 +37,6 @@ def fixed_work() -> Iterator[None]:
         yield
     finally:
         _FIXED.reset(token)
-
-
-def is_fixed() -> bool:
-    """Whether the work is to be the same whatever the numbers are."""
-    return _FIXED.get()
 
 
 def known_all(good: torch.Tensor) -> bool:

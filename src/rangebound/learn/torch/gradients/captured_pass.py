@@ -22,7 +22,6 @@ from torch.random import fork_rng
 
 from rangebound.learn.torch.batch_tree import Leaves
 from rangebound.learn.torch.gradients.bad_examples import fixed_work, numbers
-from rangebound.learn.torch.gradients.one_pass import Loose
 from rangebound.learn.torch.gradients.survey import float_precision
 
 Measured = tuple[dict[str, torch.Tensor], torch.Tensor, torch.Tensor]
@@ -118,8 +117,6 @@ class CapturedPasses:
                     if _agree(found, passed, given) and _agree(found, passed, others):
                         return found
                     why = "its sums are others than those of a pass that is run as it is"
-            except Loose:
-                raise
             except torch.OutOfMemoryError:
                 why = "the memory of the GPU does not suffice for one"
             except Exception as error:  # one of made-up examples, so that it says nothing of true ones

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
 from rangebound.learn.torch.clipping_norm import Elementwise
 from rangebound.learn.torch.gradients import sums
-from rangebound.learn.torch.gradients.bad_examples import finite, is_fixed, kept, known_all
+from rangebound.learn.torch.gradients.bad_examples import finite, kept, known_all
 
 Factors = tuple[torch.Tensor, ...]
 
@@ -31,36 +30,6 @@ _ROUNDING = 2.0**-34  # over 2^17 roundings of a term, and as much again
 _REACH = 32.0
 _CHEAPER = {"cuda": 2}  # this many times less arithmetic than a gradient
 _ON_PROCESSOR = 8  # where doubles cost twice as much as floats, and memory less
-
-
-class Gradients(Protocol):
-    """The gradients of one parameter for each example, in whichever form."""
-
-    @property
-    def count(self) -> int:
-        """The number of examples."""
-
-    @property
-    def stored(self) -> int:
-        """How many numbers of an example are held for a Euclidean clip, beside the factors."""
-
-    def rows(self, first: int, last: int) -> torch.Tensor:
-        """The gradients of some examples, a row each."""
-
-    def keep(self, good: torch.Tensor) -> None:
-        """Set the gradients of the other examples to zero."""
-
-    def trim(self, count: int) -> None:
-        """Let the first `count` examples count, and no other, in the clamped sum."""
-
-    def squares(self) -> torch.Tensor:
-        """The squared norm for each example, in float64."""
-
-    def weighted(self, weights: torch.Tensor) -> torch.Tensor:
-        """The sum of the gradients times the weights of their examples, in float64."""
-
-    def clamped(self, clip: Elementwise) -> tuple[torch.Tensor, torch.Tensor]:
-        """The sum of the clamped gradients in quanta, and for each example whether it was finite and counts."""
 
 
 @dataclass(kw_only=True)
@@ -205,19 +174,25 @@ class SummedProducts(ExampleRows):
 
 
 def products(
-    count: int, like: torch.Tensor, sizes: tuple[int, int, int], make: Callable[[int, int], torch.Tensor],
-    factors: Callable[[int, int], Factors] | None,
+    count: int, like: torch.Tensor, sizes: tuple[int, int, int], factors: Callable[[int, int], Factors],
+    groups: int = 1,
 ) -> ExampleRows:  # fmt: skip
-    """Rows of outer products on the device and in the precision of `like`, whose factors, if given, may serve instead.
+    """Rows of outer products on the device and in the precision of `like`, made of factors, or these themselves.
 
-    `sizes` are the numbers of positions, inputs and outputs.
+    `sizes` are the numbers of positions, inputs and outputs; inputs and outputs may be of several `groups`.
     """
     positions, inputs, outputs = sizes
-    if factors is not None and are_cheaper(like.device, like.dtype, *sizes):
-        return SummedProducts(
-            count=count, width=inputs * outputs, make=make, device=like.device, positions=positions, factors=factors
-        )
-    return ExampleRows(count=count, width=inputs * outputs, make=make, device=like.device)
+
+    def make(first: int, last: int) -> torch.Tensor:
+        a, g = (each.mT.to(like.dtype) for each in factors(first, last))
+        if groups > 1:
+            a, g = (each.reshape(-1, each.shape[1] // groups, each.shape[2]) for each in (a, g))
+        return torch.bmm(g, a.mT).reshape(last - first, -1)
+
+    rows = ExampleRows(count=count, width=inputs * outputs, make=make, device=like.device)
+    if groups > 1 or not are_cheaper(like.device, like.dtype, *sizes):
+        return rows
+    return SummedProducts(**vars(rows), positions=positions, factors=factors)
 
 
 def are_cheaper(device: torch.device, dtype: torch.dtype, positions: int, inputs: int, outputs: int) -> bool:
@@ -269,12 +244,8 @@ def outer(a: torch.Tensor, g: torch.Tensor) -> OuterProducts | ExampleRows:
     dtype = sums.wide(a, g)
     if a.shape[1] == 1:
         return OuterProducts(a=a[:, 0].to(dtype), g=g[:, 0].to(dtype))
-
-    def make(first: int, last: int) -> torch.Tensor:
-        return torch.bmm(g[first:last].to(dtype).transpose(1, 2), a[first:last].to(dtype)).flatten(1)
-
     sizes = a.shape[1], a.shape[2], g.shape[2]
-    return products(len(a), a[:0].to(dtype), sizes, make, lambda first, last: (a[first:last], g[first:last]))
+    return products(len(a), a[:0].to(dtype), sizes, lambda first, last: (a[first:last], g[first:last]))
 
 
 @dataclass(kw_only=True)
@@ -325,6 +296,16 @@ class TokenRows:
         return total.index_add_(0, self.token, values).flatten()
 
 
+Gradients = ExampleRows | OuterProducts | TokenRows
+"""The gradients of one parameter for each of `count` examples, in whichever form.
+
+`rows(first, last)` has those of some examples, a row each; `squares()` the squared norms and `weighted(weights)` the
+weighted sum, both in float64. `clamped(clip)` is the sum of the clamped gradients in quanta, and for each example
+whether it was finite and counts. `keep(good)` sets those of the other examples to zero, and after `trim(count)` only
+the first ones count in the clamped sum. `stored` numbers of an example are held for a Euclidean clip, beside factors.
+"""
+
+
 def _added(rows: torch.Tensor, place: torch.Tensor, count: int) -> torch.Tensor:
     """The sums of rows with the same place, which does not fall; in their order, so with the same bits each time.
 
@@ -339,14 +320,10 @@ def gathered(ids: torch.Tensor, g: torch.Tensor, tokens: int) -> TokenRows:
     count = len(ids)
     own = torch.arange(count, device=ids.device)[:, None]
     g = g.to(sums.wide(g)).flatten(0, 1)
-    if is_fixed() or g.is_cuda:  # as many rows as there are tokens, the last of them empty
-        ordered, order = (own * tokens + ids).flatten().sort(stable=True)
-        place = (ordered != ordered.roll(1)).cumsum(0) - 1
-        place = place - place[:1]
-        keys = ordered[-1:].expand_as(ordered).clone().index_copy_(0, place, ordered)
-        values = _added(g[order], place, len(keys))
-    else:
-        keys, place = torch.unique(own * tokens + ids, return_inverse=True)
-        values = g.new_zeros(len(keys), g.shape[1]).index_add_(0, place.flatten(), g)
+    ordered, order = (own * tokens + ids).flatten().sort(stable=True)
+    place = (ordered != ordered.roll(1)).cumsum(0) - 1
+    place = place - place[:1]
+    keys = ordered[-1:].expand_as(ordered).clone().index_copy_(0, place, ordered)  # the last ones are empty
+    values = _added(g[order], place, len(keys))
     example = torch.div(keys, tokens, rounding_mode="floor")
     return TokenRows(count=count, tokens=tokens, values=values, example=example, token=keys - example * tokens)

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from inspect import signature
 from types import FunctionType
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 
-from rangebound.errors import ArgumentError
 from rangebound.learn.torch.gradients import sums
 from rangebound.learn.torch.gradients.gradient_forms import (
     ExampleRows,
@@ -41,7 +41,6 @@ from rangebound.learn.torch.gradients.recurrent_rule import RECURRENT
 from rangebound.learn.torch.gradients.tape import Rules, Tape, Unruled
 
 Sizes = tuple[int, ...]
-Normalised = Callable[[torch.Tensor], torch.Tensor]
 
 
 def _by_place(g: torch.Tensor, count: int, width: int) -> torch.Tensor:
@@ -125,9 +124,6 @@ def _convolution(function: Callable[..., torch.Tensor], axes: int, *, transposed
                 raise Unruled
             padding = tuple(each // 2 for each in total)
         window = Window(tuple(kernel), _sizes(stride, axes), _sizes(padding, axes), dilation)
-        if not tape.separate and input.dim() != axes + 2:  # otherwise the examples would be mistaken for channels
-            words = {1: "three axes: examples, channels, places", 2: "four axes: examples, channels, rows, columns"}
-            raise ArgumentError(f"x={tuple(input.shape)}: images need {words.get(axes, 'an axis for the examples')}")
 
         def run(x: torch.Tensor) -> torch.Tensor:
             count, alone = len(x), x.dim() == axes + 2  # one image for each example, without an axis of one
@@ -154,18 +150,10 @@ def convolved(a: torch.Tensor, g: torch.Tensor, transposed: bool, groups: int, w
     def factors(first: int, last: int) -> tuple[torch.Tensor, torch.Tensor]:
         factor = slope[first:last].to(dtype)
         shared: list[Any] = [slice(size) for size in factor.shape[2:]]  # output padding makes more patches
-        return patches(inner[first:last].to(dtype), window)[(..., *shared)].flatten(2), factor.flatten(2)
-
-    def make(first: int, last: int) -> torch.Tensor:
-        pieces, factor = factors(first, last)
-        if groups > 1:
-            factor = factor.reshape(-1, factor.shape[1] // groups, factor.shape[2])
-            pieces = pieces.reshape(-1, pieces.shape[1] // groups, pieces.shape[2])
-        return torch.bmm(factor, pieces.transpose(1, 2)).reshape(last - first, -1)
+        return patches(inner[first:last].to(dtype), window)[(..., *shared)].flatten(2).mT, factor.flatten(2).mT
 
     sizes = slope[0, 0].numel(), inner.shape[1] // groups * torch.Size(window.kernel).numel(), slope.shape[1]
-    by_position = None if groups > 1 else lambda first, last: tuple(each.mT for each in factors(first, last))
-    return products(len(a), a[:0].to(dtype), sizes, make, by_position)
+    return products(len(a), a[:0].to(dtype), sizes, factors, groups)
 
 
 def _sizes(value: int | Sequence[int], axes: int) -> Sizes:
@@ -173,59 +161,32 @@ def _sizes(value: int | Sequence[int], axes: int) -> Sizes:
     return several * axes if len(several) == 1 else several
 
 
-def layer_norm(
-    tape: Tape, input: torch.Tensor, normalized_shape: list[int], weight: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None, eps: float = 1e-5,
-) -> torch.Tensor:  # fmt: skip
-    """`torch.nn.functional.layer_norm`."""
+def _norm(function: Callable[..., torch.Tensor], *, channels: bool = False) -> Callable[..., torch.Tensor]:
+    """A norm over the last axes, or over groups of channels."""
+    named_as = signature(function)
 
-    def run(x: torch.Tensor) -> torch.Tensor:
-        output = F.layer_norm(x, normalized_shape, tape.copy_of(weight), tape.copy_of(bias), eps)
-        return _over_last_axes(tape, x, output, weight, bias, lambda a: F.layer_norm(a, normalized_shape, eps=eps))
+    def rule(tape: Tape, *given: Any, **named: Any) -> torch.Tensor:
+        settings = named_as.bind(*given, **named).arguments
+        input, own = settings.pop("input"), {name: settings.pop(name, None) for name in ("weight", "bias")}
+        weight, bias = own.values()
 
-    return tape.batched(run, input, weight, bias)
+        def run(x: torch.Tensor) -> torch.Tensor:
+            count, flat = len(x), x.flatten(0, 1) if channels else x
 
+            def summed(g: torch.Tensor) -> torch.Tensor:
+                like = bias if weight is None else weight
+                return _by_channel(g, count) if channels else _by_place(g, count, like.numel())
 
-def rms_norm(
-    tape: Tape, input: torch.Tensor, normalized_shape: list[int], weight: torch.Tensor | None = None,
-    eps: float | None = None,
-) -> torch.Tensor:  # fmt: skip
-    """`torch.nn.functional.rms_norm`."""
+            learned = {name: tape.copy_of(each) for name, each in own.items() if each is not None}
+            output = tape.note(
+                "norm", function(flat, **settings, **learned), flat, weight,
+                lambda a, g: held(summed(function(a, **settings) * g)), bias, summed,
+            )  # fmt: skip
+            return output.view(*x.shape[:2], *output.shape[1:]) if channels else output
 
-    def run(x: torch.Tensor) -> torch.Tensor:
-        output = F.rms_norm(x, normalized_shape, tape.copy_of(weight), eps)
-        return _over_last_axes(tape, x, output, weight, None, lambda a: F.rms_norm(a, normalized_shape, None, eps))
+        return tape.batched(run, input, weight, bias)
 
-    return tape.batched(run, input, weight)
-
-
-def _over_last_axes(
-    tape: Tape, x: torch.Tensor, output: torch.Tensor, weight: Any, bias: Any, normalised: Normalised
-) -> torch.Tensor:
-    count = len(x)
-    return tape.note(
-        "norm", output, x, weight, lambda a, g: held(_by_place(normalised(a) * g, count, weight.numel())),
-        bias, lambda g: _by_place(g, count, bias.numel()),
-    )  # fmt: skip
-
-
-def group_norm(
-    tape: Tape, input: torch.Tensor, num_groups: int, weight: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None, eps: float = 1e-5,
-) -> torch.Tensor:  # fmt: skip
-    """`torch.nn.functional.group_norm`."""
-
-    def run(x: torch.Tensor) -> torch.Tensor:
-        count, flat = len(x), x.flatten(0, 1)
-        output = F.group_norm(flat, num_groups, tape.copy_of(weight), tape.copy_of(bias), eps)
-        output = tape.note(
-            "norm", output, flat, weight,
-            lambda a, g: held(_by_channel(F.group_norm(a, num_groups, eps=eps) * g, count)),
-            bias, lambda g: _by_channel(g, count),
-        )  # fmt: skip
-        return output.view(*x.shape[:2], *output.shape[1:])
-
-    return tape.batched(run, input, weight, bias)
+    return rule
 
 
 def embedding(
@@ -353,9 +314,9 @@ RULES: Rules = {
     F.conv_transpose1d: _convolution(F.conv_transpose1d, 1, transposed=True),
     F.conv_transpose2d: _convolution(F.conv_transpose2d, 2, transposed=True),
     F.conv_transpose3d: _convolution(F.conv_transpose3d, 3, transposed=True),
-    F.layer_norm: layer_norm,
-    F.rms_norm: rms_norm,
-    F.group_norm: group_norm,
+    F.layer_norm: _norm(F.layer_norm),
+    F.rms_norm: _norm(F.rms_norm),
+    F.group_norm: _norm(F.group_norm, channels=True),
     F.embedding: embedding,
     torch.embedding: lookup,
     torch.ops.aten.embedding: lookup,

@@ -18,11 +18,10 @@ from rangebound.learn.torch.called_criterion import CalledCriterion, Objective
 from rangebound.learn.torch.gradients.bad_examples import spared
 from rangebound.learn.torch.gradients.gradient_forms import ExampleRows, Gradients, OuterProducts, outer
 from rangebound.learn.torch.gradients.layer_rules import RULES
-from rangebound.learn.torch.gradients.tape import Tape, as_if_compiled, discarded_state, is_chain, passing
+from rangebound.learn.torch.gradients.tape import Tape, as_if_compiled, discarded_state, passing
 
 Tensors = Mapping[str, torch.Tensor]
 
-_ONE = ((torch.Tensor,), ())  # argument, and none by name
 _ALIGNED = 512  # where tensors begin that torch makes on a GPU; arithmetic may depend on it
 
 
@@ -46,21 +45,6 @@ class Problem:
         found: torch.Tensor = self.objective(self.module, put_together(self.structure, leaves))
         return found.sum()
 
-    @property
-    def plain(self) -> bool:
-        """Whether a chain of known layers takes a single tensor, the first, and a criterion its output."""
-        structure: Any = self.structure
-        return isinstance(self.objective, CalledCriterion) and _shape(structure[2][0]) == _ONE and is_chain(self.module)
-
-
-def _shape(given: Any) -> object:
-    """The parts of arguments and of arguments by name."""
-    return tuple(part[2] for part in given[2])
-
-
-class Loose(Exception):
-    """Parameters that a criterion uses, which a chain of layers knows nothing of."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Pass:
@@ -76,31 +60,25 @@ class Pass:
     written: set[str]
 
 
-def one_pass(problem: Problem, leaves: Leaves, *, separate: bool) -> Pass:
+def one_pass(problem: Problem, leaves: Leaves) -> Pass:
     """The gradients of each example by the loss of that example alone.
 
-    With `separate` the module runs under vmap, so that no example can affect another, whatever it does; without, it
-    must be a chain of known layers. Each example has its own view of a parameter that is used where no rule applies.
-
-    Raises `Loose` if the criterion of a chain uses parameters.
+    The module runs under vmap, so that no example can affect another, whatever it does. Each example has its own view
+    of a parameter that is used where no rule applies.
     """
     module, objective, parameters = problem.module, problem.objective, problem.parameters
     count = len(leaves[0])
-    tape = Tape(parameters, RULES, separate=separate, count=count)
-    if separate or any(getattr(part, "inplace", False) for part in module.modules()):
-        leaves = tuple(each.clone() for each in leaves)  # the module, or a first layer in place, may write over them
+    tape = Tape(parameters, RULES, count=count)
 
     def loss(*one: torch.Tensor) -> torch.Tensor:
         tape.enter(one[0])
         return problem.loss([each[None] for each in one])
 
-    with discarded_state(*((module, objective) if separate else ())) as written, torch.enable_grad():
-        if separate:
-            _check_hooks(module)
-        with tape, as_if_compiled(module):
-            outcome: torch.Tensor = vmap(loss, randomness="different")(*leaves) if separate else module(leaves[0])
-    with torch.enable_grad():
-        losses = outcome if separate else _judged(problem, outcome, leaves[1:])
+    with discarded_state(module, objective) as written, torch.enable_grad():
+        if any(each._backward_hooks or each._backward_pre_hooks for each in module.modules()):
+            raise RuntimeError("hooks of the backward pass are not called under torch.func.vmap")
+        with tape, as_if_compiled(module):  # with copies, over which the module may write
+            losses: torch.Tensor = vmap(loss, randomness="different")(*(each.clone() for each in leaves))
     wanted = [*tape.edges, *parameters.values()]
     with torch.autocast(leaves[0].device.type, enabled=False):
         found = (
@@ -111,13 +89,16 @@ def one_pass(problem: Problem, leaves: Leaves, *, separate: bool) -> Pass:
     tape.check_nothing_is_kept()
     slopes = found[: len(tape.edges)]
     missed = [name for name, each in zip(parameters, found[len(slopes) :], strict=True) if each is not None]
-    if missed and not separate:
-        raise Loose
     if missed:
         raise RuntimeError(f"{', '.join(missed)}: is used where no function of torch shows it")
+    uses: dict[str, list[Gradients]] = {}
+    for use in tape.uses:
+        slope = slopes[use.output]
+        if slope is not None:
+            uses.setdefault(use.name, []).append(use.gradients(slope))
     watched = [*tape.inputs, *(each.reshape(count, -1) for each in slopes if each is not None)]
     return Pass(
-        gradients=_by_parameter(tape, slopes),
+        gradients={name: parts[0] if len(parts) == 1 else added(parts) for name, parts in uses.items()},
         losses=losses.detach(),
         watched=watched,
         layers={use.name: use.layer for use in tape.uses if slopes[use.output] is not None},
@@ -125,24 +106,8 @@ def one_pass(problem: Problem, leaves: Leaves, *, separate: bool) -> Pass:
     )
 
 
-def _check_hooks(module: torch.nn.Module) -> None:
-    """Raise an error for hooks of the backward pass, which vmap does not call, so that another route is taken."""
-    if any(each._backward_hooks or each._backward_pre_hooks for each in module.modules()):
-        raise RuntimeError("hooks of the backward pass are not called under torch.func.vmap")
-
-
-def _by_parameter(tape: Tape, slopes: Sequence[torch.Tensor | None]) -> dict[str, Gradients]:
-    """The gradients of each parameter, added over its uses: tied weights, and modules that are called twice."""
-    uses: dict[str, list[Gradients]] = {}
-    for use in tape.uses:
-        slope = slopes[use.output]
-        if slope is not None:
-            uses.setdefault(use.name, []).append(use.gradients(slope))
-    return {name: parts[0] if len(parts) == 1 else added(parts) for name, parts in uses.items()}
-
-
 def added(parts: list[Gradients]) -> Gradients:
-    """The sum of gradients of the same parameter, as rows: the norm of a sum needs the sum itself."""
+    """The sum of gradients of one parameter (tied weights, modules called twice), as rows, which its norm needs."""
     single = [each for each in parts if isinstance(each, OuterProducts)]
     if len(single) == len(parts):
         return outer(torch.stack([each.a for each in single], 1), torch.stack([each.g for each in single], 1))
@@ -155,13 +120,6 @@ def added(parts: list[Gradients]) -> Gradients:
 
     one = make(0, 1)
     return ExampleRows(count=parts[0].count, width=one.shape[1], make=make, device=one.device)
-
-
-def _judged(problem: Problem, output: torch.Tensor, targets: Leaves) -> torch.Tensor:
-    """The losses of the outputs of a chain of layers."""
-    assert isinstance(problem.objective, CalledCriterion)
-    structure: Any = problem.structure
-    return example_losses(problem.objective, torch.Tensor, (output,), structure[2][1], targets)
 
 
 def example_losses(
@@ -179,7 +137,7 @@ def example_losses(
         return criterion.judge(put_together(form, given[:several]), put_together(kind, given[several:])).sum()
 
     def together(*leaves: torch.Tensor) -> torch.Tensor:
-        tape = Tape({}, RULES, separate=True)
+        tape = Tape({}, RULES)
 
         def loss(*one: torch.Tensor) -> torch.Tensor:
             tape.enter(one[0])
@@ -217,9 +175,7 @@ def example_outputs(
 
     def together(*some: torch.Tensor) -> Leaves:
         some = tuple(each.clone() for each in some)
-        if _shape(structure) == _ONE and is_chain(module):
-            return run(forward, some)
-        tape = Tape({}, RULES, separate=True)
+        tape = Tape({}, RULES)
 
         def output(*one: torch.Tensor) -> Leaves:
             tape.enter(one[0])

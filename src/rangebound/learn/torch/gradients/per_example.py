@@ -24,18 +24,11 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.batch_tree import Leaves
-from rangebound.learn.torch.clipping_norm import Clipping, Elementwise, Euclidean
+from rangebound.learn.torch.clipping_norm import Clipping, Elementwise
 from rangebound.learn.torch.gradients.bad_examples import finite, known_all, spared
 from rangebound.learn.torch.gradients.captured_pass import CapturedPasses, Measured
 from rangebound.learn.torch.gradients.gradient_forms import ExampleRows, Gradients, held
-from rangebound.learn.torch.gradients.one_pass import (
-    Loose,
-    Problem,
-    Tensors,
-    example_gradients,
-    filled,
-    learned,
-)  # fmt: skip
+from rangebound.learn.torch.gradients.one_pass import Problem, example_gradients, filled, learned, one_pass
 from rangebound.learn.torch.gradients.survey import Route, SteadyChunk, computed_as, steady_chunk, survey
 from rangebound.values import arguments
 
@@ -138,20 +131,17 @@ def clipped_sum(
     with repeatable_convolutions():
         while start < count:
             route = survey(problem, leaves)
-            size = block(route, problem.parameters, clip, memory)
+            wide = route.room if isinstance(clip, Elementwise) else route.room + 4 * route.stored
+            if route.refused:
+                wide = 8 * _COPIES * sum(each.numel() for each in problem.parameters.values())
+            size = max(1, memory // max(wide, 1))  # examples at a time that keep within the memory
             steady = SteadyChunk(size=0, threads=torch.get_num_threads())
-            try:
-                if chunk is not None:
-                    steady = steady_chunk(
-                        route, problem.module, partial(_made, route, problem), leaves, clip, chunk, size
-                    )
-                size = steady.size or size
-                here = tuple(each[start : start + size] for each in leaves)
-                with computed_as(steady):
-                    parts = _block(route, problem, here, clip, steady.size, captured)
-            except Loose:  # the criterion uses a parameter, or the module has been changed
-                route.widen()
-                continue
+            if chunk is not None:
+                steady = steady_chunk(route, problem.module, partial(_made, route, problem), leaves, clip, chunk, size)
+            size = steady.size or size
+            here = tuple(each[start : start + size] for each in leaves)
+            with computed_as(steady):
+                parts = _block(route, problem, here, clip, steady.size, captured)
             for sums, some, lengths in parts:
                 for name, each in sums.items():
                     part = each.reshape(problem.parameters[name].shape)
@@ -177,19 +167,12 @@ def repeatable_convolutions() -> Iterator[None]:
         flags.deterministic, flags.benchmark = before
 
 
-def block(route: Route, parameters: Tensors, clip: Clipping, memory: int) -> int:
-    """How many examples at a time keep within the memory."""
-    if route.refused:
-        return max(1, memory // (8 * _COPIES * max(sum(each.numel() for each in parameters.values()), 1)))
-    return max(1, memory // max(route.room(rows=isinstance(clip, Euclidean)), 1))
-
-
 def _made(route: Route, problem: Problem, module: torch.nn.Module, leaves: Leaves) -> dict[str, Gradients]:
     """The gradients of some examples along this route, of the module or a copy with other numbers."""
     parameters = {name: each for name, each in learned(module).items() if name in problem.parameters}
     here = replace(problem, module=module, parameters=parameters)
     if not route.refused:
-        return route.passed(here, leaves).gradients
+        return one_pass(here, leaves).gradients
     return {name: held(rows) for name, rows in example_gradients(here, leaves, known=True)[0].items()}
 
 
@@ -204,13 +187,13 @@ def _block(
         return _clipped(rows, filled(full, losses)[0], watched, clip, len(losses))
 
     def passed(some: Leaves, counted: int | torch.Tensor) -> Measured:
-        found = route.passed(problem, some)
+        found = one_pass(problem, some)
         return _clipped(found.gradients, found.losses, found.watched, clip, counted)
 
     def together(*some: torch.Tensor) -> Measured:
         given = filled(full, *some)
         if captured is not None and some[0].device.type == "cuda":
-            setting = clip, id(problem.objective), problem.structure, route.separate
+            setting = clip, id(problem.objective), problem.structure
             return captured.run(passed, problem.module, problem.objective.criterion, setting, given, len(some[0]))
         return passed(given, len(some[0]))
 

@@ -7,7 +7,7 @@ stands between), and the states themselves as inputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from rangebound.learn.torch.gradients import sums
-from rangebound.learn.torch.gradients.gradient_forms import Gradients, held, outer
+from rangebound.learn.torch.gradients.gradient_forms import held, outer
 from rangebound.learn.torch.gradients.tape import Rules, Tape, Unruled
 
 Tensors = tuple[torch.Tensor, ...]
@@ -172,15 +172,12 @@ def _layer(
     def changed(g: torch.Tensor) -> torch.Tensor:
         return by_example(g) if factor is None else by_example(g) * factor
 
-    def noted(weight: torch.Tensor | None, gradients: Callable[[torch.Tensor], Gradients]) -> None:
-        tape.note_use(weight, place, kind, gradients)
-
     if tape.traced(own[0]):
         a = tape.note_input(x)
-        noted(own[0], lambda g: outer(a, by_example(g)))
-    noted(own[1], lambda g: outer(before.detach().transpose(0, 1), changed(g)))
-    noted(of_input, lambda g: held(by_example(g).sum(1, dtype=sums.wide(g))))
-    noted(of_state, lambda g: held(changed(g).sum(1, dtype=sums.wide(g))))
+        tape.note_use(own[0], place, kind, lambda g: outer(a, by_example(g)))
+    tape.note_use(own[1], place, kind, lambda g: outer(before.detach().transpose(0, 1), changed(g)))
+    tape.note_use(of_input, place, kind, lambda g: held(by_example(g).sum(1, dtype=sums.wide(g))))
+    tape.note_use(of_state, place, kind, lambda g: held(changed(g).sum(1, dtype=sums.wide(g))))
     return states.transpose(0, 1), last
 
 

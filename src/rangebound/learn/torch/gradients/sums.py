@@ -17,7 +17,7 @@ import torch
 
 from rangebound.learn.torch.clipping_norm import Elementwise
 from rangebound.learn.torch.gradients.bad_examples import finite, kept, known_all
-from rangebound.values.kernels import warn_of_slow_path
+from rangebound.values.extras import warn_of_slow_path
 
 try:
     from rangebound.learn import _kernel
@@ -40,7 +40,7 @@ def wide(*tensors: torch.Tensor) -> torch.dtype:
 def squares(rows: torch.Tensor) -> torch.Tensor:
     """The squared norm of each row."""
     if rows.device.type == "cuda" and rows.dtype == torch.float32 and rows.numel():
-        from rangebound.learn.torch.gradients.triton_clamped import squares_on_gpu
+        from rangebound.learn.torch.triton_kernels import squares_on_gpu
 
         return squares_on_gpu(rows.contiguous())
     if rows.device.type != "cpu":
@@ -71,7 +71,7 @@ def in_units(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def weighted(weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """The sum of the rows times their weights."""
     if rows.device.type == "cuda" and rows.dtype == torch.float32 and rows.shape[1] >= _LONG and rows.numel() < 2**31:
-        from rangebound.learn.torch.gradients.triton_clamped import weighted_on_gpu
+        from rangebound.learn.torch.triton_kernels import weighted_on_gpu
 
         return weighted_on_gpu(weights.contiguous(), rows.contiguous())
     if _kernel is not None and rows.device.type == "cpu" and rows.dtype == torch.float32:
@@ -127,7 +127,7 @@ def clamped_products(a: torch.Tensor, g: torch.Tensor, clip: Elementwise) -> tor
         warn_of_slow_path("learn")
     largest_index = max(a.numel(), g.numel(), a.shape[1] * g.shape[1])
     if a.device.type == "cuda" and dtype == torch.float32 and a.numel() and largest_index < 2**31:
-        from rangebound.learn.torch.gradients.triton_clamped import clamped_on_gpu
+        from rangebound.learn.torch.triton_kernels import clamped_on_gpu
 
         return clamped_on_gpu(a, g, clip.levels)
     return blocked(a, g, clip)
@@ -140,7 +140,7 @@ def finite_rows(rows: torch.Tensor, clip: Elementwise) -> tuple[torch.Tensor, to
     what is not a number counts as zero.
     """
     if rows.device.type == "cuda" and rows.dtype != torch.float64 and 0 < rows.numel() < 2**31:
-        from rangebound.learn.torch.gradients.triton_clamped import clamped_rows_on_gpu
+        from rangebound.learn.torch.triton_kernels import clamped_rows_on_gpu
 
         return clamped_rows_on_gpu(rows.detach().float().contiguous(), clip.quantum, clip.levels)
     good = finite(rows)

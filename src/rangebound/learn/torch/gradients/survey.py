@@ -17,10 +17,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from traceback import extract_tb
-from typing import Protocol
+from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -32,14 +33,7 @@ from rangebound.learn.torch.clipping_norm import Clipping, Euclidean
 from rangebound.learn.torch.gradients import sums
 from rangebound.learn.torch.gradients.bad_examples import ERRORS, numbers, stand_ins
 from rangebound.learn.torch.gradients.gradient_forms import ExampleRows, Gradients, held
-from rangebound.learn.torch.gradients.one_pass import (
-    Loose,
-    Pass,
-    Problem,
-    Tensors,
-    example_gradients,
-    one_pass,
-)  # fmt: skip
+from rangebound.learn.torch.gradients.one_pass import Pass, Problem, Tensors, example_gradients, one_pass
 from rangebound.learn.torch.gradients.tape import TRACED
 
 Made = Callable[[torch.nn.Module, Leaves], dict[str, Gradients]]
@@ -49,7 +43,7 @@ _MULTIPLE = 16
 _THREADS = (8, 1)
 _MORE_PARTS = 3  # into which a chunk is cut on a GPU
 _NOT_THEIRS = str(Path(torch.__file__).parent), str(Path(__file__).parent.parent), "<"
-_PLACES = attrgetter("cudnn.conv", "cudnn.rnn", "cuda.matmul", "mkldnn.matmul")
+_PLACES, _WORD = attrgetter("cudnn.conv", "cudnn.rnn", "cuda.matmul", "mkldnn.matmul"), "fp32_precision"
 
 _KNOWN: WeakKeyDictionary[torch.nn.Module, dict[object, Route]] = WeakKeyDictionary()
 
@@ -63,46 +57,29 @@ class SteadyChunk:
     exact: bool = False  # without TF32 on a GPU
     why: str = ""
 
-    def explain(self) -> str:
-        """What it means for an example."""
-        how = "without TF32" if self.exact else f"at most {self.threads} threads of the processor"
-        return f"chunk size {self.size}, {how}; gradients: {self.why or 'the same bits at every place'}"
-
 
 @dataclass(kw_only=True)
 class Route:
     """How a module's gradients are made; `refused` says why one pass cannot make them, and is empty if it can."""
 
-    separate: bool
     layers: dict[str, str] = field(default_factory=dict)
-    stored: int = 0
-    noted: int = 0
+    stored: int = 0  # numbers in the rows that are held for the norm of an example
+    room: int = 0  # bytes that an example takes beside these
     refused: str = ""
     chunks: dict[object, SteadyChunk] = field(default_factory=dict)  # that were tried
     judge: Callable[[], object] = lambda: None  # the objective, if it is still there
 
-    def passed(self, problem: Problem, leaves: Leaves) -> Pass:
-        """One pass along this route."""
-        return one_pass(problem, leaves, separate=self.separate)
-
-    def widen(self) -> None:
-        """Let examples pass under vmap, where the criterion of a chain uses parameters."""
-        self.separate = True
-        self.chunks.clear()
-
-    def room(self, *, rows: bool) -> int:
-        """The bytes that an example takes in a pass, with or without the rows that are held for its norm."""
-        return _TENSORS * self.noted + (4 * self.stored if rows else 0)
-
     def explain(self, parameters: Tensors) -> str:
         """One line for each parameter: by the rule of a layer, alone, or with the whole module, and why."""
-        tried = [each.explain() for each in self.chunks.values()][-1:]
+        tried = []
+        for each in [*self.chunks.values()][-1:]:
+            how = "without TF32" if each.exact else f"at most {each.threads} threads of the processor"
+            tried = [f"chunk size {each.size}, {how}; gradients: {each.why or 'the same bits at every place'}"]
         if self.refused:
             return "\n".join([f"every parameter: one example at a time, since {self.refused}", *tried])
         ways = {name: f"in the one pass, {layer}" for name, layer in self.layers.items()}
         lines = [f"{name}: {ways.get(name, 'not used: its gradient is zero')}" for name in parameters]
-        how = "under torch.func.vmap, one example each" if self.separate else "as it is: a chain of known layers"
-        return "\n".join([f"the module runs {how}", *lines, *tried])
+        return "\n".join(["the module runs under torch.func.vmap, one example each", *lines, *tried])
 
 
 def survey(problem: Problem, leaves: Leaves) -> Route:
@@ -113,7 +90,7 @@ def survey(problem: Problem, leaves: Leaves) -> Route:
     module, objective, device = problem.module, problem.objective, leaves[0].device.type
     kind = (
         id(objective), problem.structure, tuple((each.shape[1:], each.dtype, each.device) for each in leaves),
-        module.training, tuple(problem.parameters), problem.plain,
+        module.training, tuple(problem.parameters),
         torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device),
     )  # fmt: skip
     known = _KNOWN.setdefault(module, {})
@@ -123,18 +100,18 @@ def survey(problem: Problem, leaves: Leaves) -> Route:
 
 
 def _surveyed(problem: Problem, leaves: Leaves) -> Route:
-    route = Route(judge=ref(problem.objective), separate=not problem.plain)
+    route = Route(judge=ref(problem.objective))
     found = _tried(route, problem, leaves)
     if found is None and problem.module not in TRACED:
         TRACED.add(problem.module)
         why, found = route.refused, _tried(route, problem, leaves)
-        if found is None or not _as_alone(route, problem, leaves):
+        if found is None or not _as_alone(problem, leaves):
             TRACED.discard(problem.module)
             route.refused, found = why, None
     if found is not None:
         route.layers, route.refused = found.layers, ""
         route.stored = sum(each.stored for each in found.gradients.values())
-        route.noted = sum(each.numel() * each.element_size() for each in found.watched) // 2
+        route.room = _TENSORS * (sum(each.numel() * each.element_size() for each in found.watched) // 2)
         _check_written(found.written - problem.discarded)
         return route
     written: set[str] = set()
@@ -152,7 +129,7 @@ def _tried(route: Route, problem: Problem, leaves: Leaves) -> Pass | None:
     """What a pass over made-up examples finds; else why there is none is in the route."""
     for given in stand_ins(2, *leaves):
         try:
-            return _passed(route, problem, given)
+            return one_pass(problem, given)
         except (ArgumentError, torch.OutOfMemoryError):
             raise
         except ERRORS as error:
@@ -167,7 +144,7 @@ def _reason(error: Exception) -> str:
     return said + "".join(f" ({each.filename}:{each.lineno}: {each.line})" for each in frames[-1:])
 
 
-def _as_alone(route: Route, problem: Problem, leaves: Leaves) -> bool:
+def _as_alone(problem: Problem, leaves: Leaves) -> bool:
     """Whether made-up examples have the gradients that they have one at a time, without dropout."""
     modes = [(part, part.training) for part in problem.module.modules()]
     problem.module.eval()
@@ -177,7 +154,7 @@ def _as_alone(route: Route, problem: Problem, leaves: Leaves) -> bool:
         full = [(*mixed[:i], torch.ones_like(each), *mixed[i + 1 :]) for i, each in enumerate(mixed)]  # full masks too
         for given in (mixed, *full, *stand_ins(2, *leaves)):
             gradients, losses = example_gradients(problem, given)
-            found = _passed(route, problem, given)
+            found = one_pass(problem, given)
             pairs = [(losses, found.losses)]
             pairs += [(held(rows).rows(0, 2), found.gradients[name].rows(0, 2)) for name, rows in gradients.items()
                       if name in found.gradients]  # fmt: skip
@@ -200,14 +177,6 @@ def _check_written(names: set[str]) -> None:
             "torch.nn.utils.parametrizations.spectral_norm; or, where the module needs none of it, declare it: "
             f"make_private(discarded_buffers={sorted(names)})"
         )
-
-
-def _passed(route: Route, problem: Problem, leaves: Leaves) -> Pass:
-    try:
-        return route.passed(problem, leaves)
-    except Loose:
-        route.widen()
-        return route.passed(problem, leaves)
 
 
 def steady_chunk(
@@ -321,8 +290,6 @@ def _same(module: torch.nn.Module, made: Made, given: Leaves, clip: Clipping, ch
                 if torch.equal(found, found[:, :1].expand_as(found)):
                     return True
             return False if torch.equal(found, marks()) else None
-    except Loose:
-        raise
     except torch.OutOfMemoryError:
         return False  # a smaller chunk may do
     except Exception:  # whatever it is, true examples need not raise it
@@ -356,17 +323,26 @@ def computed_as(chunk: SteadyChunk) -> Iterator[None]:
             torch.set_num_threads(threads)
 
 
-class _Words(Protocol):
-    fp32_precision: str
+Setting = tuple[Callable[[], Any], Callable[[Any], None], object]
+"""How a setting is read and written, and what it is without TF32."""
+
+
+def _precision_settings() -> list[Setting]:
+    """With how many bits torch multiplies floats on a GPU: two older flags, and newer words where torch has them."""
+    cudnn: Any = torch.backends.cudnn
+    words = _PLACES(torch.backends) if hasattr(cudnn, "conv") else ()
+    return [
+        (lambda: cudnn.allow_tf32, partial(setattr, cudnn, "allow_tf32"), False),
+        (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "highest"),
+        # a flag that is off leaves it to a word for all of torch, which may say tf32
+        *((partial(getattr, each, _WORD), partial(setattr, each, _WORD), "ieee") for each in words),
+    ]
 
 
 def float_precision() -> tuple[object, ...]:
-    """With how many bits torch multiplies floats on a GPU: two that are equal give the same arithmetic.
-
-    Two sets of settings say it: older flags and newer words.
-    """
-    newer = _newer()
-    return tuple(each.fp32_precision for each in newer) if newer else _flags()
+    """With how many bits torch multiplies floats on a GPU: two that are equal give the same arithmetic."""
+    settings = _precision_settings()
+    return tuple(read() for read, _, _ in settings[2:] or settings)
 
 
 @contextmanager
@@ -375,36 +351,14 @@ def full_precision() -> Iterator[None]:
 
     Edge cases: torch refuses to tell the flags where the newer words contradict them; then the words alone are used.
     """
-    before = [(each, each.fp32_precision) for each in _newer()]
-    convolutions, products = _flags()
-    cudnn = torch.backends.cudnn
+    before = []
+    for read, write, exact in _precision_settings():
+        with suppress(RuntimeError):
+            before.append((write, read(), exact))
     try:
-        if convolutions is not None:
-            cudnn.allow_tf32 = False
-        if products is not None:
-            torch.set_float32_matmul_precision("highest")
-        for each, _ in before:
-            each.fp32_precision = "ieee"  # a flag that is off leaves it to a word for all of torch, which may say tf32
+        for write, _, exact in before:
+            write(exact)
         yield
     finally:
-        if convolutions is not None:
-            cudnn.allow_tf32 = convolutions
-        if products is not None:
-            torch.set_float32_matmul_precision(products)
-        for each, word in before:
-            each.fp32_precision = word
-
-
-def _newer() -> tuple[_Words, ...]:
-    """Where the newer words are said; nowhere in an older torch."""
-    return _PLACES(torch.backends) if hasattr(torch.backends.cudnn, "conv") else ()
-
-
-def _flags() -> tuple[bool | None, str | None]:
-    """The older flags, for convolutions and for products; None where the newer words contradict them."""
-    convolutions, products = None, None
-    with suppress(RuntimeError):
-        convolutions = torch.backends.cudnn.allow_tf32
-    with suppress(RuntimeError):
-        products = torch.get_float32_matmul_precision()
-    return convolutions, products
+        for write, value, _ in before:
+            write(value)

@@ -5,8 +5,7 @@ A module runs as it is. A mode of torch sees each function that it calls; a func
 output is asked for in the one backward pass. The gradient of no weight is computed in that pass.
 
 **No example can affect another, whatever the module does**: the module runs under `torch.func.vmap`, in which each
-example is a batch of one. Only the functions with rules see the batch, and they treat its examples separately. A chain
-of known layers needs no `vmap`, since each of them treats examples separately (`is_chain`).
+example is a batch of one. Only the functions with rules see the batch, and they treat its examples separately.
 
 **No use of a parameter is missed**: functions with rules use a copy of it that shares its memory, all others a
 view of it for each example, whose gradient the same pass computes. If the loss depends on the parameter itself, its
@@ -44,11 +43,6 @@ Rules = Mapping[Any, Callable[..., Any]]
 
 _DATA: Any = torch.Tensor.data.__get__  # type: ignore[attr-defined]
 _NO_GRADIENT = -1  # the number of an output that has none
-_FREE = (
-    nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.Identity,
-    nn.Dropout, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d,
-)  # fmt: skip
-_RULED = (nn.Linear, nn.Conv2d, nn.GroupNorm)
 _CONTAINERS = (list, dict, set, deque)
 _MEMORY = frozenset({"numpy", "__array__", "__dlpack__", "storage", "untyped_storage"})  # where torch counts no writes
 _PARTS = {"_parameters", "_buffers", "_modules"}
@@ -76,13 +70,12 @@ class Tape(TorchFunctionMode):
     silently; the module then takes another route.
     """
 
-    def __init__(self, parameters: Mapping[str, torch.Tensor], rules: Rules, *, separate: bool, count: int = 0) -> None:
+    def __init__(self, parameters: Mapping[str, torch.Tensor], rules: Rules, *, count: int = 0) -> None:
         super().__init__()
         self._rules = rules
         self._names = {id(each): name for name, each in parameters.items()}
         self._copies = {id(each): each.detach().requires_grad_() for each in parameters.values()}
-        self.separate = separate  # whether each example is a batch of one, under vmap
-        self._level: int | None = None  # of that vmap, among those that the module itself may use
+        self._level: int | None = None  # of the vmap that keeps examples apart, among those that a module may use
         self.uses: list[Use] = []
         self.edges: list[Any] = []
         self._count = count  # of examples
@@ -108,23 +101,19 @@ class Tape(TorchFunctionMode):
 
         Raises `Unruled` where x is the same for all examples, or something else is not.
         """
-        if self.separate:
-            value, differs = _first(x, self._level)
-            if not differs or any(_first(each, self._level)[1] for each in others):
-                raise Unruled
-            found: torch.Tensor = _below(run, self._level, value)
-            return found
-        return run(x.unsqueeze(1)).squeeze(1)
+        value, differs = _first(x, self._level)
+        if not differs or any(_first(each, self._level)[1] for each in others):
+            raise Unruled
+        found: torch.Tensor = _below(run, self._level, value)
+        return found
 
     def of_all(self, x: object) -> torch.Tensor | None:
         """The tensor of all examples of one that differs between them, or nothing."""
-        value, differs = _first(x, self._level) if self.separate else (x, False)
+        value, differs = _first(x, self._level)
         return value if differs and isinstance(value, torch.Tensor) else None
 
     def folded(self, run: Callable[..., Any], *tensors: torch.Tensor) -> Any:
         """`run` of the batches of all tensors, those that are the same for all examples repeated."""
-        if not self.separate:
-            raise Unruled
         given = [_first(each, self._level) for each in tensors]
         count = next((len(value) for value, differs in given if differs), 0)
         if not count:
@@ -188,7 +177,7 @@ class Tape(TorchFunctionMode):
                 pass
         if getattr(func, "__name__", "") in _MEMORY and not functorch.is_batchedtensor(args[0]):
             self._lent.append((args[0].detach(), args[0].detach().clone()))
-        if self.separate:
+        if self._level is not None:
             _refuse(func, args)
             if self._names and torch.is_grad_enabled():
                 name = getattr(func, "__name__", str(func))
@@ -335,7 +324,7 @@ def discarded_state(*parts: object, whole: bool = False) -> Iterator[set[str]]:
                     clones.append((f"{path}.{name}".lstrip("."), part, name, made, made._version))
     written: set[str] = set()
     try:
-        with Tape({}, {}, separate=False) if whole else nullcontext():
+        with Tape({}, {}) if whole else nullcontext():
             yield written
     finally:
         for path, part, name, made, version in clones:
@@ -368,16 +357,13 @@ def _restore(container: object, before: object) -> None:
         if container._version != before[0]:
             with torch.no_grad():
                 container.copy_(before[1])
-    elif isinstance(container, dict) and isinstance(before, dict):
-        if container.keys() != before.keys() or [*map(id, container.values())] != [*map(id, before.values())]:
-            container.clear()
-            container.update(before)
-    elif isinstance(container, set) and isinstance(before, set):
-        container.clear()
-        container.update(before)
-    elif isinstance(container, (list, deque)) and isinstance(before, (list, deque)):
-        container.clear()
-        container.extend(before)
+        return
+    held: Any = container
+    kept: Any = before
+    if isinstance(held, dict) and held.keys() == kept.keys() and [*map(id, held.values())] == [*map(id, kept.values())]:
+        return
+    held.clear()
+    (held.update if isinstance(held, (dict, set)) else held.extend)(kept)
 
 
 TRACED: WeakSet[nn.Module] = WeakSet()  # modules that vmap runs only as if they were compiled
@@ -397,23 +383,3 @@ def as_if_compiled(module: nn.Module) -> Iterator[None]:
         yield
     finally:
         flags._is_compiling_flag = before
-
-
-def is_chain(module: nn.Module) -> bool:
-    """Whether the module is an `nn.Sequential` (nested ones too) of layers that treat each example separately.
-
-    Guarantee: then no example affects the output of another. Edge cases: not if a hook or a replaced forward function
-    may change what a layer computes.
-    """
-    if _is_touched(module):
-        return False
-    if type(module) is nn.Sequential:
-        return all(is_chain(part) for part in module)
-    return type(module) in (*_FREE, *_RULED) or (type(module) is nn.Flatten and module.start_dim == 1)
-
-
-def _is_touched(part: nn.Module) -> bool:
-    """Whether hooks, or a replaced forward function, change what the module computes."""
-    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    everywhere = any(getattr(nn.modules.module, f"_global{each}", None) for each in hooks)
-    return everywhere or "forward" in vars(part) or any(getattr(part, each, None) for each in hooks)

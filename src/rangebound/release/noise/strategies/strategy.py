@@ -43,22 +43,23 @@ from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
 from rangebound.laws.boundings import Bounding
 from rangebound.laws.gaussian import Gaussian
 from rangebound.mechanisms.mechanism import Mechanism
+from rangebound.mechanisms.stair_noise import magnitude
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import Contributions, JointLoss, NoiseAccount
 from rangebound.release.plan.fields import LINE
 from rangebound.sampling.entropy import secure_bits
-from rangebound.sampling.geometric_magnitude import magnitude
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats
 from rangebound.values.ball import precision, up
 from rangebound.values.numeric import rounded_up
-from rangebound.values.query import Query
+from rangebound.values.support import Query
 
 Wholes = npt.NDArray[np.object_]
 """Arrays of Python's whole numbers, which have no largest one."""
 
 _FINENESS = 12  # a step is at most 2^-12 of the scale, which adds 5e-9 to the variance
 _MOST = 2**53  # steps; every whole number up to here is a double
+_WIDER, _ROUNDED = 1.0 + 2.0**-21, 15.0 * 2.0**-_FINENESS  # of sums of rounded Gaussian noise; see `gaussian_reach`
 _WIDEST = 2.0**44  # 512 times this is 2^53: noise of multiples of 2 or more would not hide the last bits of a count
 
 
@@ -143,7 +144,14 @@ def gaussian_reach(level: float) -> float:
     1.9636
     """
     outside = (1.0 - level) * (1.0 - 2.0**-26)
-    return -statistics.NormalDist().inv_cdf(outside / 2.0) * (1.0 + 2.0**-21) + 15.0 * 2.0**-_FINENESS
+    return -statistics.NormalDist().inv_cdf(outside / 2.0) * _WIDER + _ROUNDED
+
+
+def gaussian_beyond(far: Floats) -> Floats:
+    """How often such a sum is above this many standard deviations at most: what `gaussian_reach` inverts."""
+    from scipy import special  # an import of rangebound stays light
+
+    return np.asarray(special.ndtr(-(far - _ROUNDED) / _WIDER) / (1.0 - 2.0**-26))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -16,7 +16,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from rangebound.errors import PlanError, plain
 from rangebound.release.plan.expressions.row_expression import RowExpressions, bare
-from rangebound.release.plan.expressions.sql_text import Unreadable, beyond, fragment, tokens, trees
+from rangebound.release.plan.expressions.sql_text import Unreadable, fragment, tokens, trees
 from rangebound.release.plan.fields import Part
 from rangebound.release.plan.toml_text import written_fields
 from rangebound.values import arguments
@@ -53,12 +53,6 @@ def parsed(text: str) -> exp.Select:
     return read[0]
 
 
-def only(text: str, node: exp.Expr, *known: str) -> None:
-    """Refuse a node with a part that is not among those that are `known`, so that nothing is ever passed over."""
-    for part, rule in beyond(node, *known):
-        raise refused(text, part, rule)
-
-
 def refused(text: str, node: exp.Expr | int, rule: str) -> PlanError:
     """The error about a part of a text, by its node or its place among the characters.
 
@@ -82,6 +76,7 @@ def start_of(node: exp.Expr) -> int:
 
 _FILE = re.compile(r"[/\\]|\.(csv|tsv|txt|parquet|pq|jsonl?|ndjson|xlsx|db|duckdb|arrow|gz|zst)\Z")
 _LONGEST_NAME = 200
+_PARTS = ("expressions", "from_", "with_", "joins", "where", "group", "having", "order", "limit")
 _SHAPE = (
     "a CTE must be one row per unit, as WITH p AS (SELECT {unit}, SUM(cost) AS cost FROM visits GROUP BY {unit}); name "
     "other columns in [columns] of the base plan"
@@ -127,6 +122,7 @@ class FromTables:
         self.joined: list[Mapping[str, Any]] = []
         self.unit: str | None = None
         self.rows = RowExpressions(self.resolve, lambda node, rule: refused(text, node, rule))
+        self.rows.only(select, *_PARTS)
         source = select.args.get("from_")
         if source is None:
             raise refused(text, select, "names no table; write FROM and the name of the base plan's table")
@@ -141,7 +137,7 @@ class FromTables:
         A name in quotation marks is taken as it is; any other may differ in upper and lower case from a known one.
         Where all columns are known, a name that is none of them is refused.
         """
-        only(self.text, node, "this", "table")
+        self.rows.only(node, "this", "table")
         if not isinstance(node.this, exp.Identifier):
             raise refused(self.text, node, "must be the name of a column")
         name, quoted = node.name, node.this.args.get("quoted")
@@ -179,13 +175,13 @@ class FromTables:
         """The query that makes one row of a unit, and what its rows are called; None where there is no such step."""
         steps = self._steps(select)
         if isinstance(source, exp.Subquery):
-            only(self.text, source, "this", "alias")
+            self.rows.only(source, "this", "alias")
             if steps or not isinstance(source.this, exp.Select):
                 rule = "a query inside another one must be one row per unit, and the only one"
                 raise refused(self.text, source, rule)
             step, name = source.this, source.alias
         elif isinstance(source, exp.Table) and source.name in steps and not source.args.get("db"):
-            only(self.text, source, "this", "alias")
+            self.rows.only(source, "this", "alias")
             step, name = steps[source.name], source.alias or source.name
         elif steps:
             unused = next(iter(steps))
@@ -204,12 +200,12 @@ class FromTables:
         with_ = select.args.get("with_")
         if with_ is None:
             return {}
-        only(self.text, with_, "expressions")
+        self.rows.only(with_, "expressions")
         (first, *others) = with_.expressions
         if others:
             raise refused(self.text, others[0], "one CTE is in the subset, which is one row per unit")
-        only(self.text, first, "this", "alias")
-        only(self.text, first.args["alias"], "this")
+        self.rows.only(first, "this", "alias")
+        self.rows.only(first.args["alias"], "this")
         if not isinstance(first.this, exp.Select):
             raise refused(self.text, first, "a CTE must be a SELECT that is one row per unit")
         return {first.args["alias"].name: first.this}
@@ -230,7 +226,7 @@ class FromTables:
 
     def _per_unit(self, select: exp.Select) -> dict[str, object]:
         text, unit = self.text, self.unit
-        only(text, select, "expressions", "from_", "joins", "group", "where")
+        self.rows.only(select, "expressions", "from_", "joins", "group", "where")
         shape = _SHAPE.format(unit=unit or "person")
         if unit is None:
             raise refused(text, select, f"the base plan has no unit column; {shape}")
@@ -240,7 +236,7 @@ class FromTables:
         group = select.args.get("group")
         keys = [] if group is None else group.expressions
         if group is not None:
-            only(text, group, "expressions")
+            self.rows.only(group, "expressions")
         if len(keys) != 1 or not self._is_unit(keys[0], select):
             raise refused(text, group or select, shape)
         found: dict[str, object] = {}
@@ -273,7 +269,7 @@ class FromTables:
         if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
             rule = "must be the name of the base plan's table; files and functions are not read"
             raise refused(self.text, source, rule)
-        only(self.text, table, "this", "alias", "db", "catalog")
+        self.rows.only(table, "this", "alias", "db", "catalog")
         self._check_alias(table)
         self._check_table(table)
         unit = mapping(data.get("unit")).get("column")
@@ -293,7 +289,7 @@ class FromTables:
 
     def _check_alias(self, table: exp.Table) -> None:
         if table.args.get("alias") is not None:
-            only(self.text, table.args["alias"], "this")
+            self.rows.only(table.args["alias"], "this")
 
     def _check_table(self, table: exp.Table) -> None:
         source, called = self.data.get("source"), ".".join(part.name for part in table.parts).casefold()
@@ -311,11 +307,11 @@ class FromTables:
             raise refused(self.text, table, f"is not the table of the base plan; write FROM {guess}")
 
     def _join(self, node: exp.Join, tables: dict[str, Mapping[str, str] | None]) -> dict[str, Any]:
-        only(self.text, node, "this", "on", "side", "kind")
+        self.rows.only(node, "this", "on", "side", "kind")
         table = node.this
         if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
             raise refused(self.text, node, "must name a table that the base plan joins")
-        only(self.text, table, "this", "alias")
+        self.rows.only(table, "this", "alias")
         self._check_alias(table)
         for each in joins(self.data):
             called = each.get("table") or PurePath(str(each.get("path"))).stem

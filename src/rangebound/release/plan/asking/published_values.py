@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from rangebound.release.plan.asking.aggregates import Aggregates, Question
-from rangebound.release.plan.asking.from_tables import only, refused
+from rangebound.release.plan.asking.from_tables import refused
 from rangebound.release.plan.expressions.nodes import Expression, iso_day
 from rangebound.release.plan.expressions.row_expression import RowExpressions, bare
 from rangebound.release.plan.expressions.sql_text import BINARY, INSTEAD, fragment
@@ -256,21 +256,21 @@ class PublishedValues:
             return tuple(self.computed(each, asking=asking) for each in parts)
 
         if type(node) in BINARY:
-            only(self.text, node, "this", "expression", "typed", "safe")
+            self.rows.only(node, "this", "expression", "typed", "safe")
             return self._compared(node, BINARY[type(node)], *inner(node.this, node.expression))
         if type(node) in _FUNCTIONS:
-            only(self.text, node, "this")
+            self.rows.only(node, "this")
             return Operation(_FUNCTIONS[type(node)], inner(node.this))
         if isinstance(node, exp.Round):
-            only(self.text, node, "this", "decimals")
+            self.rows.only(node, "this", "decimals")
             digits = node.args.get("decimals")
             return Operation("round", inner(node.this, *([] if digits is None else [digits])))
         if isinstance(node, exp.Between):
-            only(self.text, node, "this", "low", "high")
+            self.rows.only(node, "this", "low", "high")
             what, low, high = inner(node.this, node.args["low"], node.args["high"])
             return Operation("and", (self._compared(node, ">=", what, low), self._compared(node, "<=", what, high)))
         if isinstance(node, exp.In):
-            only(self.text, node, "this", "expressions")
+            self.rows.only(node, "this", "expressions")
             what, *values = inner(node.this, *node.expressions)
             return Operation("or", tuple(self._compared(node, "==", what, each) for each in values))
         if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):

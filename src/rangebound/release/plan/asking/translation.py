@@ -17,7 +17,6 @@ from rangebound.release.plan.asking.from_tables import (
     FromTables,
     joins,
     mapping,
-    only,
     pairs,
     parsed,
     plain_data,
@@ -36,6 +35,7 @@ from rangebound.release.plan.expressions.row_expression import RowExpressions, b
 from rangebound.release.plan.expressions.sql_text import fragment
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import make_plan
+from rangebound.values import arguments
 
 Base = Plan | Mapping[str, object]
 
@@ -49,6 +49,7 @@ class Ordering:
     missing_first: bool
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class Translated:
     """What a SELECT asks: a plan, and what its rows are made of once the plan's table is published.
@@ -115,7 +116,6 @@ def translate(text: str, base: Base, *, columns: Iterable[str] = (), folder: str
 
 
 _MOST_ROWS = 10**9
-_PARTS = ("expressions", "from_", "with_", "joins", "where", "group", "having", "order", "limit")
 _NULLS = "rows without a key are in no group; `missing` in [keys] of the base plan gives them one"
 
 
@@ -138,7 +138,6 @@ class _Translation:
     def asked(self) -> Translated:
         """The whole."""
         select = self.select
-        only(self.text, select, *_PARTS)
         if self.data.pop("query", None):
             self.notes["the questions of the base plan are not asked"] = None
         self.tables = FromTables(self.text, select, self.data, self.table_columns)
@@ -214,7 +213,7 @@ class _Translation:
         group = self.select.args.get("group")
         if group is None:
             return
-        only(self.text, group, "expressions", "all")
+        self.rows.only(group, "expressions", "all")
         keys = group.expressions
         if group.args.get("all"):
             keys = [each.node for each in self.items if not aggregated(each.node)]
@@ -264,7 +263,7 @@ class _Translation:
     # What is made of published numbers
 
     def _ordering(self, node: exp.Expr) -> Ordering:
-        only(self.text, node, "this", "desc", "nulls_first")
+        self.rows.only(node, "this", "desc", "nulls_first")
         inner = bare(node.this)
         value = self.rows.constant(inner)
         by = self._item(node, value).value if isinstance(value, float) else self.published.computed(inner)
@@ -277,7 +276,7 @@ class _Translation:
             return None
         value = None
         if isinstance(limit, exp.Limit):
-            only(self.text, limit, "expression")
+            self.rows.only(limit, "expression")
             value = self.rows.constant(limit.expression)
         if not isinstance(value, float) or not value.is_integer() or not 0 <= value <= _MOST_ROWS:
             raise refused(self.text, limit, "LIMIT takes a whole number of rows")
@@ -307,7 +306,7 @@ class _Translation:
         return found
 
     def _leave_out_keys(self, data: dict[str, Any]) -> None:
-        """Without keys of columns that this SELECT does not group by: a plan refuses what it does not use."""
+        """Without keys of columns that this SELECT does not group by, which its plan would have notes of."""
         keys = mapping(data.get("keys"))
         modes = (each.question.fields for each in self.published.questions if each.question.fields["kind"] == "mode")
         asked = {*self.groups, *(each.get("column") for each in modes)}

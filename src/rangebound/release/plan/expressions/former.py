@@ -14,7 +14,7 @@ import math
 import re
 import unicodedata
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rangebound.release.plan.expressions.functions import FUNCTIONS
 from rangebound.release.plan.expressions.nodes import (
@@ -31,15 +31,17 @@ from rangebound.release.plan.expressions.nodes import (
 )
 from rangebound.release.plan.fields import no_time_of_day, printable
 
-_ARITHMETIC: Mapping[type[ast.operator], str] = {
+_OPERATORS: Mapping[type[ast.AST], str] = {
     ast.Add: "+",
     ast.Sub: "-",
     ast.Mult: "*",
     ast.Div: "/",
     ast.FloorDiv: "//",
     ast.Mod: "%",
-}
-_COMPARED: Mapping[type[ast.cmpop], str] = {
+    ast.USub: "-x",
+    ast.Not: "not",
+    ast.And: "and",
+    ast.Or: "or",
     ast.Eq: "==",
     ast.NotEq: "!=",
     ast.Lt: "<",
@@ -50,19 +52,10 @@ _COMPARED: Mapping[type[ast.cmpop], str] = {
     ast.NotIn: "not in",
 }
 _WORDS = {"true": True, "false": False, "True": True, "False": False}
-_DEEPEST = 60
+_DEEPEST, _LONGEST_NAME = 60, 200
 _OF_UNITS = {"count": (0, 1), "first": (2, 2), "last": (2, 2)} | dict.fromkeys(
     ("any", "all", "sum", "min", "max", "distinct"), (1, 1)
 )
-
-
-def read_former(text: str) -> Expression:
-    """The tree of the text of an expression of version 0.2; a `ValueError` if it is none. Nothing is ever evaluated.
-
-    >>> print(read_former("'child' if 0 <= age < 18 else column('odd name')"))
-    CASE WHEN 0 <= age AND age < 18 THEN 'child' ELSE "odd name" END
-    """
-    return _Reader(text).read()
 
 
 def read_former_call(text: str) -> UnitCall:
@@ -91,97 +84,74 @@ def _parsed(text: str) -> ast.expr:
         raise ValueError("not an expression of version 0.2") from None
 
 
-class _Reader:
-    def __init__(self, text: str) -> None:
-        self.text = text.strip()
-        self.bytes = self.text.encode("utf-8", "replace")
+def read_former(text: str) -> Expression:
+    """The tree of the text of an expression of version 0.2; a `ValueError` if it is none. Nothing is ever evaluated.
 
-    def read(self) -> Expression:
-        body = _parsed(f"({self.text}\n)")
-        if (body.lineno, body.col_offset) == (1, 0) and not isinstance(body, ast.Tuple):
-            raise ValueError("its parentheses do not match")
-        return self._node(body, 1)
-
-    def _node(self, node: ast.expr, depth: int) -> Expression:
-        reader = _READERS.get(type(node))
-        if reader is None or depth > _DEEPEST:
-            raise ValueError("not in the language of version 0.2")
-        return reader(self, node, depth + 1)
-
-    def _constant(self, node: ast.Constant, depth: int) -> Expression:
-        value = node.value
-        finite = not isinstance(value, float) or math.isfinite(value)
-        if not isinstance(value, (bool, int, float, str)) or not finite:
-            raise ValueError("a constant must be a finite number, a text, or true or false")
-        no_time_of_day(value)
-        return constant(printable(value) if isinstance(value, str) else value)
-
-    def _name(self, node: ast.Name, depth: int) -> Expression:
-        lines = (b"(" + self.bytes + b"\n)").split(b"\n")
-        written = lines[node.lineno - 1][node.col_offset : node.end_col_offset].decode("utf-8", "replace")
-        if written != node.id:  # Python brings names into one form, in which another column may be meant
-            raise ValueError("a column of such a name was written as a text")
-        return constant(_WORDS[node.id]) if node.id in _WORDS else Named(node.id)
-
-    def _binary(self, node: ast.BinOp, depth: int) -> Expression:
-        if type(node.op) not in _ARITHMETIC:
-            raise ValueError("not an operator of version 0.2")
-        return call(_ARITHMETIC[type(node.op)], self._node(node.left, depth), self._node(node.right, depth))
-
-    def _unary(self, node: ast.UnaryOp, depth: int) -> Expression:
-        if isinstance(node.op, ast.Invert):
-            raise ValueError("not an operator of version 0.2")
-        inner = self._node(node.operand, depth)
-        if isinstance(node.op, ast.UAdd):
-            return inner
-        return call("not" if isinstance(node.op, ast.Not) else "-x", inner)
-
-    def _compare(self, node: ast.Compare, depth: int) -> Expression:
-        found, left = [], node.left
-        for sign, right in zip(node.ops, node.comparators, strict=True):
-            name = _COMPARED.get(type(sign), "")
-            within = [right]
-            if name in ("in", "not in", ""):
-                if not name or not isinstance(right, (ast.List, ast.Tuple, ast.Set)):
-                    raise ValueError("behind `in` stands a list of constants")
-                within = right.elts
-            found.append(call(name, *(self._node(each, depth) for each in (left, *within))))
-            left = right
-        return found[0] if len(found) == 1 else call("and", *found)
-
-    def _call(self, node: ast.Call, depth: int) -> Expression:
-        name = node.func.id if isinstance(node.func, ast.Name) else ""
-        if node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
-            raise ValueError("arguments are taken by their order")
-        if name == "column":
-            return self._column(node.args)
-        if name not in FUNCTIONS or not name.isidentifier() or keyword.iskeyword(name):
-            raise ValueError("not a function of version 0.2")
-        if not any(each.types(len(node.args)) for each in FUNCTIONS[name].signatures):
-            raise ValueError(f"{name}(...) does not take {len(node.args)} arguments")
-        return call(name, *(self._node(each, depth) for each in node.args))
-
-    def _column(self, given: list[ast.expr]) -> Expression:
-        one = given[0] if len(given) == 1 else None
-        if not isinstance(one, ast.Constant) or not isinstance(one.value, str) or not 0 < len(one.value) <= 200:
-            raise ValueError("column(...) takes the name of a column as a text")
-        return Named(printable(one.value))
+    >>> print(read_former("'child' if 0 <= age < 18 else column('odd name')"))
+    CASE WHEN 0 <= age AND age < 18 THEN 'child' ELSE "odd name" END
+    """
+    text = text.strip()
+    body = _parsed(f"({text}\n)")
+    if (body.lineno, body.col_offset) == (1, 0) and not isinstance(body, ast.Tuple):
+        raise ValueError("its parentheses do not match")
+    lines = b"(%b\n)" % text.encode("utf-8", "replace")
+    return _tree(body, lines.split(b"\n"), _DEEPEST)
 
 
-_READERS: Mapping[type[ast.expr], Callable[..., Expression]] = {
-    ast.Constant: _Reader._constant,
-    ast.Name: _Reader._name,
-    ast.BinOp: _Reader._binary,
-    ast.UnaryOp: _Reader._unary,
-    ast.BoolOp: lambda reader, node, depth: call(
-        "and" if isinstance(node.op, ast.And) else "or", *(reader._node(each, depth) for each in node.values)
-    ),
-    ast.Compare: _Reader._compare,
-    ast.IfExp: lambda reader, node, depth: call(
-        "case", *(reader._node(each, depth) for each in (node.test, node.body, node.orelse))
-    ),
-    ast.Call: _Reader._call,
-}
+def _tree(node: ast.expr, lines: Sequence[bytes], deepest: int) -> Expression:
+    """The tree of a node of Python's, whose text is in some lines and has no more levels than are left."""
+    if not deepest:
+        raise ValueError("not in the language of version 0.2")
+
+    def inner(*parts: ast.expr) -> Iterator[Expression]:
+        return (_tree(each, lines, deepest - 1) for each in parts)
+
+    match node:
+        case ast.Constant(value=value):
+            finite = not isinstance(value, float) or math.isfinite(value)
+            if not isinstance(value, (bool, int, float, str)) or not finite:
+                raise ValueError("a constant must be a finite number, a text, or true or false")
+            no_time_of_day(value)
+            return constant(printable(value) if isinstance(value, str) else value)
+        case ast.Name(id=name):
+            written = lines[node.lineno - 1][node.col_offset : node.end_col_offset].decode("utf-8", "replace")
+            if written != name:  # Python brings names into one form, in which another column may be meant
+                raise ValueError("a column of such a name was written as a text")
+            return constant(_WORDS[name]) if name in _WORDS else Named(name)
+        case ast.BinOp(op=sign) if type(sign) in _OPERATORS:
+            return call(_OPERATORS[type(sign)], *inner(node.left, node.right))
+        case ast.UnaryOp(op=ast.UAdd()):
+            return next(inner(node.operand))
+        case ast.UnaryOp(op=ast.Not() | ast.USub() as sign):
+            return call(_OPERATORS[type(sign)], *inner(node.operand))
+        case ast.BoolOp(op=sign):
+            return call(_OPERATORS[type(sign)], *inner(*node.values))
+        case ast.IfExp():
+            return call("case", *inner(node.test, node.body, node.orelse))
+        case ast.Compare():
+            sides = zip((node.left, *node.comparators), node.ops, node.comparators, strict=False)
+            found = [call(_OPERATORS[type(sign)], *inner(left, *_listed(sign, right))) for left, sign, right in sides]
+            return found[0] if len(found) == 1 else call("and", *found)
+        case ast.Call(func=ast.Name(id="column"), args=[ast.Constant(value=str(name))], keywords=[]):
+            if not 0 < len(name) <= _LONGEST_NAME:
+                raise ValueError("column(...) takes the name of a column as a text")
+            return Named(printable(name))
+        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in FUNCTIONS and name.isidentifier():
+            known = not keyword.iskeyword(name) and not any(isinstance(each, ast.Starred) for each in given)
+            if known and any(each.types(len(given)) for each in FUNCTIONS[name].signatures):
+                return call(name, *inner(*given))
+    raise ValueError("not in the language of version 0.2")
+
+
+def _listed(sign: ast.cmpop, right: ast.expr) -> Sequence[ast.expr]:
+    """What stands on the right of a comparison: one side, or the constants of a list."""
+    if type(sign) not in _OPERATORS:
+        raise ValueError("not an operator of version 0.2")
+    if not isinstance(sign, (ast.In, ast.NotIn)):
+        return [right]
+    if not isinstance(right, (ast.List, ast.Tuple, ast.Set)):
+        raise ValueError("behind `in` stands a list of constants")
+    return right.elts
 
 
 def former(node: Expression | UnitCall) -> str:

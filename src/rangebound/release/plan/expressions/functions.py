@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -29,8 +30,18 @@ def _hull(values: Iterable[float]) -> Range:
     return EVERYTHING if any(map(math.isnan, found)) else (min(found), max(found))
 
 
-def _product(ranges: Ranges) -> Range:
-    return _hull(x * y for x, y in product(*ranges))
+def _corners(computed: Callable[[float, float], float]) -> RangeOf:
+    """Of an operation that rises or falls in either side, whatever the other: the hull of what the ends make."""
+    return lambda ranges: _hull(computed(x, y) for x, y in product(*ranges))
+
+
+def _ends(low: Callable[[Iterable[float]], float], high: Callable[[Iterable[float]], float]) -> RangeOf:
+    """From one of the lower ends to one of the upper ends."""
+    return lambda ranges: (low(lower for lower, _ in ranges), high(upper for _, upper in ranges))
+
+
+_total, _difference, _product = _corners(operator.add), _corners(operator.sub), _corners(operator.mul)
+_least, _largest, _union = _ends(min, min), _ends(max, max), _ends(min, max)
 
 
 def _quotient(ranges: Ranges) -> Range:
@@ -62,28 +73,6 @@ def _nearest(value: float) -> float:
 
 
 _down = _rounding(math.floor)
-
-
-def _total(ranges: Ranges) -> Range:
-    (a, b), (c, d) = ranges
-    return _hull((a + c, b + d))
-
-
-def _difference(ranges: Ranges) -> Range:
-    (a, b), (c, d) = ranges
-    return _hull((a - d, b - c))
-
-
-def _least(ranges: Ranges) -> Range:
-    return min(low for low, _ in ranges), min(high for _, high in ranges)
-
-
-def _largest(ranges: Ranges) -> Range:
-    return max(low for low, _ in ranges), max(high for _, high in ranges)
-
-
-def _union(ranges: Ranges) -> Range:
-    return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
 def _remainder(ranges: Ranges) -> Range:

@@ -171,8 +171,13 @@ def in_one_grammar(data: Mapping[str, Any], *, by_hand: bool = False) -> Mapping
         return data
     former = {place for place, each in found.items() if each.grammar is Grammar.UNCLEAR or each.may_be_former}
     in_sql = any(each.grammar is Grammar.SQL and place not in former for place, each in found.items())
-    if in_sql and not by_hand:
-        _refuse_both(data, found)
+    for place, (table, field, kind) in enumerate(expression_places(data)) if in_sql and not by_hand else ():
+        if place in found and found[place].grammar is Grammar.FORMER:  # who wrote it may have meant SQL
+            raise ValueError(
+                f"{_path(data, table, field, kind)}: {_short(table[field])} is an expression of version 0.2, and "
+                f"others of the plan are in SQL, where it is {_short(found[place].old)} (`rangebound plan upgrade` "
+                f"writes it so): {found[place].reason}"
+            )
     if in_sql or not former:
         return data
     changed = copy.deepcopy(data)
@@ -182,17 +187,6 @@ def in_one_grammar(data: Mapping[str, Any], *, by_hand: bool = False) -> Mapping
             if not by_hand:
                 _warn_of(before, table[field])
     return changed
-
-
-def _refuse_both(data: Mapping[str, Any], found: Mapping[int, Readings]) -> None:
-    """Refuse what is of version 0.2 in a plan that has another expression in SQL: who wrote it may have meant SQL."""
-    for place, (table, field, kind) in enumerate(expression_places(data)):
-        if place in found and found[place].grammar is Grammar.FORMER:
-            raise ValueError(
-                f"{_path(data, table, field, kind)}: {_short(table[field])} is an expression of version 0.2, and "
-                f"others of the plan are in SQL, where it is {_short(found[place].old)} (`rangebound plan upgrade` "
-                f"writes it so): {found[place].reason}"
-            )
 
 
 def _path(data: Mapping[str, Any], table: Any, field: str, kind: str) -> str:

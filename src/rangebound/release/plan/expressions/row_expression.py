@@ -38,6 +38,7 @@ from rangebound.release.plan.expressions.sql_text import (
     SUBSET,
     TIMES,
     WHOLE,
+    Unreadable,
     beyond,
     fragment,
     tokens,
@@ -112,7 +113,7 @@ class RowExpressions:
             raise self.refused(node, "comparisons do not chain; write x BETWEEN y AND z, or parentheses")
         try:
             return reader(self, node)
-        except (PlanError, _Refused):
+        except (PlanError, Unreadable):
             raise
         except ValueError as reason:
             raise self.refused(node, str(reason)) from None
@@ -127,7 +128,8 @@ class RowExpressions:
                 if type(node) not in INSTEAD and name.lower() in REFUSED:
                     return REFUSED[name.lower()]
             if isinstance(node, exp.Anonymous):
-                return f"is not in the language{_similar(node.name)}"
+                guess = arguments.similar(node.name.upper(), _BY_NAME)
+                return f"is not in the language{'; ' if guess else ', which has '}{guess or ', '.join(_BY_NAME)}"
         return INSTEAD.get(type(node), SUBSET)
 
     def trees(self, *nodes: exp.Expr) -> list[Expression]:
@@ -422,10 +424,6 @@ def _is_type(node: exp.Expr, *types: exp.DType) -> bool:
     return isinstance(to, exp.DataType) and to.this in types and not (to.args.get("nested") or to.expressions)
 
 
-class _Refused(ValueError):
-    """The error about a part of an expression in a plan."""
-
-
 def _column_of_plan(node: exp.Column) -> str:
     if any(True for _ in beyond(node, "this")) or not isinstance(node.this, exp.Identifier):
         raise ValueError(f'a dot is not in the language; a column with a dot in its name is "{node.sql()}"')
@@ -435,9 +433,4 @@ def _column_of_plan(node: exp.Column) -> str:
 
 
 _LONGEST_NAME = 200
-_IN_A_PLAN = RowExpressions(_column_of_plan, lambda node, rule: _Refused(f"`{fragment(node)}`: {rule}"))
-
-
-def _similar(name: str) -> str:
-    guess = arguments.similar(name.upper(), _BY_NAME)
-    return f"; {guess}" if guess else f", which has {', '.join(_BY_NAME)}"
+_IN_A_PLAN = RowExpressions(_column_of_plan, lambda node, rule: Unreadable(f"`{fragment(node)}`: {rule}"))

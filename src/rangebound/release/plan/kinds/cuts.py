@@ -12,18 +12,18 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from rangebound.release.plan.fields import Bound, Ends, Name, Names, Range, as_tuple, span
+from rangebound.release.plan.fields import UNKNOWN, Bound, Ends, Name, Names, Range, as_tuple, span
 from rangebound.release.plan.kinds.facts import RangedColumn
 from rangebound.release.plan.kinds.fractions import FractionKind, apart, distances
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import Counted, Found, Measures, Outside, Owned, Rows, Totals, Values, values_of
-from rangebound.release.plan.statistic import Coordinates, Sensitivity, Statistic
+from rangebound.release.plan.measure import Counted, Outside, Owned, Rows, Totals, Values, values_of
+from rangebound.release.plan.statistic import Sensitivity, Statistic
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
@@ -50,20 +50,6 @@ def _over(question: Dropped | Clipped) -> tuple[str, ...]:
     return question.over
 
 
-def _dropped_measures(asked: Dropped, unit: Unit, groups: float) -> Measures:
-    """Rows within the contribution bounds, and rows that there are, of each unit up to `looked_at`."""
-    counted = Owned() if asked.units else Counted()
-    return Totals(
-        rows=asked.counted_rows, of={"n": counted}, over=asked.over, existing="m", limit=asked.looked_at(unit, groups)
-    )
-
-
-def _dropped(asked: Dropped, found: Found) -> Coordinates:
-    """Rows within the contribution bounds, and rows that were dropped of those that were looked at."""
-    n, m = found.get("n", 0), found.get("m", 0)
-    return Fraction(n), Fraction(m - n)
-
-
 class Dropped(FractionKind):
     """The share of rows that the contribution bounds drop, of those that the questions in `about` ask for.
 
@@ -77,8 +63,16 @@ class Dropped(FractionKind):
     made = True
     scale: ClassVar[float] = 1.0
     statistic = Statistic(
-        measures=_dropped_measures,
-        coordinates=apart(_dropped),
+        measures=lambda asked, unit, groups: Totals(
+            rows=asked.counted_rows,
+            of={"n": Owned() if asked.units else Counted()},
+            over=asked.over,
+            existing="m",
+            limit=asked.looked_at(unit, groups),
+        ),
+        coordinates=apart(
+            lambda _, found: (Fraction(found.get("n", 0)), Fraction(found.get("m", 0) - found.get("n", 0)))
+        ),
         sensitivity=_cut_sensitivity,
     )
     counted_by = property(_over)
@@ -116,12 +110,6 @@ class Dropped(FractionKind):
         return [f"{what} dropped by the contribution bounds for {whose}", looked, *blank, *unit.period_scope]
 
 
-def _clipped_measures(asked: Clipped, unit: Unit, groups: float) -> Measures:
-    """Rows within the contribution bounds, and those of them whose value lies outside the range."""
-    rows = Rows(where=asked.where, values=asked._clipped, also=tuple(each.values for each in asked.also or ()))
-    return Totals(rows=rows, of={"n": Counted(), "t": Outside(of=asked._clipped)}, over=asked.over)
-
-
 class Clipped(FractionKind):
     """The share of values outside the range, of the rows within the contribution bounds of the questions in `about`.
 
@@ -131,7 +119,15 @@ class Clipped(FractionKind):
 
     made = True
     scale: ClassVar[float] = 1.0
-    statistic = Statistic(measures=_clipped_measures, coordinates=apart(distances), sensitivity=_cut_sensitivity)
+    statistic = Statistic(
+        measures=lambda asked, *_: Totals(
+            rows=Rows(where=asked.where, values=asked._clipped, also=tuple(each.values for each in asked.also or ())),
+            of={"n": Counted(), "t": Outside(of=asked._clipped)},
+            over=asked.over,
+        ),
+        coordinates=apart(distances),
+        sensitivity=_cut_sensitivity,
+    )
     counted_by = property(_over)
 
     kind: Literal["share clipped"] = "share clipped"
@@ -161,50 +157,46 @@ class Clipped(FractionKind):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Truncation:
-    """Which rows of a question the contribution bounds may drop: its rows, or a unit's groups, or rows with a value.
+class Cut:
+    """What is cut of a question: rows, or the groups of `owners`, by the contribution bounds; or values by a range.
 
-    `also` are further columns in which such a row needs a value.
+    `column` has the values, or is one that the rows need a value in, and so do they in each of `also`. Only values that
+    are clipped have a `range`.
     """
 
     owners: bool = False
     column: str | None = None
     dated: bool = False
-    range: Ends | None = field(default=None, compare=False)
-    also: tuple[RangedColumn, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Clipping:
-    """Which values of a question its range clips; `also` are further columns in which a row needs a value."""
-
-    column: str
-    range: Ends
+    range: Ends | None = None
     missing: float | datetime.date | None = None
     also: tuple[RangedColumn, ...] = ()
 
 
-def truncation(question: Kind, *, choosing: bool) -> Truncation | None:
+def dropped(question: Kind, *, choosing: bool) -> Cut | None:
     """What the contribution bounds may drop, or None; `choosing` says that a unit's groups are bounded.
 
     Nothing of a question about cuts; groups, where a unit counts once in each; else rows, those that have a value
     where one without does not count.
     """
-    if question.made:
+    if question.made or (question.once and not choosing):
         return None
     if question.once:
-        return Truncation(owners=True) if choosing else None
-    clipped = clipping(question)
-    if not question.has_values or clipped is None or clipped.missing is not None:
-        return Truncation(also=question.needs_also)
-    ends = clipped.range
-    return Truncation(column=clipped.column, dated=question.dated, range=ends, also=question.needs_also)
+        return Cut(owners=True)
+    also, own = _also(question), _clipped(question)
+    if question.reads is None or own is None or own.missing is not None:
+        return Cut(also=also)
+    return Cut(column=own.column, dated=question.dated, also=also)
 
 
-def clipping(question: Kind) -> Clipping | None:
-    """What its range clips, or None."""
+def _also(question: Kind) -> tuple[RangedColumn, ...]:
+    """The further columns that rows of a question need a value in."""
+    return tuple(RangedColumn(column=each.column, range=each.range) for each in question.reads_also.values())
+
+
+def _clipped(question: Kind) -> Cut | None:
+    """What the range of a question clips, or None."""
     column, ends, missing = (getattr(question, name, None) for name in ("column", "range", "missing"))
-    return None if column is None or ends is None else Clipping(column=column, range=ends, missing=missing)
+    return None if column is None or ends is None else Cut(column=column, range=ends, missing=missing)
 
 
 WIDE = 0.2  # an interval of a share that is wider says nothing of use
@@ -213,55 +205,51 @@ _SHORT = 30  # letters of a column's name, for the same
 
 
 def cut_questions(
-    queries: Sequence[Kind], *, unit_of: Callable[[Kind], Unit], choosing: Callable[[Kind], bool], apart: bool = False
-) -> list[Clipped | Dropped]:
+    queries: Sequence[Kind],
+    *,
+    unit_of: Callable[[Kind], Unit],
+    groups: Callable[[tuple[str, ...]], float],
+    apart: bool = False,
+) -> tuple[Clipped | Dropped, ...]:
     """The questions that say how much the bounds and ranges of others cut, as few as can be.
 
     Rows dropped: one for all questions with the same groups, conditions and bounds. Values clipped: one for each column
     and range; where groups, their bound or conditions differ, it is about all rows. Where the keys of groups say in
     which period they are, it is not: of all groups together a unit counts in all periods. `unit_of` says how each is
-    bounded, `choosing` whether a unit may have more groups of a question than count. Without owners no rows are
+    bounded, `groups` how many a grouping has. Without owners no rows are
     dropped. `apart` are those of tables of version 0.2: one for each of what differs in any way.
     """
-    found: dict[tuple[object, ...], list[tuple[Kind, Unit, Truncation | Clipping]]] = {}
+    found: dict[tuple[object, ...], list[tuple[Kind, Unit, Cut]]] = {}
     for each in queries:
         unit = unit_of(each)
-        bounded = truncation(each, choosing=choosing(each)) if unit.column is not None else None
-        for cut in (bounded, *_clippings(each)):
-            match cut:
-                case None:
-                    continue
-                case _ if apart:
-                    key: tuple[object, ...] = (each.by, each.where, unit, cut)
-                case Truncation():
-                    key = (each.by, each.where, unit, cut.owners)
-                case Clipping():
-                    alone = unit.period is not None and unit.most_rows < unit.rows * unit.period.number
-                    grouped = (each.by, unit.groups) if alone else None  # else all periods would count
-                    key = (unit.rows, unit.period, grouped, cut.column, cut.range, cut.missing)
+        bounded = dropped(each, choosing=groups(each.counted_by) > unit.groups) if unit.column is not None else None
+        for cut in filter(None, (bounded, *_clippings(each))):
+            key: tuple[object, ...] = (each.by, each.where, unit, cut if apart else cut.owners)
+            if cut.range is not None and not apart:
+                alone = unit.period is not None and unit.most_rows < unit.rows * unit.period.number
+                grouped = (each.by, unit.groups) if alone else None  # else all periods would count
+                key = (unit.rows, unit.period, grouped, cut.column, cut.range, cut.missing)
             found.setdefault(key, []).append((each, unit, cut))
     made = [_together(alike, apart=apart) for alike in found.values()]
-    if apart:
-        return made
     seen: Counter[str] = Counter()  # a number behind a name that others before it have
-    for at, each in enumerate(made):
+    for at, each in () if apart else enumerate(made):
         seen[each.name] += 1
         if seen[each.name] > 1:
             made[at] = each.model_copy(update={"name": f"{each.name} {seen[each.name]}"})
-    return made
+    return tuple(made)
 
 
-def _clippings(question: Kind) -> tuple[Clipping, ...]:
+def _clippings(question: Kind) -> tuple[Cut, ...]:
     """All that ranges of a question clip: its own, and what lies outside the ranges of further columns."""
-    clipped, every = clipping(question), question.needs_also
+    clipped, every = _clipped(question), _also(question)
     own = () if clipped is None else (replace(clipped, also=every),)
     needed = () if clipped is None or clipped.missing is not None else (clipped,)
-    first = tuple(RangedColumn(column=each.column, range=each.range) for each in needed)
+    first = tuple(RangedColumn(column=str(each.column), range=each.range or UNKNOWN) for each in needed)
     others = ((each, tuple(other for other in every if other != each)) for each in every)
-    return (*own, *(Clipping(column=each.column, range=each.range, also=(*first, *rest)) for each, rest in others))
+    return (*own, *(Cut(column=each.column, range=each.range, also=(*first, *rest)) for each, rest in others))
 
 
-def _together(alike: Sequence[tuple[Kind, Unit, Truncation | Clipping]], *, apart: bool) -> Clipped | Dropped:
+def _together(alike: Sequence[tuple[Kind, Unit, Cut]], *, apart: bool) -> Clipped | Dropped:
     """One question about the cuts of others, named for the first of them; what they do not share is left out."""
     first, _, cut = alike[0]
     names = tuple(each.name for each, *_ in alike)
@@ -278,12 +266,12 @@ def _together(alike: Sequence[tuple[Kind, Unit, Truncation | Clipping]], *, apar
         "period": first.period,
         **({"pooled": True} if pooled else {}),
     }
-    name = first.name[:_LONGEST]
-    if isinstance(cut, Clipping):
-        own = getattr(clipping(first), "column", None) == cut.column
-        name = f"{name}: {'values' if own else cut.column[:_SHORT]} clipped"
-        return Clipped(name=name, valued=cut.column, within=cut.range, filler=cut.missing, **shared)
-    name = f"{name}: {'groups' if cut.owners else 'rows'} dropped"
-    if cut.column is None or pooled:
-        return Dropped(name=name, units=cut.owners, **shared)
-    return Dropped(name=name, valued=cut.column, within=cut.range, **shared)
+    name, own = first.name[:_LONGEST], _clipped(first)
+    if cut.column is not None and cut.range is not None:
+        what = "values" if own is not None and own.column == cut.column else cut.column[:_SHORT]
+        shared |= {"valued": cut.column, "within": cut.range, "filler": cut.missing}
+        return Clipped(name=f"{name}: {what} clipped", **shared)
+    if cut.column is not None and own is not None and not pooled:
+        shared |= {"valued": cut.column, "within": own.range}
+    what = "groups" if cut.owners else "rows"
+    return Dropped(name=f"{name}: {what} dropped", units=cut.owners, **shared)

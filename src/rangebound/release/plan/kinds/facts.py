@@ -71,6 +71,15 @@ Mechanism = Literal[
 """The noise and its bounding that a plan can name for a number with one coordinate."""
 
 
+def clamping_alone(named: str | None, asked: str) -> str:
+    """What to write in place of a mechanism whose noise is never drawn unclamped, as `asked`; empty for any other."""
+    if named == OPTIMAL:
+        return f"leave it out, or {asked} = true"
+    if named is None or not named.startswith("truncate"):
+        return ""
+    return f"with {asked} = true name {named.replace('truncate', 'rectify')!r}, or leave it out"
+
+
 class FormName(Enum):
     """What the numbers of a question are made of, and so what is drawn for them."""
 
@@ -146,6 +155,13 @@ class OneCoordinate:
     step: float | None = None
 
 
+RARE = 1.0
+"""How often the square of the most that a unit can add counts beside a variance, since large values may be rare.
+
+Of a law that has 0.18 of them in a sample on average one sample in six has one, which is too many for a normal law of
+that variance. With it, of any number on average, intervals at 95 % hold 94.4 % of the time or more; without, 83.8 %.
+"""
+
 Linear = tuple[Floats, ...]
 """A linear form of the drawn coordinates: a constant, and a factor for each coordinate; at many answers at once."""
 
@@ -178,3 +194,15 @@ class Sampled:
 
         own, spread = self.deviation, self.variance
         return replace(self, deviation=lambda x: left(own(x)), variance=lambda x: left(spread(x)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledRanks:
+    """How ranks show those in a population: by units of at most this many rows, if `single` of one that counts whole.
+
+    `measured` says in words what their law is.
+    """
+
+    rows: int
+    single: bool
+    measured: str

@@ -17,7 +17,7 @@ from pydantic import Field, PrivateAttr
 
 from rangebound.release.plan.condition import Condition, Conditions, conditions, hidden_text
 from rangebound.release.plan.fields import UNKNOWN, Bound, Name, Range
-from rangebound.release.plan.kinds.facts import Agreement, FormName, Linear, OneCoordinate, Sampled, Weight
+from rangebound.release.plan.kinds.facts import RARE, Agreement, FormName, Linear, OneCoordinate, Sampled, Weight
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import (
     ONE,
@@ -156,8 +156,9 @@ def of_fraction(bounds: Interval, unit: Unit, measured: str) -> Sampled:
     place, rows = _place(bounds), unit.most_rows
 
     def variance(x: Any) -> Linear:
-        largest = rows * place(x) * (1.0 - place(x))
-        return 0.0 * x, largest, largest
+        t = place(x)
+        largest = rows * t * (1.0 - t)
+        return RARE * (rows * (0.5 + abs(t - 0.5))) ** 2, largest, largest
 
     return Sampled(
         ends=(bounds.lower, bounds.upper),
@@ -364,10 +365,34 @@ def _spread_sensitivity(question: FractionKind, unit: Unit, groups: float) -> Se
     return of_parts(unit.most_rows, unit, groups)
 
 
-def _answers(question: FractionKind) -> Interval:
+def _answers(question: Variance | StandardDeviation) -> Interval:
     """From 0, which a constant column has, where the plan does not state a lower end: only numbers are above 0."""
     hull = question.allowed.hull
     return Interval(0.0 if hull.lower == question.natural.lower else hull.lower, hull.upper)
+
+
+def _natural(question: Variance | StandardDeviation) -> Interval:
+    """From a millionth of the largest possible variance (or its root, or the step) to the largest."""
+    largest = (question.bounds.width / 2) ** (2 * question.power)
+    return Interval(min(question.step or largest * 2.0 ** (-20 * question.power), largest / 2), largest)
+
+
+def _answer_of(question: Variance | StandardDeviation, parts: Sequence[Fractional]) -> Fractional:
+    """The variance, or its root, from the fractions of 2 x (1 - x) and x^2, for x from 0 to 1 over the range.
+
+    It is E x^2 - (E x)^2, where E x^2 is the second part and E x that and half the first.
+    """
+    (middle, middles), (square, squares) = parts
+    value = square - min(square + middle / 2, 1.0) ** 2
+    means = (squares[0] + middles[0] / 2, min(squares[1] + middles[1] / 2, 1.0))
+    ends = value, squares[0] - means[1] ** 2, min(squares[1] - means[0] ** 2, 0.25)
+    variances = (question.bounds.width**2 * max(each, 0.0) for each in ends)
+    value, lower, upper = variances if question.power == 1.0 else map(math.sqrt, variances)
+    return value, (lower, upper)
+
+
+def _scale(question: Variance | StandardDeviation) -> float:
+    return float(question.bounds.width ** (2 * question.power))
 
 
 _SPREAD = Statistic(
@@ -385,25 +410,13 @@ class Variance(FractionKind):
 
     form = FormName.SPREAD
     statistic = _SPREAD
-    answers = property(_answers)
+    power: ClassVar[float] = 1.0
+    natural, answers, answer_of, scale = property(_natural), property(_answers), _answer_of, property(_scale)
 
     kind: Literal["variance"] = "variance"
     column: Name
     range: Range = Field(default_factory=lambda: UNKNOWN)
     missing: Bound | None = None
-
-    @property
-    def natural(self) -> Interval:
-        """From a millionth of the largest possible variance (or the step) to the largest."""
-        largest = (self.bounds.width / 2) ** 2
-        return Interval(min(self.step or largest * 2.0**-20, largest / 2), largest)
-
-    def answer_of(self, parts: Sequence[Fractional]) -> Fractional:
-        return spread(parts, self.bounds.width)
-
-    @property
-    def scale(self) -> float:
-        return self.bounds.width**2
 
 
 class StandardDeviation(FractionKind):
@@ -411,36 +424,10 @@ class StandardDeviation(FractionKind):
 
     form = FormName.SPREAD
     statistic = _SPREAD
-    answers = property(_answers)
+    power: ClassVar[float] = 0.5
+    natural, answers, answer_of, scale = property(_natural), property(_answers), _answer_of, property(_scale)
 
     kind: Literal["standard deviation"] = "standard deviation"
     column: Name
     range: Range = Field(default_factory=lambda: UNKNOWN)
     missing: Bound | None = None
-
-    @property
-    def natural(self) -> Interval:
-        """From a thousandth of the largest possible deviation (or the step) to the largest."""
-        largest = self.bounds.width / 2
-        return Interval(min(self.step or largest * 2.0**-10, largest / 2), largest)
-
-    def answer_of(self, parts: Sequence[Fractional]) -> Fractional:
-        value, (lower, upper) = spread(parts, self.bounds.width)
-        return math.sqrt(value), (math.sqrt(lower), math.sqrt(upper))
-
-    @property
-    def scale(self) -> float:
-        return self.bounds.width
-
-
-def spread(parts: Sequence[Fractional], width: float) -> Fractional:
-    """The variance of values in a range of some width, from the fractions of 2 x (1 - x) and x^2, x from 0 to 1.
-
-    E x^2 - (E x)^2, where E x^2 is the second part and E x that and half the first.
-    """
-    (middle, middles), (square, squares) = parts
-    value = square - min(square + middle / 2, 1.0) ** 2
-    means = (squares[0] + middles[0] / 2, min(squares[1] + middles[1] / 2, 1.0))
-    scale = width**2
-    least, most = squares[0] - means[1] ** 2, squares[1] - means[0] ** 2
-    return scale * max(value, 0.0), (scale * max(least, 0.0), scale * max(min(most, 0.25), 0.0))

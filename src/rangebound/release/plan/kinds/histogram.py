@@ -24,9 +24,8 @@ from rangebound.release.plan.fields import (
 )
 from rangebound.release.plan.kinds.facts import Agreement, FormName
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import Measures, Places
+from rangebound.release.plan.measure import Places
 from rangebound.release.plan.statistic import Statistic, by_place, rows_by_place
-from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
 _COUNT: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=2, le=MOST_BINS, strict=True)], config=LATE)
@@ -51,12 +50,6 @@ Bins = Annotated[
 ]
 
 
-def _bin_measures(asked: Histogram, unit: Unit, groups: float) -> Measures:
-    lower, upper = asked.ends
-    scale = asked.bins / (upper - lower) if isinstance(asked.bins, int) else None
-    return Places(rows=asked.counted_rows, values=asked.column_values, borders=asked.borders, scale=scale, shift=0.0)
-
-
 class Histogram(Kind):
     """The number of rows in each of some bins: a number of equal width over the column's range, or those between edges.
 
@@ -69,7 +62,13 @@ class Histogram(Kind):
 
     form = FormName.BINS
     statistic = Statistic(
-        measures=_bin_measures,
+        measures=lambda asked, *_: Places(
+            rows=asked.counted_rows,
+            values=asked.column_values,
+            borders=asked.borders,
+            scale=asked.bins / (asked.ends[1] - asked.ends[0]) if isinstance(asked.bins, int) else None,
+            shift=0.0,
+        ),
         coordinates=by_place(lambda asked: asked.size),
         sensitivity=rows_by_place,
     )

@@ -25,21 +25,22 @@ from rangebound.release.plan.fields import (
     Part,
     Positive,
     Spans,
+    as_support,
     bounds,
     end,
     number,
     span,
     written,
 )
-from rangebound.release.plan.fields import support as as_support
 from rangebound.release.plan.kinds.facts import (
-    OPTIMAL,
     Agreement,
     FormName,
     OneCoordinate,
     RangedColumn,
     Sampled,
+    SampledRanks,
     Weight,
+    clamping_alone,
 )
 from rangebound.release.plan.measure import (
     Counted,
@@ -146,12 +147,8 @@ class Kind(Part):
             raise ValueError("step: must be a whole number, as counts are whole numbers; leave it out for 1")
         if self.is_signed and self.support is not None:
             raise ValueError("signed: cannot be combined with support; unbiased = true publishes the signed number too")
-        named, asked = self.named_mechanism or "", "signed" if self.is_signed else "unbiased"
-        if self.unclamped and named == OPTIMAL:
-            raise ValueError(f"mechanism: {named!r} has no unbiased number; leave it out, or {asked} = true")
-        if self.unclamped and named.startswith("truncate"):
-            rule = f"with {asked} = true name {named.replace('truncate', 'rectify')!r}, or leave it out"
-            raise ValueError(f"mechanism: {named!r} has no unbiased number; {rule}")
+        if self.unclamped and (way := clamping_alone(self.named_mechanism, "signed" if self.is_signed else "unbiased")):
+            raise ValueError(f"mechanism: {self.named_mechanism!r} has no unbiased number; {way}")
         return self
 
     # The statistic
@@ -177,11 +174,6 @@ class Kind(Part):
 
     def _stated(self, name: str) -> Any:
         return self.__dict__.get(name)
-
-    @property
-    def has_values(self) -> bool:
-        """Whether it is about the values of a column with a public range."""
-        return "missing" in self.__dict__
 
     @property
     def column_values(self) -> Values:
@@ -243,7 +235,7 @@ class Kind(Part):
     @property
     def reads(self) -> Values | None:
         """The column whose values it is about, which the plan names as `column`; None if there is none."""
-        return self.column_values if self.has_values else None
+        return self.column_values if "missing" in self.__dict__ else None
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -338,7 +330,7 @@ class Kind(Part):
 
     # What it says of a population
 
-    def sampled(self, unit: Unit) -> Sampled | str:
+    def sampled(self, unit: Unit) -> Sampled | SampledRanks | str:
         """How its answer in the population shows in its coordinates; or in words why it has no such interval."""
         return f"no interval for the population is proved for kind {self.kind!r}"
 
@@ -351,7 +343,7 @@ class Kind(Part):
     @property
     def subject(self) -> tuple[str, str]:
         """What follows its kind in an explanation: before `where`, and after it."""
-        if not self.has_values:
+        if self.reads is None:
             return self.weighting, ""
         return f" of {self._stated('column')!r}, which lies in {bounds(self._stated('range'))}", self.weighting
 
@@ -378,8 +370,8 @@ class Kind(Part):
         if self.weights is not None:
             weights = f"weights clipped to {span(self.weights.bounds, dated=False)}"
             found += [weights, "rows without a weight left out"]
-        if self.has_values:
-            filler = self.column_values.filler
+        if self.reads is not None:
+            filler = self.reads.filler
             missing = "left out" if filler is None else f"counted as {end(filler, dated=self.dated)}"
             clipped = f"values clipped to {span(self.bounds, dated=self.dated)}"
             found += [clipped, f"missing values {missing}"]
@@ -401,11 +393,6 @@ class Kind(Part):
     def reads_also(self) -> Mapping[str, RangedColumn]:
         """Further columns that it reads, by the field of the plan that names them; a row needs a value in each."""
         return {} if self.weights is None else {"weighted_by": self.weights}
-
-    @property
-    def needs_also(self) -> tuple[RangedColumn, ...]:
-        """The same columns as those that a row needs a value in."""
-        return tuple(RangedColumn(column=each.column, range=each.range) for each in self.reads_also.values())
 
     @property
     def compares(self) -> Mapping[str, str]:
@@ -431,26 +418,20 @@ class Kind(Part):
 
     # What a plan fills in
 
+    @property
+    def lacking(self) -> dict[str, str]:
+        """The columns whose public range it needs and does not state, by the field of their range, or of both."""
+        found = {name: one.column for name, one in self.reads_also.items() if one.range == UNKNOWN}
+        return found | ({"range": self._stated("column")} if self._stated("range") == UNKNOWN else {})
+
     def filled(self, ranges: Mapping[str, Ends]) -> Self:
         """The same question with public ranges of columns, where it leaves its own out and they are known."""
-        found: dict[str, object] = {
-            name: {"column": each.column, "range": ranges[each.column]}
-            for name, each in self.reads_also.items()
-            if each.range == UNKNOWN and each.column in ranges
+        found = {
+            field: ranges[column] if field == "range" else {"column": column, "range": ranges[column]}
+            for field, column in self.lacking.items()
+            if column in ranges
         }
-        if self.has_values and self._stated("range") == UNKNOWN and self._stated("column") in ranges:
-            found["range"] = ranges[self._stated("column")]
-        return self.changed(**found) if found else self
-
-    @property
-    def lacks_range(self) -> bool:
-        """Whether it needs a public range of a column, and none is known."""
-        own = self.has_values and self._stated("range") == UNKNOWN
-        return own or any(each.range == UNKNOWN for each in self.reads_also.values())
-
-    def changed(self, **fields: object) -> Self:
-        """The same question with other values of some fields, checked again."""
-        return type(self).model_validate({**self.given, **fields})
+        return type(self).model_validate({**self.given, **found}) if found else self
 
     @property
     def given(self) -> dict[str, object]:

@@ -11,9 +11,9 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, ModelWrapValidatorHandler, model_validator
 
 from rangebound.release.plan.fields import UNKNOWN, Bound, Name, Range, as_tuple, number, written
-from rangebound.release.plan.kinds.facts import Agreement, FormName
+from rangebound.release.plan.kinds.facts import Agreement, FormName, SampledRanks
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import EdgeCounts, Measures, Places, Rows, Values
+from rangebound.release.plan.measure import EdgeCounts, Places, Rows, Values
 from rangebound.release.plan.statistic import Sensitivity, Statistic, by_place, of_parts, rows_by_place
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
@@ -30,17 +30,6 @@ def _none_or_some(value: float) -> float:
     return value
 
 
-def _rank_measures(asked: RankKind, unit: Unit, groups: float) -> Measures:
-    """Counts by point of the grid: a point is in the middle of what belongs to it."""
-    return Places(
-        rows=asked.counted_rows,
-        values=asked.column_values,
-        borders=asked.borders,
-        scale=1 / asked.exact_step,
-        shift=0.5,
-    )
-
-
 class RankKind(Kind):
     """A question answered by a rank: its answers are points of a public grid over the column's range.
 
@@ -49,7 +38,13 @@ class RankKind(Kind):
 
     form = FormName.RANK
     statistic = Statistic(
-        measures=_rank_measures,
+        measures=lambda asked, *_: Places(  # by point of the grid: a point is in the middle of what belongs to it
+            rows=asked.counted_rows,
+            values=asked.column_values,
+            borders=asked.borders,
+            scale=1 / asked.exact_step,
+            shift=0.5,
+        ),
         coordinates=by_place(lambda asked: asked.steps + 1),
         sensitivity=rows_by_place,
     )
@@ -88,7 +83,7 @@ class RankKind(Kind):
 
     @model_validator(mode="after")
     def _grid_fits(self) -> RankKind:
-        if self.lacks_range:
+        if self.lacking:
             return self
         if self.step is not None and not 1 <= self.bounds.width / self.step <= _MOST_POINTS:
             raise ValueError(f"step: must give between 1 and {_MOST_POINTS} steps over the range")
@@ -137,6 +132,12 @@ class RankKind(Kind):
     @property
     def parts(self) -> tuple[str, ...]:
         return tuple(map(repr, self.asked))
+
+    def sampled(self, unit: Unit) -> SampledRanks:
+        """By the binomial law of the rows below, the largest there is."""
+        single, rows = unit.column is None, unit.most_rows
+        law = "the binomial law of the rows" if single else "twice the binomial law of the units"
+        return SampledRanks(rows=rows, single=single, measured=law)
 
     @property
     def can_be_whole(self) -> bool:

@@ -10,9 +10,18 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from rangebound.release.plan.fields import HALF_LINE, LINE, UNKNOWN, Bound, Name, Range, measurable
-from rangebound.release.plan.kinds.facts import OPTIMAL, Agreement, FormName, Mechanism, OneCoordinate, Sampled, Weight
+from rangebound.release.plan.kinds.facts import (
+    OPTIMAL,
+    RARE,
+    Agreement,
+    FormName,
+    Mechanism,
+    OneCoordinate,
+    Sampled,
+    Weight,
+)
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import ONE, DistinctValues, Found, Measures, Owned, Value
+from rangebound.release.plan.measure import ONE, DistinctValues, Found, Owned, Value
 from rangebound.release.plan.statistic import (
     NOTHING,
     Coordinates,
@@ -66,12 +75,6 @@ class ScalarKind(Kind):
         )
 
 
-def _count_coordinates(asked: Count, found: Found, unit: Unit) -> Coordinates:
-    """The count, or the sum of the weights: the largest weight times the sum of the weights as parts of it."""
-    n = Fraction(found.get("n", 0))
-    return (n if asked.is_whole else asked.largest_weight * n / ONE,)
-
-
 def _count_sensitivity(asked: Count, unit: Unit, groups: float) -> Sensitivity:
     """Nothing where the number of rows is public, else r rows in each group: L1 r g, L2 r sqrt(g).
 
@@ -95,7 +98,9 @@ class Count(ScalarKind):
     whole = True
     statistic = Statistic(
         measures=lambda asked, *_: asked.sums(n=asked.counted),
-        coordinates=_count_coordinates,
+        coordinates=lambda asked, found, _: (
+            Fraction(found.get("n", 0), 1 if asked.is_whole else ONE) * asked.largest_weight,
+        ),
         sensitivity=_count_sensitivity,
     )
 
@@ -268,15 +273,14 @@ def _sum_sensitivity(asked: Sum, unit: Unit, groups: float) -> Sensitivity:
     return scaled(found, asked.largest_weight)
 
 
-def values_summed(asked: Kind, unit: Unit, groups: float) -> Measures:
-    """The rows and their values in fixed point, or the weights of the rows and their values times these."""
-    return asked.sums(n=asked.counted, t=asked.weighted(Value(of=asked.column_values)))
-
-
 class Sum(ScalarKind):
     """The sum of a column; with weights, that of the values times the weights of their rows."""
 
-    statistic = Statistic(measures=values_summed, coordinates=_sum_coordinates, sensitivity=_sum_sensitivity)
+    statistic = Statistic(
+        measures=lambda asked, *_: asked.sums(n=asked.counted, t=asked.weighted(Value(of=asked.column_values))),
+        coordinates=_sum_coordinates,
+        sensitivity=_sum_sensitivity,
+    )
 
     kind: Literal["sum"] = "sum"
     weighted_by: Weight | None = None
@@ -310,7 +314,8 @@ class Sum(ScalarKind):
         low, high = (number and number * (math.inf if n is None else n) for number in (least, largest))
 
         def variance(x: Any) -> tuple[Any, Any]:
-            return abs(x) * (largest - least) if n is None else (x - low) * (high - x) / n, 0.0 * x
+            own = abs(x) * (largest - least) if n is None else (x - low) * (high - x) / n
+            return own + RARE * (largest - least) ** 2, 0.0 * x
 
         return Sampled(
             ends=(low, high),

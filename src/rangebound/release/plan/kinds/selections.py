@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from rangebound.release.plan.fields import Ends, Name, Range, bounds, number, span
+from rangebound.release.plan.fields import Name, Range, bounds, number, span
 from rangebound.release.plan.kinds.facts import FormName
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import KINDS, Kind
@@ -150,13 +150,10 @@ class Mode(SelectionKind):
                 raise ValueError(f"bins: must be at most {days:.0f}, so that each has a day")
         return self
 
-    def filled(self, ranges: Mapping[str, Ends]) -> Self:
-        """The same question with the public range of its column, where it asks for bins and states none."""
-        return self.changed(range=ranges[self.column]) if self.lacks_range and self.column in ranges else self
-
     @property
-    def lacks_range(self) -> bool:
-        return self.range is None and self.bins is not None
+    def lacking(self) -> dict[str, str]:
+        """The column, where it asks for bins and states no range."""
+        return {"range": self.column} if self.range is None and self.bins is not None else {}
 
     @property
     def _histogram(self) -> Histogram:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import field_validator, model_validator
 
 from rangebound.release.plan.fields import LINE, UNKNOWN, Span, number, span
-from rangebound.release.plan.kinds.facts import FormName, RangedColumn, Sampled
+from rangebound.release.plan.kinds.facts import RARE, FormName, RangedColumn, Sampled
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import ONE, Counted, Found, Measures, Product, Square, Value
 from rangebound.release.plan.statistic import Coordinates, Sensitivity, Statistic, of_counts, touched
@@ -99,7 +99,7 @@ class Ratio(TwoColumnsKind):
         for name, each in self.reads_also.items():
             if each.dated:
                 raise ValueError(f"{name}: must be a column of numbers; a sum of days is not a day")
-        if self.support is None and not self.natural.bounded and not self.lacks_range:
+        if self.support is None and not self.natural.bounded and not self.lacking:
             raise ValueError(
                 "support: must be stated where the denominator may be 0, since the ratio can then be any number; or "
                 "give the denominator a range that begins above 0"
@@ -114,7 +114,7 @@ class Ratio(TwoColumnsKind):
     def natural(self) -> Interval:
         """From the smallest to the largest ratio of numbers in the two ranges; without an end where these hold 0."""
         above, below = self.numerator.bounds, self.denominator.bounds
-        if self.lacks_range:
+        if self.lacking:
             return LINE
         if below.lower == 0.0:
             return Interval(0.0 if above.lower >= 0 else -math.inf, 0.0 if above.upper <= 0 else math.inf)
@@ -141,10 +141,10 @@ class Ratio(TwoColumnsKind):
         def variance(x: Any) -> tuple[Any, ...]:
             ratio = x / unit_ratio
             up, down = (ratio + abs(ratio)) / 2.0, (ratio - abs(ratio)) / 2.0  # its positive and its negative part
-            own = (up + down * least - lowest) * (highest - up * least - down) / (least or 1.0)
-            if not least:
-                own = ratio + ratio**2
-            return 0.0 * x, rows * own, -rows * own
+            below, above = up + down * least - lowest, highest - up * least - down
+            own = below * above / least if least else ratio + ratio**2
+            most = (below + above + abs(below - above)) / 2.0
+            return RARE * (rows * most) ** 2, rows * own, -rows * own
 
         hull = self.allowed.hull
         return Sampled(

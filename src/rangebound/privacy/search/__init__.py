@@ -1,1 +1,0 @@
-"""Branch and bound over positions: the worst pair of neighbouring answers, enclosed."""
