@@ -144,7 +144,8 @@ class SecureNoise:
                 return there
         answers = location.detach().to("cpu", torch.float64).numpy()
         drawn = np.empty(answers.shape)
-        mechanism.release(answers, step=step, out=drawn, threads=self.threads, progress=False)
+        threads = torch.get_num_threads() if self.threads is None else self.threads
+        mechanism.release(answers, step=step, out=drawn, threads=threads, progress=False)
         return torch.from_numpy(drawn).to(location.device)
 
 

@@ -118,8 +118,8 @@ def clipped_sum(
     of the clip, whole numbers. `memory` limits the bytes of gradients held at once; the result of elementwise clipping
     depends on it only as far as the layers' rounding does. With `chunk`, a public number, examples are taken in chunks
     of that many, or of equal parts of it that fit into the memory, the last one filled with zeros that do not count:
-    layers round by the shapes that they see, and then they see one shape, whichever and however many others there are,
-    so that a norm is the same to the last bit. Whether the place matters is tried first
+    layers round by the shapes that they see, and then they see one shape, or a smaller one in which they round alike,
+    whichever and however many others there are, so that a norm is the same to the last bit. Whether the place matters is tried first
     (`rangebound.learn.torch.gradients.survey`), and chunks may grow for it. With `captured`, blocks of one shape on a
     GPU are captured in a graph, which is then run again.
     """

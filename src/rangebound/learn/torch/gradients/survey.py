@@ -6,7 +6,8 @@ orders, by the thread or the tile that they fall to, or where few rows are left 
 who else is in a batch moves an example's gradient, in its last bits, or with TF32 on a GPU by a hundredth, and no
 account knows. So it is tried once for each shape, on this machine, with made-up examples that are all the same. Where
 their gradients differ, chunks of other sizes are tried, and then fewer threads of the processor, or convolutions and
-products without TF32.
+products without TF32. On a processor smaller chunks are tried as well: one in which the gradient has the same bits may
+take the examples that are left over, with fewer zeros beside them.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ Made = Callable[[torch.nn.Module, Leaves], dict[str, Gradients]]
 _TENSORS = 3  # of the size of each that is noted exist at once, about
 _MULTIPLE = 16
 _THREADS = (8, 1)
+_EIGHTHS = range(1, 8)  # of a chunk, to which the last one may be filled up on a processor
 _MORE_PARTS = 3  # into which a chunk is cut on a GPU
 _NOT_THEIRS = str(Path(torch.__file__).parent), str(Path(__file__).parent.parent), "<"
 _PLACES, _WORD = attrgetter("cudnn.conv", "cudnn.rnn", "cuda.matmul", "mkldnn.matmul"), "fp32_precision"
@@ -50,10 +52,14 @@ _KNOWN: WeakKeyDictionary[torch.nn.Module, dict[object, Route]] = WeakKeyDiction
 
 @dataclass(frozen=True, kw_only=True)
 class SteadyChunk:
-    """How many examples are computed at once, and how; `why` their gradients may depend on the place, if they may."""
+    """How many examples are computed at once, and how; `why` their gradients may depend on the place, if they may.
+
+    In chunks of the `smaller` sizes they have the same bits as in one of `size`.
+    """
 
     size: int
     threads: int
+    smaller: tuple[int, ...] = ()
     exact: bool = False  # without TF32 on a GPU
     why: str = ""
 
@@ -253,7 +259,7 @@ def _found(
         if same is None:
             return None
         if same:
-            return each
+            return same
     warnings.warn(
         "module: on this machine an example's gradient depends, in its last bits or more, on its place in the batch, "
         "and so on who else is in it, which no account covers; try another chunk_size, torch.set_num_threads(1), or "
@@ -263,18 +269,21 @@ def _found(
     return replace(candidates[0], why="moved by its place in the chunk, which no account covers")
 
 
-def _same(module: torch.nn.Module, made: Made, given: Leaves, clip: Clipping, chunk: SteadyChunk) -> bool | None:
-    """Whether examples that are all the same have the same gradients.
+def _same(
+    module: torch.nn.Module, made: Made, given: Leaves, clip: Clipping, chunk: SteadyChunk
+) -> SteadyChunk | bool | None:
+    """The chunk, with the smaller ones that give the same bits, if examples that are all the same have one gradient.
 
     None if no one can tell: gradients that are not finite, zero, or others when made again.
     """
 
-    def marks() -> torch.Tensor:
+    def marks(count: int) -> torch.Tensor:
         """The squared norm of each parameter's gradient for each example: hardly a bit of it can change unnoticed."""
+        some = made(module, tuple(each[:count] for each in given))
         return torch.stack([
             each.squares() if isinstance(clip, Euclidean) or not isinstance(each, ExampleRows)
             else torch.cat([sums.squares(rows) for _, _, rows in each.pieces()])
-            for each in made(module, given).values()
+            for each in some.values()
         ])  # fmt: skip
 
     device = given[0].device
@@ -284,12 +293,13 @@ def _same(module: torch.nn.Module, made: Made, given: Leaves, clip: Clipping, ch
             for training in (True, False):  # then without dropout
                 for part, mode in modes:
                     part.training = mode and training
-                found = marks()
+                found = marks(chunk.size)
                 if not found.any() or not torch.isfinite(found).all():
                     return None
                 if torch.equal(found, found[:, :1].expand_as(found)):
-                    return True
-            return False if torch.equal(found, marks()) else None
+                    parts = {-(-chunk.size * each // 8) for each in _EIGHTHS if device.type == "cpu"} - {chunk.size}
+                    return replace(chunk, smaller=tuple(n for n in parts if torch.equal(marks(n), found[:, :n])))
+            return False if torch.equal(found, marks(chunk.size)) else None
     except torch.OutOfMemoryError:
         return False  # a smaller chunk may do
     except Exception:  # whatever it is, true examples need not raise it
