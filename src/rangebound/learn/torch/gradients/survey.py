@@ -63,6 +63,10 @@ class SteadyChunk:
     exact: bool = False  # without TF32 on a GPU
     why: str = ""
 
+    def filled(self, count: int) -> int:
+        """The size to which a chunk of so many examples is filled up."""
+        return min((each for each in self.smaller if each >= count), default=self.size)
+
 
 @dataclass(kw_only=True)
 class Route:
