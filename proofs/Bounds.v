@@ -417,8 +417,9 @@ Qed.
 (** The bell's integral up to a number from 0 on; from 12 on there is less than exp(-72) to come. *)
 Definition by_odd (m : nat) : Z := (2 * Z.of_nat m + 3)%Z.
 Definition end_ : Z := (12 * one)%Z.
+Definition terms_of (s : Z) : nat := Z.to_nat (Z.shiftr s (Zpos p) * 3 / 2 + Zpos p / 3 + 10).
 Definition area_of (t : Z) : option (Z * Z) :=
-  let s := down (t * t) in let e := Z.shiftr (t * t) (Zpos p + 1) in let n := Z.to_nat (Z.shiftr s (Zpos p) * 3 / 2 + 60) in
+  let s := down (t * t) in let e := Z.shiftr (t * t) (Zpos p + 1) in let n := terms_of s in
   match exp_below e, exp_above (e + 1) with
   | Some l, Some h =>
     if (0 <? l)%Z then if (0 <? h)%Z then
@@ -434,7 +435,7 @@ Qed.
 Lemma area_of_ok : forall t, (0 <= t)%Z -> around (area_of t) (RInt bell 0 (IZR t / IZR one)).
 Proof.
   intros t Ht l h. unfold area_of. set (s := down (t * t)). set (e := Z.shiftr (t * t) (Zpos p + 1)).
-  set (n := Z.to_nat (Z.shiftr s (Zpos p) * 3 / 2 + 60)).
+  set (n := terms_of s).
   destruct (exp_below e) as [a|] eqn:A; [|discriminate]. destruct (exp_above (e + 1)) as [b|] eqn:B; [|discriminate].
   destruct (0 <? a)%Z eqn:Pa; [|discriminate]. destruct (0 <? b)%Z eqn:Pb; [|discriminate].
   apply Z.ltb_lt in Pa, Pb. remember (S n) as m eqn:M. intro E. injection E as <- <-. assert (P := one_pos'). assert (P' := one_pos).
@@ -558,28 +559,40 @@ Qed.
 Definition of_fraction (q : Q) : Z * Z :=
   let n := (Qnum q * one)%Z in ((n / Zpos (Qden q))%Z, (- (- n / Zpos (Qden q)))%Z).
 
+Definition sum_in (a b : option (Z * Z)) : option (Z * Z) :=
+  match a, b with Some (l, h), Some (m, k) => Some ((l + m)%Z, (h + k)%Z) | _, _ => None end.
+Definition opposite_in (a : option (Z * Z)) : option (Z * Z) := match a with Some (l, h) => Some ((- h)%Z, (- l)%Z) | None => None end.
+Definition product_in (a b : option (Z * Z)) : option (Z * Z) :=
+  match a, b with
+  | Some (l, h), Some (m, k) =>
+    let w := (l * m)%Z in let x := (l * k)%Z in let y := (h * m)%Z in let z := (h * k)%Z in
+    Some (down (Z.min (Z.min w x) (Z.min y z)), up (Z.max (Z.max w x) (Z.max y z)))
+  | _, _ => None end.
+Definition inverse_in (a : option (Z * Z)) : option (Z * Z) :=
+  match a with
+  | Some (l, h) => if (0 <? l)%Z then if (0 <? h)%Z then Some ((one * one / h)%Z, (one * one / l + 1)%Z) else None else None
+  | None => None end.
+Definition exp_in (a : option (Z * Z)) : option (Z * Z) :=
+  match a with
+  | Some (l, h) => match exp_below l, exp_above h with Some x, Some y => Some (x, y) | _, _ => None end
+  | None => None end.
+Definition area_in (a : option (Z * Z)) : option (Z * Z) :=
+  match a with
+  | Some (l, h) => match area_at l with Some (x, y) => Some (x, (y + (h - l))%Z) | None => None end
+  | None => None end.
+
 Fixpoint enclose (t : term) : option (Z * Z) :=
   match exact t with
   | Some q => Some (of_fraction q)
   | None =>
     match t with
     | Number _ => None
-    | Add a b => match enclose a, enclose b with Some (l, h), Some (m, k) => Some ((l + m)%Z, (h + k)%Z) | _, _ => None end
-    | Opp a => match enclose a with Some (l, h) => Some ((- h)%Z, (- l)%Z) | None => None end
-    | Mul a b => match enclose a, enclose b with
-      | Some (l, h), Some (m, k) =>
-        let w := (l * m)%Z in let x := (l * k)%Z in let y := (h * m)%Z in let z := (h * k)%Z in
-        Some (down (Z.min (Z.min w x) (Z.min y z)), up (Z.max (Z.max w x) (Z.max y z)))
-      | _, _ => None end
-    | Inv a => match enclose a with
-      | Some (l, h) => if (0 <? l)%Z then if (0 <? h)%Z then Some ((one * one / h)%Z, (one * one / l + 1)%Z) else None else None
-      | None => None end
-    | Exp a => match enclose a with
-      | Some (l, h) => match exp_below l, exp_above h with Some x, Some y => Some (x, y) | _, _ => None end
-      | None => None end
-    | Area a => match enclose a with
-      | Some (l, h) => match area_at l with Some (x, y) => Some (x, (y + (h - l))%Z) | None => None end
-      | None => None end
+    | Add a b => sum_in (enclose a) (enclose b)
+    | Opp a => opposite_in (enclose a)
+    | Mul a b => product_in (enclose a) (enclose b)
+    | Inv a => inverse_in (enclose a)
+    | Exp a => exp_in (enclose a)
+    | Area a => area_in (enclose a)
     | Half => to_end
     end
   end.
@@ -625,32 +638,63 @@ Proof.
   rewrite <- (chasles 0 y x) in *. split; nra.
 Qed.
 
+Lemma sum_ok : forall a b x y, around a x -> around b y -> around (sum_in a b) (x + y).
+Proof.
+  intros [[a b]|] [[c d]|] x y A B l h E; try discriminate. injection E as <- <-. destruct (A _ _ eq_refl). destruct (B _ _ eq_refl).
+  unfold at_least, at_most in *. rewrite !plus_IZR. lra.
+Qed.
+
+Lemma opposite_ok : forall a x, around a x -> around (opposite_in a) (- x).
+Proof.
+  intros [[a b]|] x A l h E; try discriminate. injection E as <- <-. destruct (A _ _ eq_refl).
+  unfold at_least, at_most in *. rewrite !opp_IZR. lra.
+Qed.
+
+Lemma product_ok : forall a b x y, around a x -> around b y -> around (product_in a b) (x * y).
+Proof.
+  intros [[a b]|] [[c d]|] x y X Y l h E; try discriminate. injection E as <- <-. destruct (X _ _ eq_refl) as [A B].
+  destruct (Y _ _ eq_refl) as [C D].
+  set (m := Z.min (Z.min (a * c) (a * d)) (Z.min (b * c) (b * d))). set (k := Z.max (Z.max (a * c) (a * d)) (Z.max (b * c) (b * d))).
+  assert (P := one_pos'). unfold at_least, at_most in *.
+  assert (Q : IZR m <= x * IZR one * (y * IZR one) <= IZR k).
+  { apply (product (IZR a) (IZR b) (IZR c) (IZR d)); (try (split; assumption)); unfold m, k; rewrite <- mult_IZR; apply IZR_le; lia. }
+  assert (U := down_low m). assert (V := up_high k). split; apply Rmult_le_reg_r with (IZR one); try assumption; nra.
+Qed.
+
+Lemma inverse_ok : forall a x, around a x -> around (inverse_in a) (/ x).
+Proof.
+  intros [[a b]|] x X l h; unfold inverse_in; [|discriminate]. destruct (0 <? a)%Z eqn:A; [|discriminate].
+  destruct (0 <? b)%Z eqn:B; [|discriminate]. intro E. injection E as <- <-. apply Z.ltb_lt in A, B.
+  destruct (X _ _ eq_refl) as [L H]. split; [|now apply inverse_high].
+  apply inverse_low; try assumption. unfold at_least in L. apply IZR_lt in A. assert (P := one_pos').
+  apply Rmult_lt_reg_r with (IZR one); lra.
+Qed.
+
+Lemma exp_ok : forall a x, around a x -> around (exp_in a) (exp x).
+Proof.
+  intros [[a b]|] x X l h; unfold exp_in; [|discriminate]. destruct (exp_below a) as [y|] eqn:A; [|discriminate].
+  destruct (exp_above b) as [z|] eqn:B; [|discriminate]. intro E. injection E as <- <-. destruct (X _ _ eq_refl) as [L H].
+  now apply (exp_between a b).
+Qed.
+
+Lemma area_ok : forall a x, around a x -> around (area_in a) (RInt bell 0 x).
+Proof.
+  intros [[a b]|] x X l h; unfold area_in; [|discriminate]. destruct (area_at a) as [[y z]|] eqn:A; [|discriminate].
+  intro E. injection E as <- <-. destruct (X _ _ eq_refl) as [L H]. now apply wider.
+Qed.
+
 Theorem enclose_ok : forall t, around (enclose t) (value t).
 Proof.
-  induction t; intros l h; cbn [enclose];
-    match goal with |- match ?e with _ => _ end = _ -> _ => destruct e eqn:X | _ => idtac end;
-    try (intro E; rewrite (exact_ok _ _ X); now apply of_fraction_ok); try discriminate; try clear X; simpl value.
-  - destruct (enclose t1) as [[a b]|]; [|discriminate]. destruct (enclose t2) as [[c d]|]; [|discriminate].
-    intro E. injection E as <- <-. destruct (IHt1 _ _ eq_refl). destruct (IHt2 _ _ eq_refl).
-    unfold at_least, at_most in *. rewrite !plus_IZR. lra.
-  - destruct (enclose t) as [[a b]|]; [|discriminate]. intro E. injection E as <- <-. destruct (IHt _ _ eq_refl).
-    unfold at_least, at_most in *. rewrite !opp_IZR. lra.
-  - destruct (enclose t1) as [[a b]|]; [|discriminate]. destruct (enclose t2) as [[c d]|]; [|discriminate].
-    intro E. injection E as <- <-. destruct (IHt1 _ _ eq_refl) as [A B]. destruct (IHt2 _ _ eq_refl) as [C D].
-    set (m := Z.min (Z.min (a * c) (a * d)) (Z.min (b * c) (b * d))). set (k := Z.max (Z.max (a * c) (a * d)) (Z.max (b * c) (b * d))).
-    assert (P := one_pos'). unfold at_least, at_most in *.
-    assert (Q : IZR m <= value t1 * IZR one * (value t2 * IZR one) <= IZR k).
-    { apply (product (IZR a) (IZR b) (IZR c) (IZR d)); (try (split; assumption)); unfold m, k; rewrite <- mult_IZR; apply IZR_le; lia. }
-    assert (U := down_low m). assert (V := up_high k). split; apply Rmult_le_reg_r with (IZR one); try assumption; nra.
-  - destruct (enclose t) as [[a b]|]; [|discriminate]. destruct (0 <? a)%Z eqn:A; [|discriminate]. destruct (0 <? b)%Z eqn:B; [|discriminate].
-    intro E. injection E as <- <-. apply Z.ltb_lt in A, B. destruct (IHt _ _ eq_refl) as [L H]. split; [|now apply inverse_high].
-    apply inverse_low; try assumption. unfold at_least in L. apply IZR_lt in A. assert (P := one_pos').
-    apply Rmult_lt_reg_r with (IZR one); lra.
-  - destruct (enclose t) as [[a b]|]; [|discriminate]. destruct (exp_below a) as [x|] eqn:A; [|discriminate].
-    destruct (exp_above b) as [y|] eqn:B; [|discriminate]. intro E. injection E as <- <-. destruct (IHt _ _ eq_refl) as [L H].
-    now apply (exp_between a b).
-  - destruct (enclose t) as [[a b]|]; [|discriminate]. destruct (area_at a) as [[x y]|] eqn:A; [|discriminate].
-    intro E. injection E as <- <-. destruct (IHt _ _ eq_refl) as [L H]. now apply wider.
+  induction t; cbn [enclose];
+    match goal with |- around (match ?e with _ => _ end) _ => destruct e eqn:X | _ => idtac end;
+    try (rewrite (exact_ok _ _ X); apply of_fraction_ok); clear X; simpl value.
+  - intros l h; discriminate.
+  - now apply sum_ok.
+  - now apply opposite_ok.
+  - now apply product_ok.
+  - now apply inverse_ok.
+  - now apply exp_ok.
+  - now apply area_ok.
   - apply to_end_ok. split; [apply half_above | apply half_below; lra].
 Qed.
 

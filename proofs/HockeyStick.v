@@ -39,7 +39,7 @@ Proof. intros. apply (ex_RInt_continuous (V := R_CompleteNormedModule)). intros.
 
 (** No test finds more than the event that the output is left of the crossing. *)
 Theorem one_crossing : forall c d f, c <= d ->
-  (forall e, c <= e <= m -> RInt (fun y => p y - k * q y) c e <= delta) -> test f ->
+  (forall e, c <= e <= m -> e <= d -> RInt (fun y => p y - k * q y) c e <= delta) -> test f ->
   ex_RInt (fun y => p y * f y) c d -> ex_RInt (fun y => q y * f y) c d ->
   RInt (fun y => p y * f y) c d <= k * RInt (fun y => q y * f y) c d + delta.
 Proof.

@@ -283,7 +283,7 @@ Proof.
     + intro. apply continuous_density; lra.
     + intro. apply continuous_density; lra.
     + intros y Hy. apply Down. assert (G := gap_falls x x' m y Hx Hy). lra.
-    + intros e He.
+    + intros e He _.
       assert (J : forall c e, c <= e -> is_RInt (fun y => density b l u x y - exp eps * density b l u x' y) c e
         (at_most b l u x e - at_most b l u x c - exp eps * (at_most b l u x' e - at_most b l u x' c))).
       { intros. apply (is_RInt_minus (V := R_NormedModule)); [apply at_most_is_integral; lra|].

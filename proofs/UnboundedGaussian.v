@@ -149,7 +149,7 @@ Proof.
     + intros y Hy. unfold density. rewrite Place. assert (S := proj2 (slope eps r ((y - x) / sigma) Hr) (Right y Hy)).
       set (b1 := bell ((y - x) / sigma)) in *. set (b2 := bell ((y - x) / sigma - r)) in *.
       unfold Rdiv. rewrite <- Rmult_assoc. apply Rmult_le_compat_r; [left; now apply Rinv_0_lt_compat | exact S].
-    + intros e He.
+    + intros e He _.
       assert (J : is_RInt (fun y => density sigma x y - exp eps * density sigma x' y) c e
         (at_most sigma (e - x) - at_most sigma (c - x) - exp eps * (at_most sigma (e - x') - at_most sigma (c - x')))).
       { apply (is_RInt_minus (V := R_NormedModule)); [now apply at_most_is_integral|].

@@ -195,7 +195,7 @@ Proof.
     + intros y Hy. rewrite Ratio. unfold density. apply Rmult_le_compat_r; [left; apply Rinv_0_lt_compat; lra|].
       apply exp_le. rewrite Be, Bp. apply Rmult_le_compat_r; [lra|]. unfold m in Hy. unfold Rabs.
       destruct (Rcase_abs (y - x')); destruct (Rcase_abs (y - x)); lra.
-    + intros e He.
+    + intros e He _.
       assert (I : is_RInt (fun y => density b x y - exp eps * density b x' y) c e
         (at_most b (e - x) - at_most b (c - x) - exp eps * (at_most b (e - x') - at_most b (c - x')))).
       { apply (is_RInt_minus (V := R_NormedModule)); [apply at_most_is_integral; lra|].

@@ -19,7 +19,7 @@ LONGEST = 300
 SHORT = {"float", "int", "bool", "float | None", "int | None", "bool | None", "tuple[float, float]", "torch.Generator"}
 SHORT |= {"Notion", "Interval", "Interval | None", "Interval | Grid | None", "Amount", "Enclosure"}  # in themselves
 THEIRS = ("torch", "sklearn", "enum")  # a class of another library is shown in its own way
-TAGS = r"</?(table|caption|tr|th|td|p|pre)( class=(n|scope))?>"
+TAGS = r"</?(table|caption|tr|th|td|p|pre)( class=(n|scope))?( data-name=\"[^<>\"]*\")?>"
 HOSTILE = "<script>alert(1)</script>\u202e"
 
 

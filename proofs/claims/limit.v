@@ -17,7 +17,7 @@ Proof.
     | |- encloses _ _ _ => split; cbn [fst snd]; apply Rminus_le; computed bounded $bits%positive
     | |- forall r : nat, _ => $located
     | |- _ /\ _ => split; vm_compute; reflexivity
-    | |- @eq bool _ _ => vm_compute; reflexivity
+    | |- @eq bool _ true => vm_cast_no_check (eq_refl true)
     | |- (_ < _)%Z => vm_compute; reflexivity
     | |- context [fold_right _ _ prior] => unfold slack;
         set (a := fold_right _ _ prior); set (b := fold_right _ _ prices); vm_compute in a, b; unfold a, b; lra

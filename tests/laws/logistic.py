@@ -59,9 +59,6 @@ class Logistic(Noise):
         y = abs(x) / self.scale
         return -y - 2.0 * namespace(x).log1p(namespace(x).exp(-y)) - math.log(self.scale)
 
-    def log_pdf_slope(self, x: Array) -> Array:
-        return -namespace(x).tanh(0.5 * x / self.scale) / self.scale
-
     def log_mass(self, lower: Array, upper: Array, location: Array) -> Array:
         """F(b) - F(a) = F(b) F(-a) (1 - e^{a-b}): nothing cancels."""
         a, b = (lower - location) / self.scale, (upper - location) / self.scale

@@ -48,15 +48,6 @@ def test_log_density(name: str) -> None:
         agree(ours, exact, rel=1e-13, floor=0.1, what=value)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_slope_is_the_derivative_of_the_log_density(name: str) -> None:
-    noise = FAMILIES[name]
-    x = np.array([-1.7, -0.4, 0.3, 1.9])
-    step = 1e-6
-    slope = (noise.log_pdf(x + step) - noise.log_pdf(x - step)) / (2.0 * step)
-    np.testing.assert_allclose(noise.log_pdf_slope(x), slope, rtol=1e-8)
-
-
 @pytest.mark.few(12)
 @pytest.mark.parametrize("span", SPANS)
 @pytest.mark.parametrize("name", FAMILIES)

@@ -42,6 +42,10 @@ KINDS = {
     "truncated Laplace, all answers neighbours": lambda: calibrated(rb.Laplace, NARROW, 0.5),
     "truncated Gaussian": lambda: calibrated(rb.Gaussian, COUNT),
     "truncated Gaussian, a wider support": lambda: calibrated(rb.Gaussian, WIDE, 0.8, support=rb.Interval(-1, 12)),
+    "truncated Gaussian at a delta": lambda: calibrated(rb.Gaussian, NARROW, delta=1e-4),
+    "truncated Gaussian at a delta, a wider support": lambda: calibrated(
+        rb.Gaussian, rb.Query(range=rb.Interval(0, 2), sensitivity=0.7), delta=1e-6, support=rb.Interval(-1, 3.5)
+    ),
     "truncated Laplace, two spans": lambda: calibrated(rb.Laplace, COUNT, support=rb.Union((0, 4), (6, 10))),
     "truncated Laplace, three spans": lambda: calibrated(
         rb.Laplace, COUNT, support=rb.Union((-1, 2), (3, 3.5), (7, 12))
@@ -139,7 +143,7 @@ def test_the_theorems_rest_on_the_real_numbers_alone(tmp_path):
 @pytest.mark.parametrize(
     ("m", "claim"),
     [
-        (calibrated(rb.Gaussian, COUNT, delta=1e-3), None),
+        (calibrated(rb.Gaussian, rb.Query(range=rb.Interval(0, 30), sensitivity=1.0), delta=1e-6), None),
         (calibrated(rb.Gaussian, COUNT, delta=1e-6, bounding=rb.RECTIFY), None),
         (
             rb.Mechanism(
@@ -155,7 +159,7 @@ def test_the_theorems_rest_on_the_real_numbers_alone(tmp_path):
         ),
     ],
     ids=[
-        "a delta of truncated Gaussian noise",
+        "a flat peak of truncated Gaussian noise",
         "clamping that hides the worst",
         "an endless range",
         "a union at a delta",

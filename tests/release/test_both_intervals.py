@@ -10,7 +10,8 @@ from rangebound.errors import CertificateInvalid
 from rangebound.release import check_certificate, make_plan, release
 
 X, Y = {"column": "x", "range": [0, 100]}, {"column": "y", "range": [0, 9]}
-RANGES = {"mean": (0, 100), "share": (0, 1), "quantiles": (0, 100), "variance": (0, 2500), "count": (0, math.inf)}
+COUNTS = dict.fromkeys(["count", "histogram", "crosstab"], (0, math.inf))
+RANGES = {"mean": (0, 100), "share": (0, 1), "quantiles": (0, 100), "variance": (0, 2500), **COUNTS}
 WITHOUT = {"variance", "count"}
 ASKED = [
     {"kind": "mean", **X},
@@ -20,6 +21,8 @@ ASKED = [
     {"kind": "ratio", "numerator": X, "denominator": Y, "support": [0, 50]},
     {"kind": "variance", **X},
     {"kind": "quantiles", "levels": [0.1, 0.5, 0.9], **X},
+    {"kind": "histogram", "bins": 4, **X},
+    {"kind": "crosstab", "by": ["g", "k"]},
     {"kind": "count"},
 ]
 UNITS = [
@@ -33,14 +36,20 @@ UNITS = [
 def table(people):
     chance, rows = random.Random(1), range(3 * people)
     odd = [None, math.nan, -5.0, 0.0, 3.3, 50.0, 100.0, 1e9]
-    columns = {"x": odd, "g": ["a", "b"], "y": [0.0, 4.5, 9.0], "w": [0.0, 1.0, 2.0]}
+    columns = {"x": odd, "g": ["a", "b"], "k": ["u", "v"], "y": [0.0, 4.5, 9.0], "w": [0.0, 1.0, 2.0]}
     drawn = {name: [chance.choice(some) for _ in rows] for name, some in columns.items()}
     return pa.table({"person": [row // 3 for row in rows], **drawn}, schema=SCHEMA)
 
 
-SCHEMA = pa.schema(
-    [("person", pa.int64()), ("x", pa.float64()), ("g", pa.string()), ("y", pa.float64()), ("w", pa.float64())]
-)
+TYPES = {
+    "person": pa.int64(),
+    "x": pa.float64(),
+    "g": pa.string(),
+    "k": pa.string(),
+    "y": pa.float64(),
+    "w": pa.float64(),
+}
+SCHEMA = pa.schema(list(TYPES.items()))
 
 
 @pytest.mark.slow
@@ -52,7 +61,7 @@ def test_every_end_is_in_range_and_holds_its_number_and_every_certificate_is_tru
     for by in ([], ["g"]):
         asked = [{"name": f"q{at}", "by": by, **each} for at, each in enumerate(ASKED)]
         data = {"budget": {"epsilon": epsilon, "delta": delta}, "query": asked, "intervals": "both"}
-        plan = make_plan({**data, **({"unit": unit} if unit else {}), **({"keys": {"g": ["a", "b"]}} if by else {})})
+        plan = make_plan({**data, **({"unit": unit} if unit else {}), "keys": {"g": ["a", "b"], "k": ["u", "v"]}})
         found = release(plan, table(people), ledger=None)
         check_certificate(found.certificate, found.to_bytes(), work=math.inf)
         for cell in found.cells:

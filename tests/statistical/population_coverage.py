@@ -11,6 +11,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache, lru_cache
 
 import numpy as np
@@ -21,6 +22,7 @@ from rangebound.release.noise.noisy_ranks import GRAIN, cut_around
 from rangebound.release.noise.population import added_noise, plausible
 from rangebound.release.noise.quantiles import QuantilePublisher
 from rangebound.release.prepare import PreparedQuestion, prepare
+from rangebound.sampling.entropy import secure_bits
 
 LEVEL = 0.95
 SIZES, EPSILONS = (30, 100, 1_000, 10_000), (0.1, 1.0, 4.0)
@@ -229,6 +231,38 @@ def measure_quantiles(law: str, n: int, epsilon: float, samples: int, few: int =
             noisy = np.array([each.intervals[0] for each in publisher.read([group])[0]])
             table += (noisy[:, 0] <= true) & (true <= noisy[:, 1])
     return Measured(int(held.min()), 0, samples, float(np.median(widths)), 0.0, int(table.min()), few)
+
+
+COUNTS = {
+    "histogram": {"kind": "histogram", "column": "x", "range": [0, 1], "bins": 6},
+    "crosstab": {"kind": "crosstab", "by": ["g", "h"]},
+    "crosstab without margins": {"kind": "crosstab", "by": ["g", "h"], "margins": False},
+}
+SHARES = (0.6, 0.3, 0.08, 0.019, 0.001, 0.0)
+"""The shares of six bins, or of the cells of three rows and two columns."""
+
+
+def measure_counts(kind: str, n: int, epsilon: float, delta: float, samples: int, seed: int = 1) -> Measured:
+    """Of how many samples the interval of the number with the fewest holds what is expected; so for `table`."""
+    plan = {"budget": {"epsilon": epsilon, "delta": delta}, "level": LEVEL, "intervals": "both"}
+    keys = {"keys": {"g": ["a", "b", "c"], "h": ["u", "v"]}} if "by" in COUNTS[kind] else {}
+    own = prepare(make_plan({**plan, **keys, "query": [{"name": "asked", **COUNTS[kind]}]})).questions[0]
+    rng, held, table, widths = np.random.default_rng([seed, n]), [], [], []
+    cells, margins = n * np.array(SHARES), n * np.array(SHARES).reshape(3, 2)
+    total = [*margins.sum(axis=1), *margins.sum(axis=0), n] if kind == "crosstab" else []
+    true = np.array([*cells, *total])
+    for _ in range(samples):
+        counts = [Fraction(int(each)) for each in rng.multinomial(n, SHARES)]
+        truths = [tuple(counts)] if kind == "histogram" else [(each,) for each in counts]
+        (group,) = own.publisher.draw(truths, secure_bits)
+        made = [own.form.estimate(each) for each in own.publisher.read([group])[0]]
+        ends = own.of_group(made, group, LEVEL, whole=False)
+        lower, upper = (np.array([each[name] for each in ends]) for name in ("population_lower", "population_upper"))
+        held.append((lower <= true + 1e-9) & (true - 1e-9 <= upper))
+        table.append([each.lower <= x <= each.upper for each, x in zip(made, true, strict=True)])
+        widths.append(upper[1] - lower[1])
+    few, some = int(np.sum(held, axis=0).min()), int(np.sum(table, axis=0).min())
+    return Measured(few, 0, samples, float(np.median(widths)), 0.0, some, samples)
 
 
 def too_few(found: dict[object, tuple[int, int]], wrong: float = 0.01) -> list[object]:

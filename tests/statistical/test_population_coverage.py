@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from tests.statistical.population_coverage import (
+    COUNTS,
     EPSILONS,
     LEVEL,
     QUANTILES,
     SIZES,
     laws,
     measure,
+    measure_counts,
     measure_quantiles,
     too_few,
 )
@@ -65,3 +67,13 @@ def test_intervals_hold_the_quantiles_of_every_law():
     assert too_few({cell: (each.held, each.samples) for cell, each in found.items()}) == []
     table = too_few({cell: (each.table, each.few) for cell, each in found.items()})
     assert {("uniform", 1_000, 4.0), ("lognormal, clipped", 1_000, 4.0), ("six values", 1_000, 4.0)} <= set(table)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", COUNTS)
+def test_intervals_hold_what_is_expected_in_every_bin_and_cell(kind):
+    cells = [(kind, n, epsilon, delta) for n in SIZES[:3] for epsilon in EPSILONS for delta in (0.0, 1e-6)]
+    found = {cell: measure_counts(*cell, samples=300) for cell in cells}
+    assert too_few({cell: (each.held, each.samples) for cell, each in found.items()}) == []
+    table = too_few({cell: (each.table, each.samples) for cell, each in found.items()})
+    assert {(kind, n, 4.0, delta) for n in (100, 1_000) for delta in (0.0, 1e-6)} <= set(table)

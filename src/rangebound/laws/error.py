@@ -31,14 +31,6 @@ class Error(Generic[T]):
     mse: T
 
 
-def error_at(noise: Noise, shape: Shape, answer: Floats) -> Error[float] | Error[Floats]:
-    """The errors at the true answer(s): floats for one, arrays for many."""
-    found = moments(noise, shape, answer)
-    if answer.ndim == 0:
-        return Error(bias=float(found.bias), mae=float(found.mae), mse=float(found.mse))
-    return Error(bias=found.bias, mae=found.mae, mse=found.mse)
-
-
 def worst_error(noise: Noise, shape: Shape, answers: Interval | Union) -> Error[float]:
     """The largest of each error over the range of true answers: a scan, refined around its best points.
 
@@ -89,7 +81,7 @@ def average_error(noise: Noise, shape: Shape, answers: Interval | Union) -> Erro
                 if lower < x < upper:
                     cuts.add(x)
         count = max(1, math.ceil(min(16, 128 / len(answers.spans)) / len(cuts)))
-        edges = np.unique(np.concatenate([np.linspace(a, b, count + 1) for a, b in _steps(sorted(cuts))]))
+        edges = np.unique(np.concatenate([np.linspace(a, b, count + 1) for a, b in itertools.pairwise(sorted(cuts))]))
         half = 0.5 * np.diff(edges)
         places.append(((edges[:-1] + half)[:, None] + half[:, None] * legendre(16)[0]).reshape(-1))
         weights.append((half[:, None] * legendre(16)[1]).reshape(-1))
@@ -105,10 +97,6 @@ def _landmarks(shape: Shape, answers: Interval | Union) -> list[float]:
     if len(ends) > _RIPPLES:
         return [ends[0], ends[-1]]
     return sorted({*ends, *(0.5 * a + 0.5 * b for a, b in itertools.pairwise(ends))})
-
-
-def _steps(cuts: list[float]) -> list[tuple[float, float]]:
-    return list(itertools.pairwise(cuts))
 
 
 def _inside(grid: Floats, answers: Interval | Union) -> Floats:

@@ -100,10 +100,6 @@ class Noise(Complete, abc.ABC):
         """log of the density at `x`."""
 
     @abc.abstractmethod
-    def log_pdf_slope(self, x: Array) -> Array:
-        """Derivative of `log_pdf`."""
-
-    @abc.abstractmethod
     def log_mass(self, lower: Array, upper: Array, location: Array) -> Array:
         """log of the probability that `location` + noise falls into [lower, upper]."""
 

@@ -59,9 +59,6 @@ class Gaussian(Noise):
         z = namespace(x).clip(x / self.scale, -_FAR, _FAR)  # so that the square fits into a double
         return -0.5 * z * z - (math.log(self.scale) + _LOG_ROOT_2_PI)
 
-    def log_pdf_slope(self, x: Array) -> Array:
-        return -(x / self.scale) / self.scale
-
     def log_mass(self, lower: Array, upper: Array, location: Array) -> Array:
         """log of the probability that `location` + noise falls into [lower, upper].
 

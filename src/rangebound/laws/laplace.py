@@ -68,10 +68,6 @@ class Laplace(Noise):
     def log_pdf(self, x: Array) -> Array:
         return -abs(x) / self.scale - math.log(2.0 * self.scale)
 
-    def log_pdf_slope(self, x: Array) -> Array:
-        """Derivative of `log_pdf`: -sign(x)/b, and 0 at the kink."""
-        return -namespace(x).sign(x) / self.scale
-
     def log_mass(self, lower: Array, upper: Array, location: Array) -> Array:
         xp = namespace(lower, upper, location)
         a, b = (lower - location) / self.scale, (upper - location) / self.scale
@@ -275,10 +271,6 @@ class TruncatedLaplacian(Noise):
         """log of the density at `x`; -inf beyond the limit."""
         xp = namespace(x)
         return xp.where(abs(x) <= self.limit, self.untruncated.log_pdf(x) - self._log_normaliser, -xp.inf)
-
-    def log_pdf_slope(self, x: Array) -> Array:
-        """Derivative of `log_pdf` inside the limit."""
-        return self.untruncated.log_pdf_slope(x)
 
     def log_mass(self, lower: Array, upper: Array, location: Array) -> Array:
         xp = namespace(lower, upper, location)

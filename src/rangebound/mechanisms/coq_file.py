@@ -24,7 +24,7 @@ from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.mechanisms.remapping import Base, Remapped
 from rangebound.mechanisms.staircase import Staircase
 from rangebound.privacy.setting import Claim, Notion
-from rangebound.values.ball import ball, precision
+from rangebound.values.ball import Ball, ball, precision, up
 from rangebound.values.support import Grid, Interval, is_line
 
 Proved: TypeAlias = Base | Remapped
@@ -34,7 +34,9 @@ _REQUIRED = re.compile(r"^From (\w+) Require Import ([^.]*)\.\n", flags=re.MULTI
 _LAW = "density scale lower upper"
 _WIDE = 85.0  # from this many scales on, noise at one end of a support does not see the other
 _UNION, _MOST_ENDS = "HockeyStick UnboundedLaplace UnionLaplace", 6
-_PLACES = 128  # of e^epsilon as a fraction, for a table
+_PLACES = 128  # of e^epsilon as a fraction, for a table; of bounds that find places
+_MOST_PLACES, _GAUSSIAN_BITS = 48, 44  # of truncated Gaussian noise at a delta; bits beside those of delta
+_BESIDE = 2.0**-44  # scales between a threshold and the best one, which bounds tell apart
 _MOST_WEIGHTS = 40_000
 _BOXES = "[halving A | halving B | halving A]"
 _HALF_LINES = (("above_a_lower_end", "A"), ("below_an_upper_end", "B"))
@@ -283,10 +285,11 @@ def _worst_pair(m: Mechanism, claim: Claim) -> tuple[Fraction, Fraction, int]:
 def _of_truncated_gaussian(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
     lower, upper = m.shape.spans[0]
     (first, last, _), (text, near) = _bounded(m), _answers(m, claim)
-    if claim.delta or math.isinf(upper - lower):
-        raise uncovered("truncated Gaussian noise at a delta, or on a half-line")
+    if math.isinf(upper - lower):
+        raise uncovered("Gaussian noise truncated to a half-line")
     text += coq_numbers(lower=lower, upper=upper)
-
+    if claim.delta:
+        return _of_gaussian_at_delta(m, claim, refuted, text, near)
     if refuted:
         parts = {"answer": "last", "y": "lower", "other": "last - farthest", "lemma": "refuted_upward"}
         if last - Fraction(lower) < Fraction(upper) - first:
@@ -297,6 +300,74 @@ def _of_truncated_gaussian(m: Mechanism, claim: Claim, refuted: bool) -> tuple[s
         downward = "apply in_the_middle with (last := last); [lra | lra | exact upward]"
     modules, body = coq_claim("truncated_gaussian", text, "Bell TruncatedGaussian", near=near, downward=downward)
     return modules, body + coq_claim("events", "", "", near=near, inside="lower <= c -> d <= upper ->", law=_LAW)[1]
+
+
+def _of_gaussian_at_delta(m: Mechanism, claim: Claim, refuted: bool, text: str, near: str) -> tuple[str, str]:
+    """The best thresholds of a few places; between two of them delta is hardly above its chord."""
+    modules = "Bell Bounds HockeyStick UnboundedGaussian TruncatedGaussian TruncatedGaussianDelta"
+    if refuted:
+        one, two, sign = _worst_pair(m, claim)
+        cut, left = _threshold(m, claim, sign, sign * one)
+        if left >= 0:
+            raise _not_refuted(claim)
+        parts = dict(zip(("low", "high"), ("lower", "cut") if sign == 1 else ("cut", "upper"), strict=True))
+        text += coq_numbers(answer=one, other=two, cut=sign * cut)
+        return coq_claim("truncated_gaussian_at_delta_refuted", text, modules, **parts)
+    downward = "apply in_the_middle; [lra | lra | exact upward]" if _middle(m) else _checked_places(m, claim, -1)
+    parts = {"near": near, "upward": _checked_places(m, claim, 1), "downward": downward}
+    return coq_claim("truncated_gaussian_at_delta", text, modules, **parts)
+
+
+def _up_to(m: Mechanism, sign: int, z: Fraction | None, x: Fraction) -> Ball:
+    """Twice the probability of Gaussian noise about x between the lower end of a support and z, or its upper end."""
+    lower, upper = sorted(sign * Fraction(end) for end in m.shape.spans[0])
+    ends = ((upper if z is None else z) - x, lower - x)
+    here, start = ((ball(each.numerator) / each.denominator / m.noise.scale / ball(2.0).sqrt()).erf() for each in ends)
+    return here - start
+
+
+def _threshold(m: Mechanism, claim: Claim, sign: int, a: Fraction) -> tuple[Fraction, Ball]:
+    """Just above the best threshold between an answer and the next, a double; and what is left of delta there."""
+    lower, upper = sorted(sign * end for end in m.shape.spans[0])
+    apart, scale = _ends(m)[2], Fraction(m.noise.scale)
+    with precision(_PLACES):
+        whole, s = _up_to(m, sign, None, a), float(apart) / ball(m.noise.scale)
+        loss = ball(claim.epsilon) + (whole / _up_to(m, sign, None, a + apart)).log()
+        z = Fraction(min(max(up((s / 2 - loss / s + _BESIDE) * m.noise.scale + float(a)), lower), upper))
+        place = (z - a) / scale
+        tilt = (s * s / 2 - s * (ball(place.numerator) / place.denominator)).exp()
+        found = (_up_to(m, sign, z, a) - tilt * _up_to(m, sign, z, a + apart)) / whole
+        return z, ball(claim.delta) - found
+
+
+def _checked_places(m: Mechanism, claim: Claim, sign: int) -> str:
+    """Places from the first answer on, so close that delta is not reached between them; as a step of a proof."""
+    lower, upper = sorted(sign * Fraction(end) for end in m.shape.spans[0])
+    first, last = sorted(sign * x for x in _bounded(m)[:2])
+    apart, scale = _ends(m)[2], Fraction(m.noise.scale)
+    known, ahead = [(first, *_threshold(m, claim, sign, first))], [last - apart] * (first < last - apart)
+    with precision(_PLACES):
+        bend = ball(claim.epsilon).exp() * float((upper - lower) / scale) ** 2
+    while ahead and len(known) + len(ahead) < _MOST_PLACES:
+        (a, _, left), b = known[-1], ahead.pop()
+        z, there = _threshold(m, claim, sign, b)
+        with precision(_PLACES):
+            one, two = (_up_to(m, sign, z, x) / _up_to(m, sign, None, x) for x in (a, a + apart))
+            more = (one + bend * two) * float((b - a) / scale) ** 2 * (0.5 + 1e-9)
+            if left >= 0 and there >= 0 and more <= (left.sqrt() + there.sqrt()) ** 2:
+                known.append((b, z, there))
+            elif left >= 0 and there >= 0:
+                ahead += [b, Fraction(float((a + b) / 2))]
+            else:
+                break
+    if ahead or not known[-1][2] >= 0 or known[-1][0] != last - apart:
+        raise uncovered("this claim of truncated Gaussian noise at a delta, whose peak is flat, or which is false")
+    unit = math.lcm(*(x.denominator for x in (lower, upper, apart, scale, *(x for a, z, _ in known for x in (a, z)))))
+    whole = f"(L := ({int(lower * unit)})%Z) (U := ({int(upper * unit)})%Z) (S := {int(apart * unit)}%Z)"
+    nodes = "; ".join(f"({int(a * unit)}, {int(z * unit)})" for a, z, _ in known)
+    bits = _GAUSSIAN_BITS + math.frexp(1.0 / claim.delta)[1]
+    given = f"{whole} (G := {int(scale * unit)}%positive) (unit := {unit}) (nodes := [{nodes}]%Z)"
+    return f"eapply check_ok with (p := {bits}%positive) {given}; places_checked"
 
 
 def _of_line(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:

@@ -36,11 +36,17 @@ from rangebound.release.noise.partition_selection import (
     partition_selection,
     threshold_selection,
 )
-from rangebound.release.noise.population import added_noise, population_interval
+from rangebound.release.noise.population import (
+    added_noise,
+    counted,
+    expected_counts,
+    population_interval,
+)
 from rangebound.release.noise.quantiles import QuantilePublisher, RankForm
 from rangebound.release.noise.table_publisher import TablePublisher
+from rangebound.release.noise.workload_publisher import WorkloadPublisher
 from rangebound.release.plan.groupings import Block, Workload, blocks, hidden_blocks, hidden_groupings, workload_of
-from rangebound.release.plan.kinds.facts import Sampled, SampledRanks
+from rangebound.release.plan.kinds.facts import Sampled, SampledCounts
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.statistic import Sensitivity
@@ -85,10 +91,13 @@ class PreparedQuestion:
         return self.form.half_width(self.publisher)
 
     @cached_property
-    def sampled(self) -> Sampled | SampledRanks | str:
+    def sampled(self) -> Sampled | SampledCounts | str:
         """How its answer in the population shows; or in words why it has no interval for that."""
         found = self.question.sampled(self.unit)
-        if isinstance(found, Sampled) and added_noise(self.publisher) is None:
+        counted = isinstance(found, SampledCounts) and isinstance(
+            self.publisher, (QuantilePublisher, WorkloadPublisher)
+        )
+        if not isinstance(found, str) and not counted and added_noise(self.publisher) is None:
             return f"no interval for the population is proved for {self.publisher.words()}"
         return found
 
@@ -107,13 +116,17 @@ class PreparedQuestion:
     def of_group(
         self, made: Sequence[Estimate], group: Sequence[Draw], level: float, *, whole: bool
     ) -> list[dict[str, float]]:
-        """The same for all numbers of a group; quantiles are made of all that was drawn for it, `whole` ones whole."""
-        if not isinstance(self.sampled, SampledRanks) or not isinstance(self.publisher, QuantilePublisher):
+        """The same for all numbers of a group, of which some are made together; `whole` quantiles have whole ends."""
+        if not isinstance(self.sampled, SampledCounts):
             return [self.of_population(each.value, draw, level) for each, draw in zip(made, group, strict=True)]
-        ends = self.publisher.of_population(group, self.sampled, level)
-        found = [held(each.value, *own, self.question.allowed) for each, own in zip(made, ends, strict=True)]
-        found = [self.form.as_whole(each) for each in found] if whole and isinstance(self.form, RankForm) else found
-        return [{"population_lower": each.lower, "population_upper": each.upper} for each in found]
+        if not isinstance(self.publisher, QuantilePublisher):
+            lower, upper = expected_counts(*counted(self.publisher, group, level), self.sampled, level)
+            ends = list(zip(lower.tolist(), upper.tolist(), strict=True))
+        else:
+            ends = self.publisher.of_population(group, self.sampled, level)
+        own = [held(each.value, *pair, self.question.allowed) for each, pair in zip(made, ends, strict=True)]
+        own = [self.form.as_whole(each) for each in own] if whole and isinstance(self.form, RankForm) else own
+        return [{"population_lower": each.lower, "population_upper": each.upper} for each in own]
 
 
 @dataclass(frozen=True, kw_only=True)

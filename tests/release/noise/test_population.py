@@ -13,8 +13,9 @@ from rangebound.laws.gaussian import Gaussian
 from rangebound.laws.laplace import Laplace
 from rangebound.release import make_plan, parse_plan
 from rangebound.release.noise.draw import AddedNoise, Cell, with_own_interval
-from rangebound.release.noise.population import added_noise, plausible, reach, tail
+from rangebound.release.noise.population import added_noise, expected_counts, plausible, reach, tail
 from rangebound.release.output.plan_facts import plan_json
+from rangebound.release.plan.kinds.facts import SampledCounts
 from rangebound.release.prepare import prepare
 
 LAPLACE = AddedNoise(noise=Laplace(scale=2.0), level=0.95, slack=0.0)
@@ -223,6 +224,31 @@ def test_few_ones_are_not_taken_for_normal(kind):
         ))  # fmt: skip
         assert held > 0.944, mean
         assert mean != 0.17 or narrow < 0.85  # control: the normal law alone
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 30, 300])
+def test_counts_without_noise_hold_what_is_expected_and_control_half_the_level(n):
+    """By adding up the binomial law; the counts take their part of what the level leaves, 0.58 of 0.05, and no more."""
+    at, shares = np.arange(n + 1.0), np.concatenate([np.geomspace(1e-4, 0.3, 60), np.linspace(0.3, 1.0, 60)])
+
+    def least(rows, each=1.0, level=0.95, steps=1):
+        """The least coverage of sums of binomial numbers, of `steps` for each unit that add up to `each`."""
+        sampled = SampledCounts(rows=round(each), single=each == 1.0, measured="")
+        sums = np.arange(steps * n + 1.0)
+        lower, upper = expected_counts(*[sums * each / steps] * 2, rows, sampled, level)
+        x = each * n * shares[:, None]
+        held = (lower <= x) & (x <= upper)
+        return float((stats.binom.pmf(sums, steps * n, shares[:, None]) * held).sum(axis=1).min())
+
+    for rows in (n, 3.5 * n, math.inf):
+        assert least(rows) >= 1.0 - 0.58 * 0.05 - 1e-9
+        assert least(rows, 3.0) >= 1.0 - 0.58 * 0.05 - 1e-9
+        assert least(rows, 3.0, steps=2) >= 1.0 - 0.58 * 0.05 - 1e-9
+        assert least(rows, level=0.2) >= 1.0 - 0.58 * 0.8 - 1e-9
+    lower, upper = expected_counts(at, at, n, SampledCounts(rows=1, single=True, measured=""), 0.95)
+    assert (lower <= at).all()
+    assert (at <= upper).all()
+    assert n < 300 or least(n, level=0.9) < 0.95
 
 
 def test_an_interval_for_the_population_is_not_narrower_than_that_for_the_table():

@@ -23,7 +23,7 @@ from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.joint_loss import NoiseAccount
 from rangebound.release.noise.strategies.strategy import LatticeNoise
 from rangebound.release.output.agreement import widened
-from rangebound.release.plan.kinds.facts import SampledRanks
+from rangebound.release.plan.kinds.facts import SampledCounts
 from rangebound.release.plan.kinds.ranks import Quantiles
 from rangebound.release.plan.statistic import Sensitivity
 from rangebound.release.plan.unit import Unit
@@ -134,7 +134,7 @@ def test_ranks_of_samples_are_as_far_off_as_stated_at_most_for_any_rows_and_cell
         return float((stats.binom.pmf(at, n, level) * tails).sum())
 
     for each in (1, 3):
-        sampled = SampledRanks(rows=each, single=each == 1, measured="")
+        sampled = SampledCounts(rows=each, single=each == 1, measured="")
         far = noisy_ranks.sampled_reach(lattice, cells, level, rows, sampled, part)
         found = [beyond(far, n, k, each) for n in {0, 1, 2, 3, rows // 2, rows - 1, rows} for k in (1, 5, 8)]
         found.append(beyond(far, rows, 2, each, 4))

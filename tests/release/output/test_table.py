@@ -122,7 +122,7 @@ def test_an_empty_key_and_a_total_are_two_cells():
     assert [line.count('""') for line in str(found).splitlines()[1:]] == [
         [row["g"], row["h"]].count("") for row in found.rows()
     ]
-    assert found._repr_html_().count("<td>&quot;&quot;</td>") == 6
+    assert found._repr_html_().count(">&quot;&quot;</td>") == 6
 
 
 def test_no_key_continues_a_number_of_the_key_before_it():

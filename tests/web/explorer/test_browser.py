@@ -7,7 +7,7 @@ import pytest
 from rangebound.cli.app import run
 from rangebound.ledger.book import Ledger
 from rangebound.privacy.attack_risk import guaranteed
-from rangebound.release import parse_plan, read_plan, solve
+from rangebound.release import parse_plan, read_plan, release, solve
 from rangebound.release.output.forecast import expected_widths
 from rangebound.web.explorer.edited_plan import without_query
 from rangebound.web.explorer.plan_view import plan_view
@@ -412,3 +412,20 @@ def test_the_real_table_is_asked_for_and_charged(page, demo_folder):
     with page.expect_download() as download:
         page.click("text=certificate.json")
     assert download.value.suggested_filename == "certificate.json"
+
+
+BEYOND = """() => [...document.querySelectorAll("td, text, li, p, dd")].filter((each) => {
+  const box = each.getBoundingClientRect();
+  return box.width && (box.right > innerWidth + 1 || box.left < -1);
+}).map((each) => each.textContent)"""
+
+
+@pytest.mark.slow
+def test_no_value_of_a_report_is_off_the_screen_of_a_phone(browser, demo_folder, tmp_path):
+    release(read_plan(demo_folder / "plan.toml"), ledger=None).write(tmp_path / "report.html")
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto((tmp_path / "report.html").as_uri())
+    assert page.evaluate(BEYOND) == []
+    page.add_style_tag(content="svg { min-width: 36rem }")  # the control: as on a desk
+    assert len(page.evaluate(BEYOND)) > 10
+    page.close()

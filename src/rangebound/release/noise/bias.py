@@ -174,7 +174,7 @@ def tree_drift(
     heights = np.log(variances) / 2.0
     reach = math.fsum(
         min(
-            math.exp((_log_sum(order * heights[level]) + math.log(moment)) / order)
+            math.exp((float(np.logaddexp.reduce(order * heights[level])) + math.log(moment)) / order)
             for order, moment in zip(_ORDERS, moments, strict=True)
         )
         for level in levels
@@ -219,9 +219,3 @@ def _power(base: float, exponent: float) -> float:
         return float(base**exponent)
     except OverflowError:
         return math.inf
-
-
-def _log_sum(logs: Floats) -> float:
-    """ln of the sum of exponentials."""
-    top = float(logs.max())
-    return top + math.log(float(np.exp(logs - top).sum()))

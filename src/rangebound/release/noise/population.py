@@ -1,6 +1,8 @@
 """Intervals for the population that the units of a table were drawn from, by inversion of a test of every answer.
 
-At the true answer x the units are independent draws of a number d(x) of mean 0, and the noisy coordinates show their
+Of counts, for any number of rows: see `expected_counts`. Of all others, by the sampling of sums:
+
+at the true answer x the units are independent draws of a number d(x) of mean 0, and the noisy coordinates show their
 sum with noise: its law is that of sampling, taken as normal, and of the noise, which is known. The interval has all x
 at which what is seen is not too large for both.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -18,7 +21,9 @@ from rangebound.laws.boundings import Bounding
 from rangebound.laws.family import Curve
 from rangebound.release.noise.draw import AddedNoise, Draw, Publisher
 from rangebound.release.noise.noisy_coordinates import MechanismPublisher
-from rangebound.release.plan.kinds.facts import Linear, Sampled
+from rangebound.release.noise.strategies.strategy import gaussian_reach, laplace_radius
+from rangebound.release.noise.workload_publisher import WorkloadPublisher
+from rangebound.release.plan.kinds.facts import Linear, Sampled, SampledCounts
 from rangebound.release.plan.statistic import Pair
 from rangebound.values.array_types import Bools, Floats
 
@@ -26,6 +31,8 @@ _VARIANCE_PART = 0.1  # of what the level leaves: how often noise may make the b
 _APART = (1e-3, 5e-3)  # relative: scales of noise that are nearer are moved apart, upwards; of up to three, and of more
 _NORMAL = 1e3  # times the scale of noise: a root of the variance from which on their sum is as good as normal
 _NONE = 1e-100  # a scale of noise that is not there
+_MANY = 1e12  # rows, from which on binomial laws are taken for those of infinitely many, which are wider
+_NOISE_PART, _ROWS_PART = 0.4, 0.02  # of what the level leaves: for the noise of a count, and for that of all rows
 _COARSE, _FINE, _ROUNDS = 128, 32, 6
 
 
@@ -206,3 +213,50 @@ def _mixture(scales: Floats) -> tuple[Floats, Floats]:
             if one != other:
                 weights[one] *= squares[one] / (squares[one] - squares[other])
     return apart, weights
+
+
+def counted(publisher: Publisher, group: Sequence[Draw], level: float) -> tuple[Floats, Floats, float]:
+    """The ends of intervals for all counts of a group, and how many rows there are at most, for `expected_counts`."""
+    level, of_rows = 1.0 - _NOISE_PART * (1.0 - level), 1.0 - _ROWS_PART * (1.0 - level)
+    if isinstance(publisher, WorkloadPublisher):
+        return publisher.counted(group, level, of_rows)
+    added, own = added_noise(publisher), len(group)
+    assert isinstance(publisher, MechanismPublisher)
+    assert added is not None
+    if added.noise.curve is Curve.QUADRATIC:
+        far = gaussian_reach(of_rows) * math.sqrt(own) * added.noise.scale
+    else:
+        far = float(laplace_radius([own * added.noise.scale**2], [added.noise.scale], of_rows)[0])
+    values = np.array([each[0] for each in group])
+    lower, upper = replace(publisher, level=level).intervals(values)
+    return lower, upper, max(float(values.sum()) + far + own * added.slack, 0.0)
+
+
+def expected_counts(
+    lower: Floats, upper: Floats, rows: float, sampled: SampledCounts, level: float
+) -> tuple[Floats, Floats]:
+    """What is to be expected of as many rows as there are, `rows` at most, by the ends of intervals for the counts.
+
+    A count of expectation x is at least x + 1, or at most x - 1, no more often than a binomial one of more rows and the
+    same expectation is [hoeffding1956]: the ends are those of Clopper and Pearson, unless they are nearer to the count
+    than 1. Units of up to r rows add r numbers from 0 to 1 each: twice as likely, and rounded outwards [jogdeo1968].
+
+    Guarantee: holds what is expected as often as `level` says, for any number of rows, where `counted` gave the ends.
+    """
+    from scipy import special  # an import of rangebound stays light
+
+    side, each = (1.0 - _NOISE_PART - _ROWS_PART) * (1.0 - level) / 2.0, float(sampled.rows)
+    if sampled.single:
+        least, most = np.ceil(lower), np.floor(upper)
+    else:
+        side, least, most = side / 2.0, np.floor(lower / each), np.ceil(upper / each)
+    least, most = np.maximum(least, 0.0), np.maximum(most, 0.0)
+    some, more = np.maximum(least, 1.0), most + 1.0
+    if rows < _MANY:
+        whole = max(math.floor(rows), 1)
+        low = whole * special.betaincinv(np.minimum(some, whole), np.maximum(whole - some + 1.0, 1.0), side)
+        high = whole * special.betaincinv(np.minimum(more, whole), np.maximum(whole - most, 1.0), 1.0 - side)
+        high = np.where(most >= whole, np.maximum(most, whole), high)
+    else:
+        low, high = special.gammaincinv(some, side), special.gammaincinv(more, 1.0 - side)
+    return each * np.minimum(low, np.maximum(least - 1.0, 0.0)), each * np.maximum(high, more)

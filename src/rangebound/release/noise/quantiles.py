@@ -28,7 +28,7 @@ from rangebound.release.noise.noisy_coordinates import gaussian_length
 from rangebound.release.noise.noisy_ranks import GRAIN, NoisyRanks, cut_around, most_cells
 from rangebound.release.noise.strategies.strategy import LatticeNoise, admits, published, wholes
 from rangebound.release.plan.fields import written
-from rangebound.release.plan.kinds.facts import SampledRanks
+from rangebound.release.plan.kinds.facts import SampledCounts
 from rangebound.release.plan.kinds.ranks import RankKind
 from rangebound.release.plan.statistic import Pair, Sensitivity
 from rangebound.values import arguments
@@ -127,7 +127,7 @@ class QuantilePublisher(ExponentialPublisher):
             for at, own in zip(sorted(places), _rising(ends), strict=True)
         ]
 
-    def of_population(self, group: Sequence[Draw], sampled: SampledRanks, confidence: float) -> list[Pair]:
+    def of_population(self, group: Sequence[Draw], sampled: SampledCounts, confidence: float) -> list[Pair]:
         """The intervals for the quantiles of the population, of all draws of a group; the whole support without counts.
 
         Guarantee: each holds its quantile with probability `confidence` or more, for any number of rows, moved into the

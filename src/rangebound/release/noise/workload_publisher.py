@@ -91,13 +91,19 @@ class WorkloadPublisher(Publisher):
     def read(self, draws: Sequence[Sequence[Draw]]) -> list[list[Reading]]:
         """The projected numbers, with the intervals of the unbiased answers; the truth is whole and not negative."""
         (group,) = draws
-        answers, reach = self.unclamped(group), self.radii
-        lower = np.maximum(np.ceil(answers - reach), 0.0).tolist()
-        upper = np.maximum(np.floor(answers + reach), 0.0).tolist()
+        answers = self.unclamped(group)
         found = project(answers, self.workload.sums)
         assert found is not None  # zeros always add up
-        triples = zip(found.numbers.tolist(), lower, upper, strict=True)
+        triples = zip(found.numbers.tolist(), *map(np.ndarray.tolist, _within(answers, self.radii)), strict=True)
         return [[Reading(values=(float(value),), intervals=((low, high),)) for value, low, high in triples]]
+
+    def counted(self, group: Sequence[Draw], level: float, of_rows: float) -> tuple[Floats, Floats, float]:
+        """Intervals at a level of their own, and how many rows there are at most, by a total, with that probability."""
+        answers, order = self.unclamped(group), self.workload.order
+        lower, upper = _within(answers, self.strategy.radii(level)[order])
+        totals = len(self.workload.sums.totals)
+        whole = answers[-1] + self.strategy.radii(of_rows)[order][-1] if totals else math.inf
+        return lower, upper, max(float(whole), 0.0)
 
     @cached_property
     def radii(self) -> Floats:
@@ -160,6 +166,11 @@ class WorkloadPublisher(Publisher):
         demand(enough, "has a sensitivity that is too small")
         demand(self.strategy.account is account, "has noise of another account than its share")
         demand(self.strategy.cost <= limit, "has a mechanism that is less private than it says")
+
+
+def _within(answers: Floats, reach: Floats) -> tuple[Floats, Floats]:
+    """The whole numbers, not negative, that are this far from answers at most."""
+    return np.maximum(np.ceil(answers - reach), 0.0), np.maximum(np.floor(answers + reach), 0.0)
 
 
 def budget_of_share(share: BudgetShare) -> tuple[NoiseAccount, Fraction]:

@@ -53,11 +53,13 @@ def consistent(plan: Plan, cells: Sequence[Cell]) -> list[Cell]:
             replace(cells[at], value=value, lower=lower, upper=upper)
             for at, value, (lower, upper) in zip(fit.places, fit.values, fit.ends, strict=True)
         ]
-        if all(_may_be(plan.query[cell.question], cell) for cell in moved):
+        inside = all(cell.lower <= cell.value <= cell.upper for cell in moved)
+        rising = plan.query[moved[0].question].agreement.rising  # only their order changes, and all are of the grid
+        if inside and (rising or all(_is_point(plan.query[cell.question], cell.value) for cell in moved)):
             for at, cell in zip(fit.places, moved, strict=True):
                 found[at] = cell
-    for family in _families(plan):
-        tables = [] if family.reason else _tables(plan, family, cells)
+    for members, reason in _families(plan):
+        tables = [] if reason else _tables(plan, members, cells)
         for asked, table in zip(tables, _fitted(tables), strict=True):
             for key, value in (table or {}).items():
                 cell, number = cells[asked.places[key]], float(value)
@@ -75,8 +77,8 @@ def notes(plan: Plan, cells: Sequence[Cell]) -> tuple[str, ...]:
         for fit in _fits(plan, cells)
         if any(abs(cells[at].value - value) > 1e-9 for at, value in zip(fit.places, fit.values, strict=True))
     ]
-    for family in _families(plan):
-        tables = [] if family.reason else _tables(plan, family, cells)
+    for members, reason in _families(plan):
+        tables = [] if reason else _tables(plan, members, cells)
         for one, two in itertools.combinations(tables, 2):
             shared = one.columns & two.columns
             if _margin(one.drawn, one.columns, shared) != _margin(two.drawn, two.columns, shared):
@@ -96,10 +98,9 @@ def obstacles(plan: Plan) -> tuple[str, ...]:
     if not plan.consistent:
         return ()
     found = []
-    for family in _families(plan):
-        if family.reason:
-            first, *others = (plan.query[index].name for index in family.members)
-            found += [f"counts {name!r} are not fitted to {first!r}: {family.reason}" for name in others]
+    for members, reason in _families(plan):
+        first, *others = (plan.query[index].name for index in members)
+        found += [f"counts {name!r} are not fitted to {first!r}: {reason}" for name in others if reason]
     counts = [each for each in plan.query if each.agreement == Agreement(counts=True)]
     for each in plan.query:
         other = next((other for other in counts if other.where == each.where), None)
@@ -147,11 +148,9 @@ def _fits(plan: Plan, cells: Sequence[Cell]) -> Iterator[_Fit]:
             yield _Fit(what=f"shares of partition {name!r}", places=places, values=fit_total(values, 1.0), ends=ends)
 
 
-def _may_be(question: Kind, cell: Cell) -> bool:
-    """Whether a cell may have its new value: in its support, on its step, in its interval."""
-    if question.agreement.rising:  # only their order changes: every number was drawn from the question's own grid
-        return cell.lower <= cell.value <= cell.upper
-    return cell.lower <= cell.value <= cell.upper and nearest(cell.value, question.allowed, question.step) == cell.value
+def _is_point(question: Kind, value: float, step: float | None = None) -> bool:
+    """Whether a number lies in the support of a question, and on its step, or on one that stands for none."""
+    return nearest(value, question.allowed, question.step or step) == value
 
 
 def _partitions(plan: Plan) -> Iterator[tuple[str, list[int], bool]]:
@@ -197,16 +196,11 @@ def widened(intervals: Sequence[tuple[float, float]]) -> list[tuple[float, float
     return list(zip(reversed(lower), upper, strict=True))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Family:
-    """Counts and histograms of the same rows, those with few groups first; `reason` says why they need not agree."""
+def _families(plan: Plan) -> Iterator[tuple[list[int], str]]:
+    """The counts and histograms of each set of rows, where a plan asks for two or more; private keys on their own.
 
-    members: list[int]
-    reason: str
-
-
-def _families(plan: Plan) -> Iterator[_Family]:
-    """The counts and histograms of each set of rows, where a plan asks for two or more; private keys on their own."""
+    Those with few groups come first; behind them stands why they need not agree, or nothing.
+    """
     found: dict[tuple[tuple[Condition, ...], str | None], list[int]] = {}
     for index, each in enumerate(plan.query):
         if each.agreement.counts:
@@ -217,13 +211,11 @@ def _families(plan: Plan) -> Iterator[_Family]:
         combined = [index for index in members if plan.combined(plan.query[index].by)]
         public = [index for index in members if index not in (*private, *combined)]
         if combined and len(members) > 1:
-            reason = "keys that are listed as combinations need not be all there are"
-            yield _Family(members=[*public[:1], *combined], reason=reason)
+            yield [*public[:1], *combined], "keys that are listed as combinations need not be all there are"
         if len(public) > 1:
-            yield _Family(members=public, reason=_different(plan, [plan.query[index] for index in public]))
+            yield public, _different(plan, [plan.query[index] for index in public])
         if private and len(members) > 1:
-            reason = "keys that are selected privately are not all there are"
-            yield _Family(members=[*public[:1], *private], reason=reason)
+            yield [*public[:1], *private], "keys that are selected privately are not all there are"
 
 
 def _different(plan: Plan, members: Sequence[Kind]) -> str:
@@ -262,16 +254,11 @@ class _Asked:
     unclamped: _Table
     noise: float
 
-    def may_be(self, table: _Table) -> bool:
-        """Whether all its cells may have other numbers: in the question's support and on its step."""
-        allowed, step = self.question.allowed, self.question.step or 1.0
-        return all(nearest(float(value), allowed, step) == value for value in table.values())
 
-
-def _tables(plan: Plan, family: _Family, cells: Sequence[Cell]) -> list[_Asked]:
+def _tables(plan: Plan, members: Sequence[int], cells: Sequence[Cell]) -> list[_Asked]:
     """The tables of a family."""
     found = []
-    for index in family.members:
+    for index in members:
         question = plan.query[index]
         form, names = form_of(question, plan.unit_of(question)), _names(question)
         order = sorted(range(len(names)), key=lambda at: names[at])
@@ -319,7 +306,7 @@ def _fitted(tables: Sequence[_Asked]) -> list[_Table | None]:
         source = best.drawn if own and free else best.unclamped  # what was asked for and need not move stays
         table = _moved_to(_margin(source, best.columns, columns), columns, fixed)
         table = {key: max(value, 0) for key, value in table.items()}
-        if all(tables[at].may_be(table) for at in own):
+        if all(_is_point(tables[at].question, float(each), 1.0) for at in own for each in table.values()):
             fixed[columns] = table
         for at in own:
             found[at] = fixed.get(columns)

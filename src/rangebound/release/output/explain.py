@@ -11,10 +11,11 @@ from rangebound.release.noise.partition_selection import ThresholdSelection
 from rangebound.release.output.agreement import obstacles
 from rangebound.release.output.forecast import outlooks, part_of
 from rangebound.release.output.plan_facts import PlanFacts, hazards, plan_facts
+from rangebound.release.output.plan_risk import up
 from rangebound.release.plan.columns import described
 from rangebound.release.plan.fields import date
 from rangebound.release.plan.kinds.cuts import WIDE
-from rangebound.release.plan.kinds.facts import SampledRanks
+from rangebound.release.plan.kinds.facts import SampledCounts
 from rangebound.release.plan.kinds.fractions import FractionKind
 from rangebound.release.plan.model import Plan
 from rangebound.release.prepare import Prepared, PreparedQuestion, rehearse
@@ -89,7 +90,7 @@ def _population(own: PreparedQuestion) -> str:
     found, question, rows = own.sampled, own.question, own.unit.most_rows
     if isinstance(found, str):
         return f"none; {found}"
-    if isinstance(found, SampledRanks):
+    if isinstance(found, SampledCounts):
         wide = f", as if each of all rows were a unit of {rows} rows" if rows > 1 else ""
         return f"finite-sample, by {found.measured}{wide}; costs no budget"
     times = question.error_of_squares(own.unit) if isinstance(question, FractionKind) else 1.0
@@ -142,7 +143,7 @@ def _spent(facts: PlanFacts, account: Account | None) -> Iterator[str]:
     for number, workload in enumerate(ready.workloads, 1):
         whose = first_names([plan.query[index].name for index in workload.questions])
         rest = "; rows with other keys count as one more value of a column" if workload.others else ""
-        mu = _up(ready.allocation.questions[workload.questions[0]].mu)
+        mu = up(ready.allocation.questions[workload.questions[0]].mu)
         yield (
             f"Workload {number}: {whose} are marginals of one table, measured together by their residuals with "
             f"mu {mu}{rest}."
@@ -190,11 +191,11 @@ def _keys(ready: Prepared) -> Iterator[str]:
         yield f"Keys of {columns}: {arguments.counted(len(each.keys), 'listed combination')}."
     for by, share in ready.allocation.selections.items():
         selection = ready.selections[by]
-        way = f"selected by their number of owners, epsilon {_up(share.epsilon)}"
+        way = f"selected by their number of owners, epsilon {up(share.epsilon)}"
         if isinstance(selection, ThresholdSelection):
             count = plan.query[selection.question].name
             way = f"those whose noisy number of {count!r} is at least {selection.threshold:g}"
-        yield f"The keys of {', '.join(by)} are {way}, delta {_up(share.delta)} for each."
+        yield f"The keys of {', '.join(by)} are {way}, delta {up(share.delta)} for each."
 
 
 def _cost(own: PreparedQuestion) -> str:
@@ -203,12 +204,12 @@ def _cost(own: PreparedQuestion) -> str:
     if own.workload is not None:
         return f"in workload {own.workload}"
     if share.mu:
-        return f"mu {_up(share.mu)} for all its numbers together"
+        return f"mu {up(share.mu)} for all its numbers together"
     if own.question.together:
-        return f"epsilon {_up(share.epsilon * share.groups)} for all its numbers together"
+        return f"epsilon {up(share.epsilon * share.groups)} for all its numbers together"
     ranked = own.question.selected is not None and len(own.question.parts) > 1
     whose = "for all ranks of a group together" if ranked else "for each number"
-    return f"epsilon {_up(share.epsilon)}{f', delta {_up(share.delta)}' if share.delta else ''} {whose}"
+    return f"epsilon {up(share.epsilon)}{f', delta {up(share.delta)}' if share.delta else ''} {whose}"
 
 
 def _spans(spans: Sequence[tuple[float, float]], *, dated: bool) -> str:
@@ -217,7 +218,3 @@ def _spans(spans: Sequence[tuple[float, float]], *, dated: bool) -> str:
     if len(shown) > _MANY:
         return f"{len(shown)} spans from {shown[0][0]} to {shown[-1][1]}"
     return " or ".join(f"[{lower}, {upper}]" for lower, upper in shown)
-
-
-def _up(value: float) -> str:
-    return arguments.upwards(value, 4)

@@ -130,28 +130,6 @@ class TableFacts:
     sha256: str
 
 
-def table_facts(
-    plan: Plan, facts: PlanFacts | None, rows: list[Row], *, notes: tuple[str, ...], published: bytes, certificate: str
-) -> TableFacts:
-    """The facts about a published table, made of it, its bytes and its plan alone."""
-    entry = stated(certificate, "ledger")
-    promise = entry.get("promise") if isinstance(entry, dict) else None
-    whole = isinstance(entry, dict) and all(isinstance(each, str) for each in entry.values())
-    return TableFacts(
-        plan=plan,
-        facts=facts,
-        rows=rows,
-        title=plan.title or "Private release",
-        spent=f"Spent: {plan.budget}.",
-        promise=promise if isinstance(promise, str) else None,
-        entry=entry if whole and {"account", "request", "head"} <= entry.keys() else None,
-        warnings=tuple(f"Warning: {each}." for each in hazards(plan)),
-        scopes=tuple(scope_lines(plan)),
-        notes=notes,
-        sha256=sha256(published),
-    )
-
-
 def stated(certificate: str, field: str) -> Any:
     """A field of a certificate as plain data; None where it has none, or is not a certificate.
 
@@ -359,7 +337,7 @@ def plan_json(plan: Plan) -> str:
                 level["members"] = [list(each) for each in members.items()]
     for table, name, kind in expression_places(data):
         if isinstance(table[name], str):
-            table[name] = _FORMER[kind](table[name])
+            table[name] = _GRAMMARS[kind][0](table[name])
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
 
 
@@ -367,16 +345,12 @@ def _plain(value: Any) -> Any:
     return {"date": value.isoformat()} if isinstance(value, datetime.date) else value.value
 
 
-_FORMER: Mapping[str, Callable[[str], str]] = {
-    "value": lambda text: former(read(text)),
-    "step": lambda text: former(read_call(text)),
-    "condition": lambda text: former_conditions(read(text)),
+_GRAMMARS: Mapping[str, tuple[Callable[[str], str], Callable[[str], Any]]] = {
+    "value": (lambda text: former(read(text)), read_former),
+    "step": (lambda text: former(read_call(text)), read_former_call),
+    "condition": (lambda text: former_conditions(read(text)), read_former),
 }
-_READ: Mapping[str, Callable[[str], Any]] = {
-    "value": read_former,
-    "step": read_former_call,
-    "condition": read_former,
-}
+"""How an expression is written as in version 0.2, and how that is read."""
 
 
 def plan_from_json(data: Any) -> Plan:
@@ -385,7 +359,7 @@ def plan_from_json(data: Any) -> Plan:
     for table, name, kind in expression_places(found) if isinstance(found, dict) else ():
         if isinstance(table[name], str):
             try:
-                table[name] = _READ[kind](table[name])
+                table[name] = _GRAMMARS[kind][1](table[name])
             except ValueError as reason:
                 raise PlanError(f"{name}={arguments.shown(table[name])}: {reason}", field=name) from None
     return make_plan(found, folder=None)

@@ -37,7 +37,6 @@ from rangebound.release.noise.draw import Publisher
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.plan.kinds.facts import OneCoordinate
-from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.kinds.scalars import Count, CountOfUnits, Sum
 from rangebound.release.plan.unit import Unit
 from rangebound.release.prepare import Prepared
@@ -76,17 +75,18 @@ class Conversions:
         return {"account": "gaussian" if self.gaussian else "sums", **facts, "deltas": deltas}
 
     def __str__(self) -> str:
-        deltas = ", ".join(f"{_up(delta)} at epsilon {_up(epsilon)}" for epsilon, delta in self.deltas)
-        but = f", but for events of probability {_up(self.added_delta)}" if self.added_delta else ""
+        deltas = ", ".join(f"{up(delta)} at epsilon {up(epsilon)}" for epsilon, delta in self.deltas)
+        but = f", but for events of probability {up(self.added_delta)}" if self.added_delta else ""
         account = "One Gaussian account" if self.gaussian else "Plain sums of epsilon and delta"
         return f"{account}: {self.brief()}{but}; delta is {deltas}."
 
     def brief(self) -> str:
         """Mu and rho in a few words."""
-        return f"mu {_up(self.mu)} (rho {_up(self.rho)} of zCDP)"
+        return f"mu {up(self.mu)} (rho {up(self.rho)} of zCDP)"
 
 
-def _up(value: float) -> str:
+def up(value: float) -> str:
+    """A cost as text, in four digits, rounded up."""
     return arguments.upwards(value, 4)
 
 
@@ -177,7 +177,9 @@ def _moved(ready: Prepared) -> Iterator[int]:
     if plan.unit.replaced or plan.join or plan.per_unit:
         return
     for index, each in enumerate(plan.query):
-        if each.conditions or plan.private(each.by) or plan.unit_of(each).period or not _is_plain(each):
+        free = len(each.allowed.spans) == 1 and math.inf in map(abs, each.allowed.spans[0])  # it may become large
+        plain = isinstance(each, Count | CountOfUnits | Sum) and each.weights is None and not each.conditions
+        if not plain or not free or plan.private(each.by) or plan.unit_of(each).period:
             continue
         if isinstance(each, Sum):
             range_ = (each.bounds.lower, each.bounds.upper)
@@ -187,14 +189,6 @@ def _moved(ready: Prepared) -> Iterator[int]:
         grouping = grouping or each.by
         if made.isdisjoint(each.by) and plan.unit.column not in each.by and each.by in ((), grouping):
             yield index
-
-
-def _is_plain(question: Kind) -> bool:
-    """Whether it is a count or a sum of rows that count once, and may become as large as it likes."""
-    if not isinstance(question, Count | CountOfUnits | Sum) or question.weights is not None:
-        return False
-    spans = question.allowed.spans
-    return len(spans) == 1 and math.inf in (abs(spans[0][0]), abs(spans[0][1]))
 
 
 def _noise(publisher: Publisher, cell: Fraction) -> Mechanism | DiscreteLaplace | None:

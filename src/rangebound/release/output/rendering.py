@@ -135,7 +135,7 @@ def table(found: TableFacts) -> str:
     head = "".join(f"<th{place[name]}>{escaped(name)}</th>" for name in place)
     body = "".join(
         f"<tr{' class=unreliable' if row.get('unreliable') else ''}>"
-        + "".join(f"<td{place[name]}>{escaped(_cell(row, name))}</td>" for name in row)
+        + "".join(f'<td{place[name]} data-name="{escaped(name)}">{escaped(_cell(row, name))}</td>' for name in row)
         + "</tr>"
         for row in rows
     )

@@ -17,6 +17,7 @@ from string import Template
 from rangebound.release.output.explain import explained
 from rangebound.release.output.plan_facts import Row, TableFacts, plan_facts, scope
 from rangebound.release.output.rendering import FACTS, in_words, outwards, plain_number, rounded, shown, table
+from rangebound.release.plan.expressions.nodes import iso_day
 from rangebound.release.plan.fields import date
 from rangebound.values.arguments import counted, upwards
 from rangebound.values.serial import visible
@@ -210,16 +211,9 @@ def _ends(rows: Sequence[Row], from_zero: bool) -> tuple[float, float]:
     )
 
 
-def _day(text: object) -> datetime.date | None:
-    try:
-        return datetime.date.fromisoformat(str(text))
-    except ValueError:
-        return None
-
-
 def _are_days(rows: Sequence[Row], column: str) -> bool:
     """Whether a column has enough days as keys to be drawn as a series, and each number is one of a group's."""
-    days = {_day(row[column]) for row in rows}
+    days = {iso_day(str(row[column])) for row in rows}
     return None not in days and len(days) >= _FEWEST_DAYS and len({row["part"] for row in rows}) == 1
 
 
@@ -255,8 +249,7 @@ def _series(rows: list[Row], column: str, ends: tuple[float, float], kind: str) 
         f'class="curve{" unreliable" if one["unreliable"] or two["unreliable"] else ""}"/>'
         for (a, one), (b, two) in pairwise(dated)
     ]
-    box = f"0 0 {_WIDTH} {_HEIGHT + 20}"
-    return _framed(f'<svg viewBox="{box}" role="img" aria-label="{kind}">{"".join(marks)}</svg>')
+    return _framed(marks, _HEIGHT + 20, kind)
 
 
 def _is_cross_table(rows: Sequence[Row], columns: Sequence[str]) -> bool:
@@ -323,8 +316,7 @@ def _points(rows: Sequence[Row], columns: Sequence[str], ends: tuple[float, floa
         )
     more = len(rows) - len(own)
     left_out = f"<p class=scope>The table alone has {counted(more, 'more number')}.</p>" if more else ""
-    box = f"0 0 {_WIDTH} {bottom + 18}"
-    return _framed(f'<svg viewBox="{box}" role="img" aria-label="{kind}">{"".join(marks)}</svg>') + left_out
+    return _framed(marks, bottom + 18, kind) + left_out
 
 
 def _paler(row: Row, at: Callable[[float], float], y: float) -> str:
@@ -341,9 +333,10 @@ def _population_of(row: Row) -> tuple[float, float]:
     return tuple(row[name] if each is None else each for each, name in zip(found, ("lower", "upper"), strict=True))
 
 
-def _framed(drawing: str) -> str:
+def _framed(marks: Sequence[str], height: int, kind: str) -> str:
     """A picture that can be moved sideways where the page is narrow."""
-    return f"<div class=wide tabindex=0>{drawing}</div>"
+    head = f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{kind}">'
+    return f"<div class=wide tabindex=0>{head}{''.join(marks)}</svg></div>"
 
 
 def _told(row: Row, *, dated: bool) -> str:

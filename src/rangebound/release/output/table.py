@@ -22,10 +22,13 @@ from rangebound.release.output.plan_facts import (
     Row,
     TableFacts,
     facts_of,
+    hazards,
     plan_from_json,
     plan_json,
+    scope_lines,
     scopes,
-    table_facts,
+    sha256,
+    stated,
 )
 from rangebound.release.output.rendering import ENDING, FACTS, FIRST, LAST, csvw_description, workbook
 from rangebound.release.output.report import report
@@ -119,9 +122,21 @@ class Release:
     @property
     def table_facts(self) -> TableFacts:
         """All that is said of the table, in every form of it."""
-        published, certificate = self.to_bytes(), self.certificate
-        return table_facts(
-            self.plan, self.facts, self.rows(), notes=self.notes, published=published, certificate=certificate
+        entry = stated(self.certificate, "ledger")
+        promise = entry.get("promise") if isinstance(entry, dict) else None
+        whole = isinstance(entry, dict) and all(isinstance(each, str) for each in entry.values())
+        return TableFacts(
+            plan=self.plan,
+            facts=self.facts,
+            rows=self.rows(),
+            title=self.plan.title or "Private release",
+            spent=f"Spent: {self.plan.budget}.",
+            promise=promise if isinstance(promise, str) else None,
+            entry=entry if whole and {"account", "request", "head"} <= entry.keys() else None,
+            warnings=tuple(f"Warning: {each}." for each in hazards(self.plan)),
+            scopes=tuple(scope_lines(self.plan)),
+            notes=self.notes,
+            sha256=sha256(self.to_bytes()),
         )
 
     def rows(self) -> list[Row]:

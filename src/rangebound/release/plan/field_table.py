@@ -57,13 +57,6 @@ def field_table() -> str:
     return "\n".join(text).replace("\n\n\n", "\n\n") + "\n"
 
 
-def missing_effects() -> list[str]:
-    """Fields whose effect nobody has written, and effects of fields that do not exist."""
-    classes: list[type[Part]] = [Plan, Kind, *written_kinds().values(), *(part for _, part in _parts())]
-    named = {_effect(each, name) for each in classes for name, at in each.model_fields.items() if not at.description}
-    return sorted(named ^ set(EFFECTS))
-
-
 def _parts() -> list[tuple[str, type[Part]]]:
     """The parts of a plan with their titles, in the order of the plan, and those of its parts and kinds."""
     found: list[tuple[str, type[Part]]] = []

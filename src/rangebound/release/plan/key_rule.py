@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.resources import files
@@ -193,12 +194,7 @@ class KeyRule(Part):
     @property
     def repeated(self) -> str:
         """A value that is listed twice; empty if none is."""
-        seen: set[str] = set()
-        for each in self.listed:
-            if each in seen:
-                return each
-            seen.add(each)
-        return ""
+        return next((each for each, count in Counter(self.listed).items() if count > 1), "")
 
     def words(self, column: str) -> str:
         """The rule in one sentence; empty where keys are listed and nothing else."""

@@ -77,25 +77,21 @@ def file_rows(file: object, columns: Sequence[str], *, most: int) -> list[tuple[
         if path.stat().st_size > _LARGEST:
             raise ValueError(f"file: {file!r} must have at most {_LARGEST} bytes")
         rows = _parquet(path, columns) if suffix in _PARQUET else _written(path, columns, _DELIMITERS[suffix])
-        return _distinct(rows, most)
+        found: dict[tuple[object, ...], tuple[object, ...]] = {}
+        for row in rows:
+            if None not in row:
+                found.setdefault((*row, *map(type, row)), row)  # 1 and true are different keys
+            if len(found) > most:
+                raise ValueError(f"file: must have at most {counted(most, 'different key')}")
+        if not found:
+            raise ValueError("file: has no keys")
+        return list(found.values())
     except OSError as reason:
         raise ValueError(f"file: {file!r} cannot be read ({reason.strerror or 'not a file of this kind'})") from None
     except UnicodeDecodeError:
         raise ValueError(f"file: {file!r} must be UTF-8 text") from None
     except csv.Error as reason:
         raise ValueError(f"file: {file!r} is not valid CSV ({reason})") from None
-
-
-def _distinct(rows: Iterable[tuple[object, ...]], most: int) -> list[tuple[object, ...]]:
-    found: dict[tuple[object, ...], tuple[object, ...]] = {}
-    for row in rows:
-        if None not in row:
-            found.setdefault((*row, *map(type, row)), row)  # 1 and true are different keys
-        if len(found) > most:
-            raise ValueError(f"file: must have at most {counted(most, 'different key')}")
-    if not found:
-        raise ValueError("file: has no keys")
-    return list(found.values())
 
 
 def _written(path: Path, columns: Sequence[str], delimiter: str) -> Iterator[tuple[object, ...]]:

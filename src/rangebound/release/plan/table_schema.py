@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
@@ -130,55 +129,47 @@ def check_schema(plan: Plan, schema: Schema) -> None:
 
     Guarantee: looks at names and types only; a plan that passes runs without an error whatever the data are.
     """
-    try:
-        _check_schema(plan, schema)
-    except PlanError as error:
-        found = re.match(r"query\[(\d+)\]", error.field)
-        name = plan.query[int(found[1])].name if found else None
-        raise PlanError(f"{error}{in_query(name, str(error))}", field=error.field) from None
-
-
-def _check_schema(plan: Plan, schema: Schema) -> None:
     if plan.counted_unit.column is not None:
         check_unit_column(schema, plan.counted_unit.column, "unit.column")
     if plan.counted_unit.period is not None:
         check_column(schema, plan.counted_unit.period.column, _DATES, "unit.period.column", "dates")
+    for index, question in enumerate(plan.query):
+        try:
+            _check_question(plan, schema, question, f"query[{index}]")
+        except PlanError as error:
+            whose = in_query(question.name, str(error)) if error.field.startswith("query[") else ""
+            raise PlanError(f"{error}{whose}", field=error.field) from None
+
+
+def _check_question(plan: Plan, schema: Schema, question: Kind, place: str) -> None:
     if plan.per_unit is not None:
-        _check_step(plan, schema)
-    for index, question in enumerate(plan.query):
-        place = f"query[{index}]"
-        if question.period is not None:
-            check_column(schema, question.period.column, _DATES, f"{place}.period.column", "dates")
-        for column in question.by:
-            field = "column" if column == question.selected else "by"
-            _check_key(schema, column, plan.rule(column), f"{place}.{field}")
-        for column in question.keyed:
-            _check_key(schema, column, plan.rule(column), f"{place}.column")
-        for each in question.conditions:
-            numeric = schema.get(each.column) in (Family.INTEGER, Family.NUMBER, Family.DECIMAL)
-            truth = numeric and bool(each.values) and type_of(each.values[0]) is ValueType.TRUTH
-            way = f" (compare it with 1 or 0, as in {Named(each.column)} = 1)" if truth else ""
-            field = place + next((f".{at}" for at in ("where", "of") if each in getattr(question, at, ())), ".column")
-            check_column(schema, each.column, _families(each), field, _CONDITION, way=way)
-            _comparable(schema, each.column, each.values, field)
-            _check_values(schema, each.column, _texts(each.values), field)
-        for field, column in question.compares.items():
-            check_column(schema, column, KEYS, f"{place}.{field}", "distinct values, which are compared as keys")
-        for field, values in reads_of(question, place):
-            families = _DATES if values.dated else _NUMBERS
-            check_column(schema, values.column, families, f"{field}.column", "dates" if values.dated else "numbers")
-            _comparable(schema, values.column, (values.lower, values.upper), f"{field}.range")
-
-
-def _check_step(plan: Plan, schema: Schema) -> None:
-    """Name a column that the rows of a unit have, but the one row that is made of them does not."""
-    for index, question in enumerate(plan.query):
         used = [*question.by, *(each.column for each in question.conditions), *question.compares.values()]
         for column in (*used, *(each.column for _, each in reads_of(question, ""))):
-            if column not in schema:
+            if column not in schema:  # the rows of a unit may have it, but the one row that is made of them does not
                 rule = f"is not a column of [per_unit], which makes one row of all rows of each {plan.unit.column!r}"
                 way = f"add one there, such as max({column}), or first({column}, day) with a column of dates"
-                raise PlanError(f"query[{index}]: {column!r} {rule}; {way}", field=f"query[{index}]")
+                raise PlanError(f"{place}: {column!r} {rule}; {way}", field=place)
+    if question.period is not None:
+        check_column(schema, question.period.column, _DATES, f"{place}.period.column", "dates")
+    for column in question.by:
+        field = "column" if column == question.selected else "by"
+        _check_key(schema, column, plan.rule(column), f"{place}.{field}")
+    for column in question.keyed:
+        _check_key(schema, column, plan.rule(column), f"{place}.column")
+    for each in question.conditions:
+        numeric = schema.get(each.column) in (Family.INTEGER, Family.NUMBER, Family.DECIMAL)
+        truth = numeric and bool(each.values) and type_of(each.values[0]) is ValueType.TRUTH
+        way = f" (compare it with 1 or 0, as in {Named(each.column)} = 1)" if truth else ""
+        field = place + next((f".{at}" for at in ("where", "of") if each in getattr(question, at, ())), ".column")
+        check_column(schema, each.column, _families(each), field, _CONDITION, way=way)
+        _comparable(schema, each.column, each.values, field)
+        _check_values(schema, each.column, _texts(each.values), field)
+    for field, column in question.compares.items():
+        check_column(schema, column, KEYS, f"{place}.{field}", "distinct values, which are compared as keys")
+    for field, values in reads_of(question, place):
+        families = _DATES if values.dated else _NUMBERS
+        check_column(schema, values.column, families, f"{field}.column", "dates" if values.dated else "numbers")
+        _comparable(schema, values.column, (values.lower, values.upper), f"{field}.range")
 
 
 def reads_of(question: Kind, place: str) -> Iterator[tuple[str, Values]]:

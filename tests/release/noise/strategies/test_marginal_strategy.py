@@ -158,11 +158,6 @@ def test_large_counts_are_exact_and_arrays_that_cannot_have_been_drawn_are_refus
         strategy.answers(off)
 
 
-def test_numbers_that_do_not_exist_are_refused():
-    with pytest.raises(ArgumentError, match="scales"):
-        MarginalStrategy(sizes=(2,), wanted=((0,),), contributions=Contributions(), scales=(1.0,))
-
-
 def total_variance(strategy, weights=None):
     totals = [each.sum() for each in strategy.by_marginal(strategy.variances)]
     return totals @ np.array(weights or np.ones(len(totals)))

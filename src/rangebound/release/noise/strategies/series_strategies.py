@@ -34,7 +34,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.errors import ArgumentError
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import Contributions, JointLoss, NoiseAccount, added_up, layer_loss
 from rangebound.release.noise.strategies.strategy import (
@@ -97,12 +96,9 @@ class FactorStrategy(Strategy):
     series: int = 1
 
     def __post_init__(self) -> None:
-        for at, row in enumerate(self.factor):
-            if len(row) != at + 1 or row[-1] < 1 or max(map(abs, row)) > LARGEST:
-                raise ArgumentError(
-                    f"factor row {at}: must have as many whole numbers as its place says, up to {LARGEST}"
-                )
-        object.__setattr__(self, "scale", self.noise.scale)  # which checks it
+        assert self.noise.scale == self.scale  # which it checks
+        assert all(len(row) == at and row[-1] > 0 for at, row in enumerate(self.factor, 1))
+        assert max(abs(each) for row in self.factor for each in row) <= LARGEST
 
     @cached_property
     def noise(self) -> LatticeNoise:

@@ -26,7 +26,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from rangebound.errors import ArgumentError
 from rangebound.release.noise.bias import Drift, Places, gaussian_moments, laplace_moments, tree_drift
 from rangebound.release.noise.draw import Bits
 from rangebound.release.noise.joint_loss import HALF_PI, JointLoss, NoiseAccount, layer_loss
@@ -230,8 +229,6 @@ class TreeStrategy(Strategy):
         return min((replace(each, epsilon=self.cost) for each in ways), key=lambda each: each.mu)
 
     def draw(self, counts: npt.ArrayLike, bits: Bits = secure_bits) -> Floats:
-        if np.ndim(counts) != 1:
-            raise ArgumentError("counts: must be one number for each leaf")
         (leaves,) = clamped_counts(counts, len(self.tree.leaves), 2**61 // len(self.tree.leaves))
         exact, found, scales = self.tree.added(leaves.astype(np.int64)), np.zeros(len(self.tree)), np.array(self.scales)
         for noise in self.noises:

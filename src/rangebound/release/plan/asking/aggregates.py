@@ -20,13 +20,16 @@ Fields = dict[str, object]
 class Question:
     """A question that an aggregate asks: its fields, but for name, filter and groups, and conditions on its rows.
 
-    `part` names the number that is meant, where it publishes several.
+    `part` names the number that is meant, where it publishes several. In a plan it has a `name`, and is asked by a
+    `node` of the text.
     """
 
     fields: Fields
     where: tuple[Expression, ...] = ()
     part: str | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
+    name: str = field(default="", compare=False)
+    node: exp.Expr = field(default_factory=exp.Null, compare=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -16,7 +16,7 @@ from rangebound.release.plan.asking.aggregates import Aggregates, Question
 from rangebound.release.plan.asking.from_tables import refused
 from rangebound.release.plan.expressions.nodes import Expression, iso_day
 from rangebound.release.plan.expressions.row_expression import RowExpressions, bare
-from rangebound.release.plan.expressions.sql_text import BINARY, INSTEAD, fragment
+from rangebound.release.plan.expressions.sql_text import BINARY, CALLS, INSTEAD, fragment
 
 Value = bool | float | str | None
 _TRUTHS = {"true": True, "false": False}
@@ -185,22 +185,7 @@ class SelectItem:
     value: Computed | None = None
 
 
-@dataclass(kw_only=True)
-class NamedQuestion:
-    """A question on its way into the plan."""
-
-    name: str
-    question: Question
-    node: exp.Expr
-
-
-_FUNCTIONS: Mapping[type[exp.Expr], str] = {
-    exp.Neg: "-x",
-    exp.Not: "not",
-    exp.Abs: "abs",
-    exp.Floor: "floor",
-    exp.Ceil: "ceil",
-}
+_FUNCTIONS: dict[type, str] = {exp.Not: "not"} | {each: CALLS[each] for each in (exp.Neg, exp.Abs, exp.Floor, exp.Ceil)}
 
 
 @dataclass(kw_only=True)
@@ -216,7 +201,7 @@ class PublishedValues:
     items: list[SelectItem]
     groups: list[str]
     made: Mapping[str, Expression]
-    questions: list[NamedQuestion] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
 
     def computed(self, node: exp.Expr, *, asking: SelectItem | None = None) -> Computed:
         """An expression of published numbers and keys; a question is added where a column of SELECT is `asking`."""
@@ -295,19 +280,19 @@ class PublishedValues:
     def _numeric(self, value: Computed) -> bool:
         """Whether a value is never a text but that of a date."""
         if isinstance(value, Number):
-            return self.questions[value.question].question.fields["kind"] != "mode"
+            return self.questions[value.question].fields["kind"] != "mode"
         return isinstance(value, Operation) or (isinstance(value, Fixed) and not isinstance(value.value, str))
 
     def _number(self, node: exp.Expr, question: Question, asking: SelectItem | None) -> int:
         """The place of a question; a new one is asked for a column of SELECT alone."""
         for at, each in enumerate(self.questions):
-            if (each.question.fields, each.question.where) == (question.fields, question.where):
+            if (each.fields, each.where) == (question.fields, question.where):
                 return at
         if asking is None:
             raise refused(self.text, node, "is not in SELECT; HAVING and ORDER BY use numbers that are published there")
         whole = bare(asking.node) == node
         name = free((asking.name if whole else fragment(node))[:_LONGEST], {each.name for each in self.questions})
-        self.questions.append(NamedQuestion(name=name, question=question, node=node))
+        self.questions.append(replace(question, name=name, node=node))
         return len(self.questions) - 1
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from rangebound.errors import ArgumentTypeError, PlanError, plain
-from rangebound.release.plan.asking.aggregates import Aggregates, made_name
+from rangebound.release.plan.asking.aggregates import Aggregates, Question, made_name
 from rangebound.release.plan.asking.from_tables import (
     FromTables,
     joins,
@@ -24,7 +24,6 @@ from rangebound.release.plan.asking.from_tables import (
 )
 from rangebound.release.plan.asking.published_values import (
     Computed,
-    NamedQuestion,
     PublishedValues,
     SelectItem,
     aggregated,
@@ -175,7 +174,7 @@ class _Translation:
             raise refused(self.text, select, "asks for no aggregate, such as COUNT(*); rows are never published")
         plan = self._plan(conditions)
         self.notes.update(self.rows.notes)
-        self.notes.update(dict.fromkeys(note for each in self.published.questions for note in each.question.notes))
+        self.notes.update(dict.fromkeys(note for each in self.published.questions for note in each.notes))
         keys = mapping(self.data.get("keys"))
         if any("missing" not in mapping(keys.get(name)) for name in self.groups):
             self.notes[_NULLS] = None
@@ -296,11 +295,11 @@ class _Translation:
         except PlanError as error:
             raise self._placed(error) from None
 
-    def _query(self, asked: NamedQuestion, conditions: tuple[Expression, ...]) -> dict[str, object]:
-        found: dict[str, object] = {"name": asked.name, **asked.question.fields}
+    def _query(self, asked: Question, conditions: tuple[Expression, ...]) -> dict[str, object]:
+        found: dict[str, object] = {"name": asked.name, **asked.fields}
         if self.groups:
             found["by"] = list(self.groups)
-        where = (*conditions, *asked.question.where)
+        where = (*conditions, *asked.where)
         if where:
             found["where"] = call("and", *where)
         return found
@@ -308,7 +307,7 @@ class _Translation:
     def _leave_out_keys(self, data: dict[str, Any]) -> None:
         """Without keys of columns that this SELECT does not group by, which its plan would have notes of."""
         keys = mapping(data.get("keys"))
-        modes = (each.question.fields for each in self.published.questions if each.question.fields["kind"] == "mode")
+        modes = (each.fields for each in self.published.questions if each.fields["kind"] == "mode")
         asked = {*self.groups, *(each.get("column") for each in modes)}
         kept = {name: value for name, value in keys.items() if name in asked}
         if keys:
@@ -328,7 +327,7 @@ class _Translation:
         if not declared:
             return
         fields_of = ("column", "of", "x", "y", "numerator", "denominator")
-        asked = [each.question.fields.get(name) for each in self.published.questions for name in fields_of]
+        asked = [each.fields.get(name) for each in self.published.questions for name in fields_of]
         used = [
             *self.groups,
             *asked,
@@ -352,8 +351,8 @@ class _Translation:
         at = re.match(r"query\[(\d+)\]", error.field)
         if at:
             asked = self.published.questions[int(at[1])]
-            column = asked.question.fields.get("column")
-            if error.field.endswith(".range") and column is not None and "range" not in asked.question.fields:
+            column = asked.fields.get("column")
+            if error.field.endswith(".range") and column is not None and "range" not in asked.fields:
                 own = "x" if column in self.made else column
                 what = "its values: state that of its columns" if column in self.made else f"{column!r}: state it"
                 way = f"in the base plan, as [columns] {own} = {{range = [0, 100]}}, or here"

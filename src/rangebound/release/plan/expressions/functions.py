@@ -135,15 +135,14 @@ Part = tuple[ValueType, bool]
 
 @dataclass(frozen=True)
 class Function:
-    """A function or operator: how it is written, what it means, and the public facts of its value.
+    """A function or operator: how it is written, and the public facts of its value.
 
-    `whole` says whether its value is a whole number, by what the arguments are. `constants` says that all arguments but
-    the first must be constants; `ask`, that a type which does not follow from an argument has to be asked for. Without
-    it numbers are meant.
+    What it means stands in `docs/columns.md`. `whole` says whether its value is a whole number, by what the arguments
+    are. `constants` says that all arguments but the first must be constants; `ask`, that a type which does not follow
+    from an argument has to be asked for. Without it numbers are meant.
     """
 
     written: str
-    means: str
     signatures: Signatures
     range: RangeOf
     whole: Callable[[Sequence[Part]], bool] = lambda _: False
@@ -173,14 +172,12 @@ def _years(found: Ranges) -> Range:
     return low, high
 
 
-def _comparison(sign: str, means: str, *types: ValueType) -> Function:
-    return Function(f"x {SIGNS.get(sign, sign)} y", means, _alike(*types, count=2, gives=_B), _truth, ask=True)
+def _comparison(sign: str, *types: ValueType) -> Function:
+    return Function(f"x {SIGNS.get(sign, sign)} y", _alike(*types, count=2, gives=_B), _truth, ask=True)
 
 
-def _part(name: str, means: str, lower: float, upper: float, written: str = "") -> Function:
-    return Function(
-        f"{written or name.upper()}(d)", means, _takes(_D, gives=_N), _between(lower, upper), lambda _: True
-    )
+def _part(name: str, lower: float, upper: float, written: str = "") -> Function:
+    return Function(f"{written or name.upper()}(d)", _takes(_D, gives=_N), _between(lower, upper), lambda _: True)
 
 
 _truth = _between(*TRUTHS)
@@ -192,136 +189,74 @@ _TEXTS = _takes(_T, _T, gives=_B)
 _LATER = _takes(_D, _N, gives=_D)
 
 FUNCTIONS: Mapping[str, Function] = {
-    "+": Function(
-        "x + y",
-        "the sum; a date plus a number of days, rounded down, is a date",
-        (*_TWO, *_LATER, *_takes(_N, _D, gives=_D)),
-        _total,
-        _if_parts,
-    ),
-    "-": Function(
-        "x - y",
-        "the difference; of two dates the number of days, of a date and a number of days a date",
-        (*_TWO, *_takes(_D, _D, gives=_N), *_LATER),
-        _difference,
-        _if_parts,
-    ),
-    "*": Function("x * y", "the product", _TWO, _product, _if_parts),
-    "/": Function("x / y", "the quotient; missing where y is 0", _TWO, _quotient),
-    "//": Function(
-        "FLOOR_DIV(x, y)",
-        "FLOOR(x / y); missing where y is 0",
-        _TWO,
-        lambda found: _down([_quotient(found)]),
-        lambda _: True,
-    ),
-    "%": Function(
-        "FLOOR_MOD(x, y)", "the remainder, which has the sign of y; missing where y is 0", _TWO, _remainder, _if_parts
-    ),
-    "-x": Function("-x", "the negative", _ONE, lambda found: (-found[0][1] + 0.0, -found[0][0] + 0.0), _if_parts),
-    "==": _comparison("==", "whether both are the same; texts byte by byte", *_ALL),
-    "!=": _comparison("!=", "whether they differ", *_ALL),
-    "<": _comparison("<", "whether x is below y, of numbers or dates", _N, _D),
-    "<=": _comparison("<=", "whether x is at most y", _N, _D),
-    ">": _comparison(">", "whether x is above y", _N, _D),
-    ">=": _comparison(">=", "whether x is at least y", _N, _D),
-    "in": Function("x IN (y, ...)", "whether x is one of some constants", _LISTED, _truth, constants=True, ask=True),
-    "not in": Function(
-        "x NOT IN (y, ...)", "whether x is none of some constants", _LISTED, _truth, constants=True, ask=True
-    ),
-    "and": Function("a AND b", "whether both hold; false as soon as one does not, whatever is missing", _BOTH, _truth),
-    "or": Function("a OR b", "whether one of them holds; true as soon as one does, whatever is missing", _BOTH, _truth),
-    "not": Function("NOT a", "whether it does not hold", _takes(_B, gives=_B), _truth),
+    "+": Function("x + y", (*_TWO, *_LATER, *_takes(_N, _D, gives=_D)), _total, _if_parts),
+    "-": Function("x - y", (*_TWO, *_takes(_D, _D, gives=_N), *_LATER), _difference, _if_parts),
+    "*": Function("x * y", _TWO, _product, _if_parts),
+    "/": Function("x / y", _TWO, _quotient),
+    "//": Function("FLOOR_DIV(x, y)", _TWO, lambda found: _down([_quotient(found)]), lambda _: True),
+    "%": Function("FLOOR_MOD(x, y)", _TWO, _remainder, _if_parts),
+    "-x": Function("-x", _ONE, lambda found: (-found[0][1] + 0.0, -found[0][0] + 0.0), _if_parts),
+    "==": _comparison("==", *_ALL),
+    "!=": _comparison("!=", *_ALL),
+    "<": _comparison("<", _N, _D),
+    "<=": _comparison("<=", _N, _D),
+    ">": _comparison(">", _N, _D),
+    ">=": _comparison(">=", _N, _D),
+    "in": Function("x IN (y, ...)", _LISTED, _truth, constants=True, ask=True),
+    "not in": Function("x NOT IN (y, ...)", _LISTED, _truth, constants=True, ask=True),
+    "and": Function("a AND b", _BOTH, _truth),
+    "or": Function("a OR b", _BOTH, _truth),
+    "not": Function("NOT a", _takes(_B, gives=_B), _truth),
     "case": Function(
         "CASE WHEN a THEN x WHEN b THEN y ... ELSE z END",
-        "x where a holds, else y where b does, ..., else z; missing where none holds and there is no ELSE",
         tuple(Cases(takes=(_B, each), gives=each) for each in _ALL),
         lambda found: _union([*found[1::2], *(found[-1:] if len(found) % 2 else ())]),
         _if_parts,
         ask=True,
     ),
-    "coalesce": Function(
-        "COALESCE(x, y, ...)",
-        "the first that is not missing",
-        _alike(*_ALL, count=2, repeated=True),
-        _union,
-        _if_parts,
-        ask=True,
-    ),
-    "missing": Function(
-        "x IS NULL", "whether it is missing; never missing itself", _alike(*_ALL, _C, count=1, gives=_B), _truth
-    ),
+    "coalesce": Function("COALESCE(x, y, ...)", _alike(*_ALL, count=2, repeated=True), _union, _if_parts, ask=True),
+    "missing": Function("x IS NULL", _alike(*_ALL, _C, count=1, gives=_B), _truth),
     "number": Function(
         "CAST(x AS DOUBLE)",
-        "a column as numbers, a text as the number that it spells, true as 1 and false as 0",
         _alike(_N, _T, _B, _C, count=1, gives=_N),
         lambda found: found[0],
         lambda parts: parts[0][0] is _B or parts[0][1],  # a truth value, or what is whole already
     ),
-    "text": Function(
-        "CAST(x AS VARCHAR)",
-        "a column as texts, a date as 2025-01-31, a truth value as true or false",
-        _alike(_T, _B, _D, _C, count=1, gives=_T),
-        _between(*_N.everything),
-    ),
+    "text": Function("CAST(x AS VARCHAR)", _alike(_T, _B, _D, _C, count=1, gives=_T), _between(*_N.everything)),
     "date": Function(
         "CAST(x AS DATE)",
-        "a column as dates, a text as the date that it spells; DATE '2025-01-31' is a constant",
         _alike(_D, _T, _C, count=1, gives=_D),
         lambda found: _D.everything if found[0] == _N.everything else found[0],
     ),
-    "year": Function("YEAR(d)", "the year", _takes(_D, gives=_N), _years, lambda _: True),
-    "quarter": _part("quarter", "the quarter of the year, 1 to 4", 1.0, 4.0),
-    "month": _part("month", "the month, 1 to 12", 1.0, 12.0),
-    "week": _part("week", "the week of the year by ISO 8601, 1 to 53", 1.0, 53.0),
-    "day": _part("day", "the day of the month, 1 to 31", 1.0, 31.0),
-    "weekday": _part("weekday", "the day of the week, 1 for Monday to 7 for Sunday", 1.0, 7.0, "ISODOW"),
-    "hour": Function(
-        "HOUR(c)",
-        "the hour of a column of timestamps, 0 to 23",
-        _takes(_C, gives=_N),
-        _between(0.0, 23.0),
-        lambda _: True,
-    ),
-    "floor": Function("FLOOR(x)", "the whole number at or below x", _ONE, _down, lambda _: True),
-    "ceil": Function("CEIL(x)", "the whole number at or above x", _ONE, _rounding(math.ceil), lambda _: True),
-    "round": Function(
-        "ROUND(x)", "the nearest whole number, a half away from zero", _ONE, _rounding(_nearest), lambda _: True
-    ),
-    "abs": Function("ABS(x)", "the size of x", _ONE, _size, _if_parts),
-    "min": Function(
-        "LEAST(x, y, ...)",
-        "the least, of numbers or dates; missing where an argument is",
-        _alike(_N, _D, count=2, repeated=True),
-        _least,
-        _if_parts,
-    ),
-    "max": Function(
-        "GREATEST(x, y, ...)",
-        "the largest, of numbers or dates; missing where an argument is",
-        _alike(_N, _D, count=2, repeated=True),
-        _largest,
-        _if_parts,
-    ),
+    "year": Function("YEAR(d)", _takes(_D, gives=_N), _years, lambda _: True),
+    "quarter": _part("quarter", 1.0, 4.0),
+    "month": _part("month", 1.0, 12.0),
+    "week": _part("week", 1.0, 53.0),
+    "day": _part("day", 1.0, 31.0),
+    "weekday": _part("weekday", 1.0, 7.0, "ISODOW"),
+    "hour": Function("HOUR(c)", _takes(_C, gives=_N), _between(0.0, 23.0), lambda _: True),
+    "floor": Function("FLOOR(x)", _ONE, _down, lambda _: True),
+    "ceil": Function("CEIL(x)", _ONE, _rounding(math.ceil), lambda _: True),
+    "round": Function("ROUND(x)", _ONE, _rounding(_nearest), lambda _: True),
+    "abs": Function("ABS(x)", _ONE, _size, _if_parts),
+    "min": Function("LEAST(x, y, ...)", _alike(_N, _D, count=2, repeated=True), _least, _if_parts),
+    "max": Function("GREATEST(x, y, ...)", _alike(_N, _D, count=2, repeated=True), _largest, _if_parts),
     "clip": Function(
         "CLIP(x, lower, upper)",
-        "x, or the end that it is beyond: LEAST(GREATEST(x, lower), upper)",
         _alike(_N, _D, count=3),
         lambda found: _least([_largest(found[:2]), found[2]]),
         _if_parts,
     ),
     "bin": Function(
         "BIN(x, width); BIN(x, edge, edge, ...)",
-        "the lower end of the bin that x lies in: FLOOR(x / width) * width, or one of rising edges; each bin "
-        "holds its lower edge, the last one its upper edge too, and beyond the edges the value is missing",
         _takes(_N, _N, gives=_N, repeated=True),
         _binned,
         lambda parts: all(whole for _, whole in parts[1:]),
         constants=True,
     ),
-    "starts": Function("STARTS_WITH(x, '...')", "whether a text begins with another, byte by byte", _TEXTS, _truth),
-    "ends": Function("ENDS_WITH(x, '...')", "whether a text ends with another", _TEXTS, _truth),
-    "contains": Function("CONTAINS(x, '...')", "whether a text holds another", _TEXTS, _truth),
+    "starts": Function("STARTS_WITH(x, '...')", _TEXTS, _truth),
+    "ends": Function("ENDS_WITH(x, '...')", _TEXTS, _truth),
+    "contains": Function("CONTAINS(x, '...')", _TEXTS, _truth),
 }
 """Every function and operator by its name."""
 
@@ -360,17 +295,3 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("fdiv",), "how it rounds differs between dialects; FLOOR(x / y) says it"),
 }
 """Functions that people look for, and why the language has none of that name."""
-
-
-def function_table() -> str:
-    """The language as a table in Markdown, for the reference: how each function is written, what it takes and gives.
-
-    >>> print(function_table().splitlines()[2])
-    | `x + y` | a number or a date | the sum; a date plus a number of days, rounded down, is a date |
-    """
-    lines = ["| written | is | meaning |", "| --- | --- | --- |"]
-    for each in FUNCTIONS.values():
-        gives = list(dict.fromkeys(one.gives.value for one in each.signatures))
-        kind = "what its parts are" if len(gives) > 2 else " or ".join(gives)
-        lines.append(f"| {', '.join(f'`{one}`' for one in each.written.split('; '))} | {kind} | {each.means} |")
-    return "\n".join(lines)

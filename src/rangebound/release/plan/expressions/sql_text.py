@@ -171,8 +171,7 @@ INSTEAD: Mapping[type[exp.Expr], str] = {
     exp.Mod: "the sign of a remainder differs between dialects; FLOOR_MOD(x, y) has that of y",
     exp.IntDiv: "how // rounds differs between dialects; FLOOR(x / y) says it",
     exp.Pow: "its last bits differ between engines; write x * x",
-    exp.DPipe: "texts are not put together; group by both columns",
-    exp.Concat: "texts are not put together; group by both columns",
+    **dict.fromkeys((exp.DPipe, exp.Concat), "texts are not put together; group by both columns"),
     exp.Lower: "engines have different tables of letters; compare with each spelling, as x IN ('a', 'A')",
     exp.Upper: "engines have different tables of letters; compare with each spelling, as x IN ('a', 'A')",
     exp.ILike: "engines have different tables of letters; LIKE compares letter by letter",
@@ -193,8 +192,7 @@ INSTEAD: Mapping[type[exp.Expr], str] = {
     **dict.fromkeys(
         (exp.IgnoreNulls, exp.RespectNulls), "an aggregate leaves missing values out, and must not take single rows"
     ),
-    exp.Placeholder: "a parameter must be written out",
-    exp.Parameter: "a parameter must be written out",
+    **dict.fromkeys((exp.Placeholder, exp.Parameter), "a parameter must be written out"),
 }
 TIMES = "beside a date, a time counts as its day; in a database it is later than the beginning of that day"
 SUBSET = "is not in the subset; an expression has columns, constants, arithmetic, comparisons, CASE, COALESCE, LIKE, "

@@ -13,6 +13,7 @@ from pydantic.functional_validators import ModelWrapValidatorHandler
 from rangebound.release.plan.fields import UNKNOWN, Ends, Name, Part, Range, bounds, number
 from rangebound.release.plan.measure import Values, values_of
 from rangebound.release.plan.statistic import Pair
+from rangebound.release.plan.unit import Unit
 from rangebound.values.array_types import Floats
 from rangebound.values.support import Interval, Union
 
@@ -197,8 +198,8 @@ class Sampled:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampledRanks:
-    """How ranks show those in a population: by units of at most this many rows, if `single` of one that counts whole.
+class SampledCounts:
+    """How counts show what is to be expected: units have at most this many rows, if `single` one that counts whole.
 
     `measured` says in words what their law is.
     """
@@ -206,3 +207,9 @@ class SampledRanks:
     rows: int
     single: bool
     measured: str
+
+
+def counted_units(unit: Unit, rows: int) -> SampledCounts:
+    """How counts show what is to be expected, where each unit adds at most this many rows to one."""
+    law = "the binomial law of the rows" if unit.column is None else "twice the binomial law of the units"
+    return SampledCounts(rows=rows, single=unit.column is None, measured=law)

@@ -22,10 +22,11 @@ from rangebound.release.plan.fields import (
     end,
     number,
 )
-from rangebound.release.plan.kinds.facts import Agreement, FormName
+from rangebound.release.plan.kinds.facts import Agreement, FormName, SampledCounts, counted_units
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import Places
 from rangebound.release.plan.statistic import Statistic, by_place, rows_by_place
+from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
 _COUNT: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=2, le=MOST_BINS, strict=True)], config=LATE)
@@ -160,6 +161,10 @@ class Histogram(Kind):
         edges = [end(edge, dated=self.dated) for edge in self.edges]
         named = (f"{name!r} {a} to {b}" for name, (a, b) in zip(self.bin_names, pairwise(edges), strict=True))
         return f"{before}, in bins {', '.join(named)}", after
+
+    def sampled(self, unit: Unit) -> SampledCounts:
+        """By the law of the rows in a bin: what is to be expected of as many rows."""
+        return counted_units(unit, unit.most_rows)
 
     @property
     def agreement(self) -> Agreement:

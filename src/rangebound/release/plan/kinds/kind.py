@@ -38,7 +38,7 @@ from rangebound.release.plan.kinds.facts import (
     OneCoordinate,
     RangedColumn,
     Sampled,
-    SampledRanks,
+    SampledCounts,
     Weight,
     clamping_alone,
 )
@@ -330,7 +330,7 @@ class Kind(Part):
 
     # What it says of a population
 
-    def sampled(self, unit: Unit) -> Sampled | SampledRanks | str:
+    def sampled(self, unit: Unit) -> Sampled | SampledCounts | str:
         """How its answer in the population shows in its coordinates; or in words why it has no such interval."""
         return f"no interval for the population is proved for kind {self.kind!r}"
 

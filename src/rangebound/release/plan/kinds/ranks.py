@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, ModelWrapValidatorHandler, model_validator
 
 from rangebound.release.plan.fields import UNKNOWN, Bound, Name, Range, as_tuple, number, written
-from rangebound.release.plan.kinds.facts import Agreement, FormName, SampledRanks
+from rangebound.release.plan.kinds.facts import Agreement, FormName, SampledCounts, counted_units
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import EdgeCounts, Places, Rows, Values
 from rangebound.release.plan.statistic import Sensitivity, Statistic, by_place, of_parts, rows_by_place
@@ -133,11 +133,9 @@ class RankKind(Kind):
     def parts(self) -> tuple[str, ...]:
         return tuple(map(repr, self.asked))
 
-    def sampled(self, unit: Unit) -> SampledRanks:
-        """By the binomial law of the rows below, the largest there is."""
-        single, rows = unit.column is None, unit.most_rows
-        law = "the binomial law of the rows" if single else "twice the binomial law of the units"
-        return SampledRanks(rows=rows, single=single, measured=law)
+    def sampled(self, unit: Unit) -> SampledCounts:
+        """By the law of the rows below."""
+        return counted_units(unit, unit.most_rows)
 
     @property
     def can_be_whole(self) -> bool:

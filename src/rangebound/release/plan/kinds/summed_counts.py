@@ -12,9 +12,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from rangebound.release.plan.expressions.nodes import iso_day
 from rangebound.release.plan.fields import HALF_LINE, Name, Part, as_tuple, canonical, named_lists
 from rangebound.release.plan.fields import Key as PlanKey
-from rangebound.release.plan.kinds.facts import FormName
+from rangebound.release.plan.kinds.facts import FormName, SampledCounts, counted_units
 from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.measure import Counted
 from rangebound.release.plan.statistic import Columns, Key, Label, Sensitivity, Statistic, of_counts, plain_count
@@ -110,6 +111,10 @@ class Crosstab(WorkloadKind):
         if not said and self.margins and len(columns) > 2 and self.numbers(columns, 0.0) > _MOST_ADDED_UP:
             return f"by: has over {_MOST_ADDED_UP} numbers, with all margins; take fewer keys or columns, or no margins"
         return said
+
+    def sampled(self, unit: Unit) -> SampledCounts:
+        """By the law of the rows in a cell, or in all cells of a unit: what is to be expected of as many rows."""
+        return counted_units(unit, unit.most_rows * unit.groups)
 
     def numbers(self, columns: Columns, groups: float) -> float:
         """Each column has one value more where sums are taken over it."""
@@ -291,13 +296,9 @@ class Series(WorkloadKind):
 
 def _days(keys: Sequence[str]) -> tuple[datetime.date, ...]:
     """The keys as days, if they are two or more consecutive ones."""
-    try:
-        found = tuple(datetime.date.fromisoformat(each) for each in keys)
-    except ValueError:
-        return ()
-    written = tuple(each.isoformat() for each in found) == tuple(keys)
+    found = tuple(day for each in keys if (day := iso_day(each)) is not None)
     consecutive = all((b - a).days == 1 for a, b in pairwise(found))
-    return found if written and consecutive and len(found) > 1 else ()
+    return found if consecutive and len(found) == len(keys) > 1 else ()
 
 
 def _ranges(name: str, days: Sequence[datetime.date]) -> Ranges:
