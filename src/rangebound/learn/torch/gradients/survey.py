@@ -43,6 +43,7 @@ _TENSORS = 3  # of the size of each that is noted exist at once, about
 _MULTIPLE = 16
 _THREADS = (8, 1)
 _EIGHTHS = range(1, 8)  # of a chunk, to which the last one may be filled up on a processor
+_ENOUGH = 16  # examples, which tell whether two sizes give the same bits
 _MORE_PARTS = 3  # into which a chunk is cut on a GPU
 _NOT_THEIRS = str(Path(torch.__file__).parent), str(Path(__file__).parent.parent), "<"
 _PLACES, _WORD = attrgetter("cudnn.conv", "cudnn.rnn", "cuda.matmul", "mkldnn.matmul"), "fp32_precision"
@@ -253,13 +254,9 @@ def _found(
 ) -> SteadyChunk | None:
     """The first candidate in which no place matters; None if it cannot be tried."""
     for each in dict.fromkeys(candidates):
-        likely, unlikely = (
-            tuple(_made_up(one, -1.0 if ones and not i else 0.0, each.size, ones=ones) for i, one in enumerate(leaves))
-            for ones in (True, False)
-        )
-        same = _same(module, made, likely, clip, each)
+        same = _same(module, made, leaves, clip, each, ones=True)
         if same is None:
-            same = _same(module, made, unlikely, clip, each)
+            same = _same(module, made, leaves, clip, each, ones=False)
         if same is None:
             return None
         if same:
@@ -274,22 +271,28 @@ def _found(
 
 
 def _same(
-    module: torch.nn.Module, made: Made, given: Leaves, clip: Clipping, chunk: SteadyChunk
+    module: torch.nn.Module, made: Made, leaves: Leaves, clip: Clipping, chunk: SteadyChunk, *, ones: bool
 ) -> SteadyChunk | bool | None:
     """The chunk, with the smaller ones that give the same bits, if examples that are all the same have one gradient.
 
-    None if no one can tell: gradients that are not finite, zero, or others when made again.
+    None if no one can tell: gradients that are not finite, zero, or others when made again. A smaller chunk is tried
+    with examples that differ, at least sixteen of them: for one alone another order of adding may change no bit.
     """
 
-    def marks(count: int) -> torch.Tensor:
+    def marks(given: Leaves) -> torch.Tensor:
         """The squared norm of each parameter's gradient for each example: hardly a bit of it can change unnoticed."""
-        some = made(module, tuple(each[:count] for each in given))
+        some = made(module, given)
         return torch.stack([
             each.squares() if isinstance(clip, Euclidean) or not isinstance(each, ExampleRows)
             else torch.cat([sums.squares(rows) for _, _, rows in each.pieces()])
             for each in some.values()
         ])  # fmt: skip
 
+    def alike(size: int, whole: torch.Tensor) -> bool:
+        parts = (slice(i, i + size) for i in range(0, min(max(_ENOUGH, size), chunk.size) - size + 1, size))
+        return all(torch.equal(marks(tuple(each[part] for each in several)), whole[:, part]) for part in parts)
+
+    given, several = (_made_up(leaves, chunk.size, ones=ones, equal=equal) for equal in (True, False))
     device = given[0].device
     modes = [(part, part.training) for part in module.modules()]
     try:
@@ -297,13 +300,15 @@ def _same(
             for training in (True, False):  # then without dropout
                 for part, mode in modes:
                     part.training = mode and training
-                found = marks(chunk.size)
+                found = marks(given)
                 if not found.any() or not torch.isfinite(found).all():
                     return None
                 if torch.equal(found, found[:, :1].expand_as(found)):
-                    parts = {-(-chunk.size * each // 8) for each in _EIGHTHS if device.type == "cpu"} - {chunk.size}
-                    return replace(chunk, smaller=tuple(n for n in parts if torch.equal(marks(n), found[:, :n])))
-            return False if torch.equal(found, marks(chunk.size)) else None
+                    sizes = {-(-chunk.size * each // 8) for each in _EIGHTHS} - {1, chunk.size}
+                    whole = marks(several) if sizes and device.type == "cpu" else found[:0]
+                    tells = len(whole) > 0 and bool(whole.any(0).all())
+                    return replace(chunk, smaller=tuple(n for n in sizes if tells and alike(n, whole)))
+            return False if torch.equal(found, marks(given)) else None
     except torch.OutOfMemoryError:
         return False  # a smaller chunk may do
     except Exception:  # whatever it is, true examples need not raise it
@@ -313,14 +318,21 @@ def _same(
             part.training = mode
 
 
-def _made_up(like: torch.Tensor, lower: float, count: int, *, ones: bool) -> torch.Tensor:
-    """Equal examples of that shape; in whole numbers, which are classes or words, zeros or both ones and zeros."""
-    one = like.new_zeros(1, *like.shape[1:])
-    if like.is_floating_point():
-        one = numbers(one, lower)
-    elif ones:
-        one.view(-1)[::2] = 1
-    return one.expand(count, *one.shape[1:]).contiguous()
+def _made_up(leaves: Leaves, count: int, *, ones: bool, equal: bool) -> Leaves:
+    """Examples of these shapes, equal or not; whole numbers, which are classes or words, are zeros, or ones as well.
+
+    With ones the numbers of the first tensor have both signs.
+    """
+
+    def made(like: torch.Tensor, lower: float) -> torch.Tensor:
+        some = like.new_zeros(1 if equal else count, *like.shape[1:])
+        if like.is_floating_point():
+            some = numbers(some, lower)
+        elif ones:
+            some = (numbers(some.double(), -1.0) > 0.0).to(like)
+        return some.expand(count, *some.shape[1:]).contiguous()
+
+    return tuple(made(each, -1.0 if ones and not i else 0.0) for i, each in enumerate(leaves))
 
 
 @contextmanager
