@@ -78,7 +78,7 @@ def roles_of(schema: Schema, declared: Mapping[str, Role], unit: str | None) -> 
 class Described:
     """What is publicly known of a table, and what its summary may spend; `unit` is None where each row is one.
 
-    Of units that are a `sample`, means have an interval for the population as well.
+    Of units that are a `sample`, means and quartiles have an interval for the population as well.
 
     Of units with `rows` = 1 one row is made, with the least value of each column: all counts are then about the same
     rows, are measured together and add up. With more, each question has contribution bounds of its own.

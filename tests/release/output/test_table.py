@@ -4,6 +4,7 @@ import csv
 import html
 import io
 import re
+from dataclasses import replace
 
 import duckdb
 import pandas
@@ -31,6 +32,13 @@ def test_a_grouping_column_named_like_one_of_the_table_s_own_keeps_its_keys(colu
         assert [float(row["value"]) for row in rows] == [cell.value for cell in found.cells]
         assert [row["query"] for row in rows] == ["q0", "q0"]
     assert "north" in report(found)
+
+
+def test_zero_has_no_sign():
+    found = counted("town", ["north"])
+    below = replace(found, cells=tuple(replace(each, value=0.0, lower=-0.0) for each in found.cells))
+    assert str(below.cells[0].lower) == "-0.0"  # tables of earlier versions have it, to the last bit
+    assert [str(row["lower"]) for row in below.rows()] == ["0.0"]
 
 
 def test_no_two_columns_share_a_name():

@@ -429,3 +429,29 @@ def test_no_value_of_a_report_is_off_the_screen_of_a_phone(browser, demo_folder,
     page.add_style_tag(content="svg { min-width: 36rem }")  # the control: as on a desk
     assert len(page.evaluate(BEYOND)) > 10
     page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(1280, 900), (390, 844)], ids=["desk", "phone"])
+def test_budget_half_widths_and_risk_stay_in_sight_while_one_edits(browser, explorer, demo_folder, size):
+    page = opened(browser, explorer, viewport={"width": size[0], "height": size[1]})
+    view, _ = plan_view(read_plan(demo_folder / "plan.toml"))
+    pairs = page.eval_on_selector_all(
+        "#in-sight div", "all => all.map(each => [...each.children].map(one => one.innerText))"
+    )
+    shown = dict(pairs)
+    assert shown.pop("Attacker gains") == view["risk"]["texts"]["advantage"]
+    assert page.inner_text("#terms") == view["terms"]
+    assert f"mu {shown.pop('Mu')} " in view["terms"]  # as the report has it
+    widths = [each["half-width"] for each in view["cells"]]
+    assert list(shown.values()) == [f"± {each}" if each != "by the data" else each for each in widths]
+    for place in ("#unit", "#questions", "#law", "#plan"):
+        page.evaluate("each => document.querySelector(each).scrollIntoView()", place)
+        for each in ("#epsilon", "#sight"):
+            box = page.locator(each).bounding_box()
+            assert box["y"] >= 0
+            assert box["y"] + box["height"] <= size[1]
+    page.evaluate("document.getElementById('dials').style.position = 'static'")  # the control
+    assert not 0 <= page.locator("#epsilon").bounding_box()["y"] <= size[1]
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    page.close()

@@ -55,8 +55,7 @@ class Reading:
     """What a draw says about the true coordinates: values, an interval for each, and the rank error of a quantile.
 
     `added` is the noise, where it was added to several coordinates and not truncated: those at an end of their range
-    may have been clamped. Where several numbers are
-    made of one draw, `part` says which one this reading is for.
+    may have been clamped. Where several numbers are made of one draw, `part` says which one this reading is for.
     """
 
     values: tuple[float, ...]

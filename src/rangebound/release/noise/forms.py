@@ -354,7 +354,8 @@ class SpreadForm(FractionForm):
     def estimate(self, reading: Reading) -> Estimate:
         """The same number, with an interval from the law of its moments; see `noisy_moments.interval`.
 
-        Where a coordinate was clamped its noise is not known, and the interval is that of the coordinates.
+        Where a coordinate was clamped its noise is not known, and the interval is that of the coordinates. Either holds
+        at the level; as the draw says which is taken, both together fail with twice what that leaves at most.
         """
         found, added, asked = super().estimate(reading), reading.added, self.question
         if added is None or not all(each > 0.0 for each in reading.values):

@@ -187,10 +187,9 @@ def interval(reading: Reading, found: Answers, bounded: Callable[[], Pair], supp
 
     `found` has the answers for all of these, and where there are any. The true coordinates are those that were drawn
     less the noise, whose law is public, so coordinates that are likely are made by taking simulated noise away. Those
-    without an answer count as beyond both ends. An answer that is a
-    quotient of two linear forms with a positive denominator lies below R where one linear form is negative: for such
-    ones the interval is as exact as the simulation. It is the same for every table with the same draw, since the
-    simulated noise is fixed.
+    without an answer count as beyond both ends. An answer that is a quotient of two linear forms with a positive
+    denominator lies below R where one linear form is negative: for such ones the interval is as exact as the
+    simulation. It is the same for every table with the same draw, since the simulated noise is fixed.
 
     Edge cases: at levels beyond what this many draws can tell, such as those of many intervals that hold at once, it is
     what `bounded` makes of the intervals of all coordinates.

@@ -155,7 +155,7 @@ class Release:
                     **{name: keys.get(column) for column, name in named.items()},
                     "part": cell.part,
                     "value": cell.value,
-                    "lower": cell.lower,
+                    "lower": cell.lower + 0.0,  # -0.0 is 0.0
                     "upper": cell.upper,
                     **(
                         {each: getattr(cell, each) for each in data_frames.POPULATION}

@@ -18,13 +18,14 @@ from rangebound.release.budget_split import allocations
 from rangebound.release.noise.allocation import Allocation
 from rangebound.release.noise.noisy_coordinates import DiscreteLaplacePublisher, MechanismPublisher
 from rangebound.release.noise.table_publisher import TablePublisher
-from rangebound.release.output.explain import dry_run
+from rangebound.release.output.explain import rehearsed
 from rangebound.release.output.forecast import COLUMNS, expected_widths, forecast, outlook_cells, part_of
+from rangebound.release.output.plan_facts import PlanFacts
 from rangebound.release.output.plan_risk import LimitedMean, advantage_odds, plan_limits, risk_of
 from rangebound.release.plan.kinds.facts import OneCoordinate
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import TO_FILL_IN
-from rangebound.release.prepare import Prepared, prepare
+from rangebound.release.prepare import Prepared, prepare, rehearse
 from rangebound.values.arguments import downwards, upwards
 from rangebound.values.numeric import rounded_up
 from rangebound.values.support import is_line
@@ -72,6 +73,8 @@ def plan_view(
     (True, 3.0, 3.0)
     """
     ready, unit = prepare(plan), plan.unit
+    rehearse(ready)
+    facts = PlanFacts(ready=ready)
     bounded = unit.column is not None and plan.per_unit is None  # whether the plan can have other bounds
     questions = [
         {
@@ -92,7 +95,8 @@ def plan_view(
         "ready": unit.column != TO_FILL_IN,
         "keys": {name: list(plan.columns((name,))[0]) for name in plan.keys},
         "expected": None if rows is None else [each.to_dict() for each in expected_widths(plan, rows)],
-        **dry_run(plan, account=account),
+        "terms": str(facts.conversions),
+        **rehearsed(facts, account),
         "title": plan.title,
         "cells": [dict(zip(COLUMNS, each, strict=True)) for each in outlook_cells(forecast(plan))],
         "questions": questions,

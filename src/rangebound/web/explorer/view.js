@@ -30,6 +30,12 @@ function showRisk(risk, words) {
   at("risk-numbers").replaceChildren(...facts.flatMap(([words, name, value]) => [make("dt", {}, words), make("dd", { "data-risk": name, "data-value": value }, risk.texts[name])]));
 }
 
+// What stays in sight while one edits: the risk, and the half-width of every number.
+function showSight(risk, widths) {
+  const facts = [["Attacker gains", risk.texts.advantage], ["Mu", risk.texts.mu], ...widths];
+  at("in-sight").replaceChildren(...facts.map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", {}, text))));
+}
+
 function showShares(queries) {
   const parts = queries.filter((each) => each.share > 0);
   at("share-bar").hidden = parts.length < 2;
@@ -39,6 +45,7 @@ function showShares(queries) {
 export function showQuick(found) {
   showBudget(found.budget.epsilon, found.budget.delta);
   showRisk(found.risk, "The most that this epsilon and delta allow, whatever the noise; what this plan allows is being proved, and is not more.");
+  showSight(found.risk, found.queries.filter((each) => each.half_width !== null).map((each) => [each.query, `≈ ± ${short(each.half_width)}`]));
   showShares(found.queries);
   for (const each of found.queries) {
     const row = document.querySelector(`#question-table tr[data-query="${CSS.escape(each.query)}"]`);
@@ -60,6 +67,11 @@ export function showCertified(view) {
   at("hazards").hidden = view.warnings.length === 0;
   at("warnings").replaceChildren(...view.warnings.map((each) => make("li", {}, `Warning: ${each}.`)));
   showRisk(view.risk, "");
+  at("terms").textContent = view.terms;
+  showSight(view.risk, view.queries.map((each, index) => {
+    const about = view.expected?.[index]?.half_width ?? null;
+    return [each.query, each.half_width !== null ? `± ${view.cells[index]["half-width"]}` : about !== null ? `about ± ${short(about)}` : "by the data"];
+  }));
   showUnit(view.unit);
   showShares(view.queries);
   showQuestions(view);
@@ -178,7 +190,7 @@ export function showText(text) {
 // What is shown is of another state than the controls.
 export function dim() {
   for (const each of document.querySelectorAll("#question-table [data-field]")) each.classList.add("stale");
-  for (const id of ["law-words", "laws", "boundings", "tradeoff", "risk-numbers", "explained"]) at(id).classList.add("stale");
+  for (const id of ["law-words", "laws", "boundings", "tradeoff", "risk-numbers", "explained", "terms"]) at(id).classList.add("stale");
 }
 
 function showLaw(view) {

@@ -99,6 +99,8 @@ class Kind(Part):
     """Why there is no proved limit on the error of its numbers, where these are not made of one coordinate."""
     no_rows: ClassVar[str] = ""
     """Why the number of rows of a unit does not bound it; empty if it does."""
+    unplaced: ClassVar[str] = ""
+    """Why the plan can state neither a support nor a step; empty if it can."""
     cut_uncounted: ClassVar[str] = ""
     """What its own bounds drop that `report_clipping` does not count, in words; empty if that counts all."""
 
@@ -132,6 +134,9 @@ class Kind(Part):
     def _fits(self) -> Kind:
         if len(set(self.by)) < len(self.by):
             raise ValueError("by: a column is named twice")
+        for name in ("support", "step"):
+            if self.unplaced and getattr(self, name) is not None:
+                raise ValueError(f"{name}: is not for this kind, {self.unplaced}")
         if self.support is not None:
             hull, said = self.allowed.hull, (self.natural.lower, self.natural.upper)
             if not said[0] <= hull.lower <= hull.upper <= said[1]:
@@ -145,9 +150,10 @@ class Kind(Part):
             raise ValueError("support: the ends must be whole numbers, as counts are")
         if self.is_whole and (self.step or 1.0) % 1.0:
             raise ValueError("step: must be a whole number, as counts are whole numbers; leave it out for 1")
-        if self.is_signed and self.support is not None:
+        if self._stated("signed") and self.support is not None:
             raise ValueError("signed: cannot be combined with support; unbiased = true publishes the signed number too")
-        if self.unclamped and (way := clamping_alone(self.named_mechanism, "signed" if self.is_signed else "unbiased")):
+        asked = "signed" if self._stated("signed") else "unbiased"
+        if self.unclamped and (way := clamping_alone(self.named_mechanism, asked)):
             raise ValueError(f"mechanism: {self.named_mechanism!r} has no unbiased number; {way}")
         return self
 
@@ -211,14 +217,9 @@ class Kind(Part):
         return self.whole and self.weights is None
 
     @property
-    def is_signed(self) -> bool:
-        """Whether its numbers are published as they were drawn, with their sign."""
-        return bool(self._stated("signed"))
-
-    @property
     def unclamped(self) -> bool:
         """Whether its noise has to be drawn without clamping or truncation."""
-        return self.is_signed or bool(self._stated("unbiased"))
+        return bool(self._stated("signed") or self._stated("unbiased"))
 
     @property
     def named_mechanism(self) -> str | None:

@@ -265,18 +265,12 @@ class Bounds(Kind):
     )
     once = True
     unmargined = "whose ends are edges of a grid"
+    unplaced = "whose answers are edges of a public grid"
     parts: ClassVar[tuple[str, ...]] = ("lower", "upper")
 
     kind: Literal["bounds"] = "bounds"
     column: Name
     dates: bool = False
-
-    @model_validator(mode="after")
-    def _edges_alone(self) -> Bounds:
-        for name in ("support", "step"):
-            if getattr(self, name) is not None:
-                raise ValueError(f"{name}: is not for this kind, whose answers are edges of a public grid")
-        return self
 
     @property
     def edges(self) -> tuple[float, ...]:

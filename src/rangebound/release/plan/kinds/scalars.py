@@ -44,11 +44,11 @@ class ScalarKind(Kind):
 
     @property
     def natural(self) -> Interval:
-        return LINE if self.is_signed else HALF_LINE
+        return LINE if self._stated("signed") else HALF_LINE
 
     def published_in(self, unit: Unit) -> Interval | Union:
         """Up to the largest count, where the number of units is public: what each can add, times that number."""
-        if self.support is not None or self.is_signed or unit.size is None or not self.whole or self.ranked:
+        if self.support is not None or self._stated("signed") or unit.size is None or not self.whole or self.ranked:
             return self.allowed
         most = self.sensitivity(unit, math.inf).cell
         return Interval(0.0, rounded_up(unit.size * most)) if most else self.allowed

@@ -54,6 +54,7 @@ class SelectionKind(Kind):
     )
     once = True
     unmargined = _KEYS
+    unplaced = "whose answers are keys of a list"
     no_rows = "a unit counts once at each key or bin, however many rows it has"
 
     column: Name
@@ -62,9 +63,6 @@ class SelectionKind(Kind):
 
     @model_validator(mode="after")
     def _selects(self) -> SelectionKind:
-        for name in ("support", "step"):
-            if getattr(self, name) is not None:
-                raise ValueError(f"{name}: is not for this kind, whose answers are keys of a list")
         if self.column in self.by:
             raise ValueError(f"column: {self.column!r} is one of the grouping columns; its keys are the answers here")
         return self

@@ -58,17 +58,10 @@ class WorkloadKind(Kind):
         sensitivity=_finest_sensitivity,
     )
     together = True
+    unplaced = "whose numbers are whole, not negative and add up"
     natural: ClassVar[Interval] = HALF_LINE
 
     unbiased: bool | None = None
-
-    @model_validator(mode="after")
-    def _plain(self) -> WorkloadKind:
-        if self.support is not None:
-            raise ValueError("support: is not for this kind, whose numbers are all that are not negative and add up")
-        if self.step is not None:
-            raise ValueError("step: is not for this kind, whose numbers are whole")
-        return self
 
     @abstractmethod
     def numbers(self, columns: Columns, groups: float) -> float:
