@@ -388,7 +388,7 @@ def _guidance(name: str, signature: inspect.Signature, given: tuple[object, ...]
 
     def written(each: inspect.Parameter) -> str:
         if each.kind is not each.KEYWORD_ONLY:
-            return {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "") + each.name
+            return {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(each.kind.name, "") + each.name
         return f"{each.name}={filled.get(each.name) or ('...' if each.default is each.empty else _brief(each.default))}"
 
     everything = unknown or (extra and not filled)

@@ -161,7 +161,7 @@ def _as_alone(problem: Problem, leaves: Leaves) -> bool:
     problem.module.eval()
     told = False
     try:
-        mixed = tuple(_made_up(each, 0.0, 2, ones=True) for each in leaves)
+        mixed = _made_up(leaves, 2, ones=True, equal=True)
         full = [(*mixed[:i], torch.ones_like(each), *mixed[i + 1 :]) for i, each in enumerate(mixed)]  # full masks too
         for given in (mixed, *full, *stand_ins(2, *leaves)):
             gradients, losses = example_gradients(problem, given)
@@ -272,7 +272,7 @@ def _found(
 
 def _same(
     module: torch.nn.Module, made: Made, leaves: Leaves, clip: Clipping, chunk: SteadyChunk, *, ones: bool
-) -> SteadyChunk | bool | None:
+) -> SteadyChunk | Literal[False] | None:
     """The chunk, with the smaller ones that give the same bits, if examples that are all the same have one gradient.
 
     None if no one can tell: gradients that are not finite, zero, or others when made again. A smaller chunk is tried
