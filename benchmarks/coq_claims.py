@@ -1,9 +1,11 @@
 """Random certificates for Coq: all true ones accepted, none with less noise, and no forged file.
 
-    python -m benchmarks.coq_claims FOLDER [--count 1000] [--forged 200] [--seed 1] [--alone] [--seconds 3600]
+    python -m benchmarks.coq_claims FOLDER [--count 1000] [--forged 200] [--seed 1] [--together 32] [--seconds 3600]
+        [--later KIND ...]
 
 Every certificate is made from the seed and its number, and its result is a line of FOLDER/results.jsonl; a run that is
-stopped goes on where it was. `--alone` has the mathematics in every file, instead of the compiled folder `proofs/`.
+stopped goes on where it was. Files are checked `together` in one process of Coq, each as a module of its own, so that
+its start is paid once; a time is what Coq says of the sentences of the module. Prints what was found as JSON.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import resource
+import re
 import shutil
 import statistics
 import subprocess
@@ -19,6 +21,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,8 +33,10 @@ from rangebound.mechanisms.coq_file import coq_file
 PROOFS = Path(__file__).resolve().parents[1] / "proofs"
 LESS = 1e-8
 """How much less noise a false claim has, relatively."""
-PATIENCE, WAIT = 120, 1800.0
-"""Seconds of processor time that Coq may take for a file, and by the clock."""
+PATIENCE = 120
+"""Seconds of processor time that Coq may take for a file."""
+_NAMES = " ".join(name[:-2] for name in (PROOFS / "_CoqProject").read_text().split("\n")[1:-1] if name != "Axioms.v")
+_ALL = f"From Coq Require Reals ZArith List Lra Lia.\nFrom Coquelicot Require Coquelicot.\nFrom RB Require {_NAMES}.\n"
 
 Chance = random.Random
 
@@ -126,6 +131,7 @@ KINDS: dict[str, Callable[[Chance], Any]] = {
     "half-line Laplace": _half_line,
     "half-line Laplace at a delta": lambda c: _half_line(c, delta=_delta(c)),
     "truncated Gaussian": lambda c: _truncated(c, rb.Gaussian),
+    "truncated Gaussian at a delta": lambda c: _truncated(c, rb.Gaussian, delta=_delta(c)),
     "clamped Laplace": lambda c: _on_the_line(c, rb.Laplace, rb.RECTIFY),
     "clamped Laplace at a delta": lambda c: _on_the_line(c, rb.Laplace, rb.RECTIFY, delta=_delta(c)),
     "rounded Laplace": lambda c: _on_the_line(c, rb.Laplace, rb.QUANTIZE),
@@ -155,38 +161,52 @@ def quieter(m: Any) -> Any:
     return replace(m, scale=m.scale * (1 - LESS)).with_claim(m.claim)
 
 
-def written(m: Any, *, refuted: bool, alone: bool) -> str:
+def written(m: Any, *, refuted: bool) -> str:
     """The file of a claim, or of its refutation."""
     if isinstance(m, rb.Limit):
         if refuted:
             raise ArgumentError("limit: has no counterexample")
-        return m.to_coq(library=not alone)
-    return coq_file(m, m.claim, refuted=refuted, library=not alone)
+        return m.to_coq(library=True)
+    return coq_file(m, m.claim, refuted=refuted, library=True)
 
 
-def _processor() -> float:
-    """Seconds of processor time of the processes that ended, which no other work on the machine changes much."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def checked(folder: Path, texts: dict[int, str]) -> tuple[dict[int, float | None], float]:
+    """The seconds of processor time of each file in one process of Coq, None of those not accepted; those of its start.
 
-
-def coqc(folder: Path, text: str, *, alone: bool = False) -> tuple[bool, float]:
-    """Whether Coq accepts a file, and the seconds that took."""
-    path = folder / "certificate.v"
-    path.write_text(text, encoding="utf-8")
-    where = [] if alone else ["-R", str(folder / "proofs"), "RB"]
-    begun = _processor()
-    try:
-        done = subprocess.run(
-            ["prlimit", f"--cpu={PATIENCE}", "coqc", "-q", "-w", "-ambiguous-paths", *where, path.name],
-            cwd=folder,
-            capture_output=True,
-            timeout=WAIT,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return False, WAIT
-    return done.returncode == 0, _processor() - begun
+    Each file is a module, with all that it asks for, so that none sees another; what is not accepted ends the process,
+    and the rest goes into a next one.
+    """
+    found: dict[int, float | None] = {}
+    begun = 0.0
+    left = dict(texts)
+    while left:
+        whole, places = _ALL, []
+        for number, text in left.items():
+            places.append((len(whole.encode()), number))
+            whole += f"Module M{number}.\n{text}\nEnd M{number}.\n"
+        (folder / "batch.v").write_text(whole, encoding="utf-8")
+        limit, where = f"--cpu={PATIENCE * len(left)}", ["-R", str(folder / "proofs"), "RB"]
+        command = ["prlimit", limit, "coqc", "-time", "-q", "-w", "-all", *where, "batch.v"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        spent: Counter[int] = Counter()
+        last = 0
+        for at, user, system in re.findall(
+            r"^Chars (\d+) .* secs \(([\d.]+)u,([\d.]+)s\)", done.stdout, flags=re.MULTILINE
+        ):
+            last = max((number for start, number in places if start <= int(at)), default=0)
+            spent[last] += float(user) + float(system)
+        begun = max(begun, spent.pop(0, 0.0))
+        if done.returncode == 0:
+            return {**found, **{number: spent[number] for number in left}}, begun
+        # the sentence that fails has no time: it is of the file after the last whole one
+        ended = set(map(int, re.findall(r"\[End~M(\d+)\.\]", done.stdout)))
+        failed = next((number for number in left if number not in ended), None)
+        if failed is None or not (done.stderr or done.stdout):
+            raise RuntimeError(done.stderr)
+        found |= {number: spent[number] for number in left if number in ended}
+        found[failed] = None
+        left = {number: text for number, text in left.items() if number not in found}
+    return found, begun
 
 
 def compiled(folder: Path) -> None:
@@ -196,40 +216,39 @@ def compiled(folder: Path) -> None:
         return
     shutil.copytree(PROOFS, target, dirs_exist_ok=True)
     for name in (target / "_CoqProject").read_text().split("\n")[1:-1]:
-        subprocess.run(
-            ["coqc", "-q", "-w", "-ambiguous-paths", "-R", ".", "RB", name],
-            cwd=target,
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
+        command = ["coqc", "-q", "-w", "-ambiguous-paths", "-R", ".", "RB", name]
+        subprocess.run(command, cwd=target, check=True, stdout=subprocess.DEVNULL)
 
 
-def claim(folder: Path, seed: int, number: int, *, alone: bool) -> dict[str, Any]:
-    """One certificate and the same with less noise."""
-    chance = random.Random(f"{seed}/{number}")
-    kind = list(KINDS)[number % len(KINDS)]
-    for _ in range(20):
-        m = KINDS[kind](chance)
-        try:
-            text = written(m, refuted=False, alone=alone)
-            break
-        except ArgumentError as error:  # a kind of claim that the kernel does not cover, which the result counts
-            refused = str(error)
-    else:
-        return {"number": number, "kind": kind, "uncovered": refused}
-    found: dict[str, Any] = {"number": number, "kind": kind, "claim": str(m)}
-    found["accepted"], found["seconds"] = coqc(folder, text, alone=alone)
-    less = quieter(m)
-    try:
-        found["less"], found["less_seconds"] = coqc(folder, written(less, refuted=False, alone=alone), alone=alone)
-    except ArgumentError:
-        found["less"] = False
-    try:
-        text = written(less, refuted=True, alone=alone)
-        found["refuted"], found["refuted_seconds"] = coqc(folder, text, alone=alone)
-    except ArgumentError as error:
-        found["refuted"], found["why"] = False, str(error)[:200]
-    return found
+def claims(folder: Path, seed: int, numbers: list[int]) -> list[dict[str, Any]]:
+    """Certificates, and the same with less noise: each claim for Coq, and its refutation."""
+    found: dict[int, dict[str, Any]] = {}
+    texts: dict[str, dict[int, str]] = {"true": {}, "less": {}, "refuted": {}}
+    for number in numbers:
+        chance, kind = random.Random(f"{seed}/{number}"), list(KINDS)[number % len(KINDS)]
+        found[number] = {"number": number, "kind": kind, "uncovered": 0}
+        for _ in range(20):
+            try:
+                m = KINDS[kind](chance)
+                texts["true"][number] = written(m, refuted=False)
+            except ArgumentError as error:  # a kind of claim that the kernel does not cover, which the result counts
+                found[number] |= {"uncovered": found[number]["uncovered"] + 1, "why": str(error)}
+            else:
+                less = quieter(m)
+                for name in ("less", "refuted"):
+                    with suppress(ArgumentError):
+                        texts[name][number] = written(less, refuted=name == "refuted")
+                break
+    times, start = checked(folder, texts["true"])
+    refuted, _ = checked(folder, texts["refuted"])
+    proved = {number for number, seconds in refuted.items() if seconds is not None}
+    less_too, _ = checked(folder, {number: text for number, text in texts["less"].items() if number not in proved})
+    for number in texts["true"]:
+        seconds = times[number]
+        found[number] |= {"accepted": seconds is not None, "seconds": seconds, "start": start}
+        # a claim whose negation is a lemma has no proof; the others are tried
+        found[number] |= {"less": less_too.get(number) is not None, "refuted": number in proved}
+    return list(found.values())
 
 
 def forged(seed: int, number: int) -> dict[str, Any]:
@@ -257,46 +276,54 @@ def forged(seed: int, number: int) -> dict[str, Any]:
     return {"number": number, "forged": kind, "text": forged}
 
 
-def check_forged(folder: Path, seed: int, number: int) -> dict[str, Any]:
-    """Whether a forged text is refused; one that became another true claim must be one that Coq proves."""
-    found = forged(seed, number)
-    try:
-        read = rb.verify(found.pop("text"))
-    except RangeboundError as error:
-        return {**found, "refused": True, "why": str(error)[:120]}
-    return {**found, "refused": False, "proved": coqc(folder, read.to_coq(library=True))[0]}
+def check_forged(folder: Path, seed: int, numbers: list[int]) -> list[dict[str, Any]]:
+    """Whether forged texts are refused; one that became another true claim must be one that Coq proves."""
+    found, texts = [forged(seed, number) for number in numbers], {}
+    for each in found:
+        try:
+            texts[each["number"]] = rb.verify(each.pop("text")).to_coq(library=True)
+            each["refused"] = False
+        except RangeboundError as error:
+            each |= {"refused": True, "why": str(error)[:120]}
+    proved, _ = checked(folder, texts)
+    return [{**each, "proved": proved.get(each["number"]) is not None} for each in found]
 
 
-def report(results: list[dict[str, Any]]) -> str:
-    """What was found, in a few lines."""
-    claims = [each for each in results if "accepted" in each and "forged" not in each]
-    lines = []
-    if claims:
-        seconds = sorted(each["seconds"] for each in claims)
-        lines += [
-            f"{len(claims)} claims: {sum(each['accepted'] for each in claims)} accepted, "
-            f"median {statistics.median(seconds):.2f} s, longest {seconds[-1]:.1f} s",
-            f"with {LESS:g} less noise: {sum(each['less'] for each in claims)} accepted, "
-            f"{sum(each['refuted'] for each in claims)} refuted by a proved lemma",
-        ]
-        for kind in KINDS:
-            own = [each for each in claims if each["kind"] == kind]
-            if own:
-                times = sorted(each["seconds"] for each in own)
-                lines.append(
-                    f"  {kind}: {sum(e['accepted'] for e in own)} of {len(own)} accepted, "
-                    f"{sum(e['refuted'] for e in own)} refuted, "
-                    f"{statistics.median(times):.2f} s (longest {times[-1]:.1f})"
-                )
-    uncovered = Counter(each["kind"] for each in results if "uncovered" in each)
-    lines += [f"not covered: {count} of {kind}" for kind, count in uncovered.items()]
+def report(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """What was found, as plain data."""
+    claims = [each for each in results if "accepted" in each]
     bad = [each for each in results if "forged" in each]
-    if bad:
-        true = sum(each.get("proved", False) for each in bad)
-        lines.append(
-            f"{len(bad)} forged: {sum(each['refused'] for each in bad)} refused, {true} true after all and proved"
-        )
-    return "\n".join(lines)
+    return {
+        "claims": _counted(claims),
+        "kinds": {kind: _counted([each for each in claims if each["kind"] == kind]) for kind in KINDS},
+        "uncovered": dict(
+            sum((Counter({e["kind"]: e["uncovered"]}) for e in results if e.get("uncovered")), Counter())
+        ),
+        "forged": len(bad),
+        "forged_refused": sum(each["refused"] for each in bad),
+        "forged_true_and_proved": sum(each.get("proved", False) for each in bad),
+    }
+
+
+def _counted(claims: list[dict[str, Any]]) -> dict[str, Any]:
+    """How many were accepted and refuted, and the seconds of processor time: of one alone, and beside the start."""
+    own = sorted(each["seconds"] for each in claims if each["accepted"])
+    refutable = [each for each in claims if each["kind"] != "limit"]
+    found: dict[str, Any] = {
+        "count": len(claims),
+        "accepted": len(own),
+        "less_accepted": sum(each["less"] for each in claims),
+        "refutable": len(refutable),
+        "refuted": sum(each["refuted"] for each in refutable),
+    }
+    if own:
+        start = statistics.median(each["start"] for each in claims)
+        found |= {
+            "median_s": round(statistics.median(own), 3),
+            "longest_s": round(own[-1], 2),
+            "start_s": round(start, 2),
+        }
+    return found
 
 
 def main() -> int:
@@ -305,33 +332,30 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--forged", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--together", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--alone", action="store_true")
-    parser.add_argument("--from", dest="first", type=int, default=0)
+    parser.add_argument("--later", nargs="*", default=[], help="kinds that another run is for")
     chosen = parser.parse_args()
-    chosen.folder = chosen.folder.resolve()  # Coq runs in it
-    chosen.folder.mkdir(parents=True, exist_ok=True)
-    compiled(chosen.folder)
-    path = chosen.folder / "results.jsonl"
+    folder = chosen.folder.resolve()  # Coq runs in it
+    folder.mkdir(parents=True, exist_ok=True)
+    compiled(folder)
+    path = folder / "results.jsonl"
     results = [json.loads(line) for line in path.read_text().split("\n") if line] if path.exists() else []
     done = {("forged" in each, each["number"]) for each in results}
     begun = time.monotonic()
-    tasks = [(False, number) for number in range(chosen.first, chosen.count)] + [
-        (True, number) for number in range(chosen.forged)
-    ]
-    for is_forged, number in tasks:
-        if (is_forged, number) in done:
-            continue
-        if time.monotonic() - begun > chosen.seconds:
-            break
-        if is_forged:
-            found = check_forged(chosen.folder, chosen.seed, number)
-        else:
-            found = claim(chosen.folder, chosen.seed, number, alone=chosen.alone)
-        results.append(found)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(found) + "\n")
-    print(report(results))
+    for is_forged, count in ((False, chosen.count), (True, chosen.forged)):
+        numbers = [number for number in range(count) if (is_forged, number) not in done]
+        if not is_forged:
+            numbers = [number for number in numbers if list(KINDS)[number % len(KINDS)] not in chosen.later]
+        for at in range(0, len(numbers), chosen.together):
+            if time.monotonic() - begun > chosen.seconds:
+                break
+            work = check_forged if is_forged else claims
+            made = work(folder, chosen.seed, numbers[at : at + chosen.together])
+            results += made
+            with path.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(each) + "\n" for each in made)
+    print(json.dumps(report(results), indent=1))
     return 0
 
 

@@ -1,5 +1,6 @@
 """Claims for Coq: a true one is accepted, one with a little less noise is refused, and its refutation accepted."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -7,11 +8,14 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow
 import pytest
 
 import rangebound as rb
 from rangebound.errors import ArgumentError
 from rangebound.mechanisms.coq_file import coq_file
+from rangebound.release import parse_plan, release
+from rangebound.release.output.table_certificate import plan_to_coq
 
 PROOFS = Path(__file__).parents[2] / "proofs"
 COUNT = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
@@ -110,6 +114,20 @@ def test_a_limit_is_accepted_and_a_higher_one_is_not(objective, tmp_path):
     assert not accepted(replace(found, prices=[1.001 * each for each in found.prices]).to_coq(), tmp_path)
     with pytest.raises(ArgumentError, match="do not cover limits of an average"):
         rb.limit(query=found.query, epsilon=1.0, at="average").to_coq()
+
+
+@pytest.mark.slow
+@needs_coq
+def test_an_account_is_accepted_and_one_with_a_smaller_mu_is_not(tmp_path):
+    query = ", ".join(f'{{name = "n{i}", kind = "count", mechanism = "rectify Gaussian"}}' for i in range(3))
+    plan = f"budget = {{epsilon = 1.0, delta = 1e-6}}\nquery = [{query}]"
+    table = release(parse_plan(plan), pyarrow.table({"age": [41, 27]}), ledger=None)
+    stated = json.loads(table.certificate)
+    assert accepted(plan_to_coq(table.certificate), tmp_path)
+    assert not accepted(plan_to_coq(json.dumps({**stated, "mu": stated["mu"] * (1 - 1e-12)})), tmp_path)
+    assert not accepted(plan_to_coq(json.dumps({**stated, "delta": 0.99e-6})), tmp_path)
+    with pytest.raises(ArgumentError, match="do not cover plans"):
+        plan_to_coq(json.dumps({**stated, "selections": [{}]}))
 
 
 @needs_coq

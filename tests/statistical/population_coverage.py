@@ -233,6 +233,25 @@ def measure_quantiles(law: str, n: int, epsilon: float, samples: int, few: int =
     return Measured(int(held.min()), 0, samples, float(np.median(widths)), 0.0, int(table.min()), few)
 
 
+def measure_spread(name: str, n: int, epsilon: float, samples: int, seed: int = 1) -> Measured:
+    """Of how many samples the interval of the variance holds that of the law; so for `table`."""
+    plan = {"budget": {"epsilon": epsilon}, "level": LEVEL, "intervals": "both"}
+    asked = {"name": "asked", "kind": "variance", "column": "x", "range": [0, 1]}
+    own = prepare(make_plan({**plan, "query": [asked]})).questions[0]
+    law, rng = next(each for each in laws() if each.name == name), np.random.default_rng([seed, n])
+    added = added_noise(own.publisher)
+    assert added is not None
+    sums, _ = law.sums(rng, samples, n)
+    noisy = np.maximum(sums + rng.laplace(0.0, added.noise.scale, sums.shape), 0.0)
+    draws = list(map(tuple, noisy.tolist()))
+    found = [own.form.estimate(own.publisher.read([[each]])[0][0]) for each in draws]
+    ends = [list(own.of_population(each.value, draw, LEVEL).values()) for each, draw in zip(found, draws, strict=True)]
+    held = sum(low <= law.variance <= high for low, high in ends)
+    table = sum(each.lower <= law.variance <= each.upper for each in found)
+    known = 2.0 * stats.norm.isf((1.0 - LEVEL) / 2.0) * math.sqrt(2.0 / n) * law.variance
+    return Measured(held, 0, samples, float(np.median([high - low for low, high in ends])), known, table, samples)
+
+
 COUNTS = {
     "histogram": {"kind": "histogram", "column": "x", "range": [0, 1], "bins": 6},
     "crosstab": {"kind": "crosstab", "by": ["g", "h"]},

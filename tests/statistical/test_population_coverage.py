@@ -13,6 +13,7 @@ from tests.statistical.population_coverage import (
     measure,
     measure_counts,
     measure_quantiles,
+    measure_spread,
     too_few,
 )
 
@@ -77,3 +78,12 @@ def test_intervals_hold_what_is_expected_in_every_bin_and_cell(kind):
     assert too_few({cell: (each.held, each.samples) for cell, each in found.items()}) == []
     table = too_few({cell: (each.table, each.samples) for cell, each in found.items()})
     assert {(kind, n, 4.0, delta) for n in (100, 1_000) for delta in (0.0, 1e-6)} <= set(table)
+
+
+@pytest.mark.slow
+def test_intervals_hold_the_variance():
+    some = ("normal", "Pareto 1.5, clipped", "zero-inflated uniform, 10 %", "1 % at the top")
+    cells = [(law, n, epsilon) for law in some for n in (100, 1_000) for epsilon in (1.0, 4.0)]
+    found = {cell: measure_spread(*cell, samples=60) for cell in cells}
+    assert too_few({cell: (each.held, each.samples) for cell, each in found.items()}) == []
+    assert ("normal", 1_000, 4.0) in too_few({cell: (each.table, each.samples) for cell, each in found.items()})

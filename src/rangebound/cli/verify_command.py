@@ -11,8 +11,9 @@ import typer
 
 import rangebound as rb
 from rangebound.cli import printing
-from rangebound.cli.options import Json, KeyFile, option
+from rangebound.cli.options import Json, KeyFile, check_files, option
 from rangebound.errors import ArgumentError, CertificateInvalid, plain
+from rangebound.release.output.table_certificate import plan_to_coq
 from rangebound.values.arguments import counted, downwards, shown, upwards
 
 _OF_A_TABLE = "rangebound release certificate"
@@ -41,7 +42,7 @@ def verify(
     ] = 1000.0,
     coq: Annotated[
         Path | None,
-        option("Of a mechanism or a limit: write the claim and its proof for Coq to a .v file, and run coqc."),
+        option("Write the claim and its proof for Coq to a .v file, and run coqc. Of a table, the Gaussian account."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -71,9 +72,11 @@ def verify(
         if coq is None:
             facts, words = _limit(text) if limit else _mechanism(text)
     if coq is not None:
-        if published is not None or (stated or "").startswith(_OF_A_TABLE):
-            raise ArgumentError(f"coq={str(coq)!r}: goes with the certificate of a mechanism or a limit")
-        facts, words = _in_coq(text, certificate, coq, limit=limit)
+        if published is None:
+            facts, words = _in_coq(text, certificate, coq, limit=limit)
+        else:
+            check_files([coq], [certificate, published], name="coq")
+            facts, words = _proved(coq, plan_to_coq(text), facts, words)
     printing.fact(facts, words, as_json=as_json)
 
 
@@ -118,7 +121,7 @@ def _mechanism(text: str) -> tuple[dict[str, object], str]:
 
 def _in_coq(text: str, certificate: Path, path: Path, *, limit: bool) -> tuple[dict[str, object], str]:
     """The same, and a file for Coq: of the proof or, where the claim is false, of its refutation."""
-    from rangebound.cli.options import check_files
+
     from rangebound.mechanisms.coq_file import coq_file
 
     check_files([path], [certificate], name="coq")
@@ -135,7 +138,12 @@ def _in_coq(text: str, certificate: Path, path: Path, *, limit: bool) -> tuple[d
         _, said = _coqc(path)
         raise CertificateInvalid(f"{error}. A refutation is in {str(path)!r}; {said}") from error
     read_again = rb.Limit.from_json(text) if limit else rb.Certificate.from_json(text)
-    path.write_text(read_again.to_coq(), encoding="utf-8")
+    return _proved(path, read_again.to_coq(), facts, words)
+
+
+def _proved(path: Path, proof: str, facts: dict[str, object], words: str) -> tuple[dict[str, object], str]:
+    """What was found, and a file with its proof for Coq, which accepts it where it is installed."""
+    path.write_text(proof, encoding="utf-8")
     accepted, said = _coqc(path)
     if accepted is False:
         raise CertificateInvalid(f"coq={str(path)!r}: {said}; please report it, with the certificate")

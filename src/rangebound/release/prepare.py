@@ -38,9 +38,9 @@ from rangebound.release.noise.partition_selection import (
 )
 from rangebound.release.noise.population import (
     added_noise,
+    answer_interval,
     counted,
     expected_counts,
-    population_interval,
 )
 from rangebound.release.noise.quantiles import QuantilePublisher, RankForm
 from rangebound.release.noise.table_publisher import TablePublisher
@@ -110,7 +110,7 @@ class PreparedQuestion:
         if not isinstance(sampled, Sampled) or added is None:
             return {}
         answers = getattr(self.question, "answers", self.question.allowed.hull)
-        found = held(value, *population_interval(sampled, draw, added, level), answers)
+        found = held(value, *answer_interval(sampled, draw, added, level), answers)
         return {"population_lower": found.lower, "population_upper": found.upper}
 
     def of_group(

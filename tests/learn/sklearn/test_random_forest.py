@@ -1,6 +1,7 @@
 """Forests: leaves counted as somebody else does, answers in range, more trees cost nothing."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,10 @@ def test_leaves_hold_what_a_loop_over_rows_counts() -> None:
     assert (made.sums(x) == by_hand).all()
     assert (made.everyone == 4 * statistics.sum(axis=0)).all()
     assert made.sums(x[:0]).shape == (0, 3)
+    clear, hidden = (replace(made, scale=scale).votes.leaves * 2.0 / scale for scale in (1e-9, 1e9))
+    full = plain.sum(axis=2, keepdims=True) > 0  # without noise all leaves weigh the same, within noise rows do
+    assert np.allclose(clear.sum(axis=2, keepdims=True)[full], 8.0 * math.sqrt(3.0))
+    assert np.allclose(hidden * 1e9 / 2.0, plain)
 
 
 def test_the_cuts_depend_on_rows_by_what_was_released_alone(monkeypatch: pytest.MonkeyPatch) -> None:

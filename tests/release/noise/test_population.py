@@ -131,6 +131,20 @@ def test_units_that_are_clusters_get_the_variance_of_what_they_add_up_to():
     assert ends["population_upper"] > rows[1] + 1e-3  # the control: that of the rows as if they were units
 
 
+def test_of_many_rows_a_variance_has_the_normal_interval_of_the_largest_variance_that_it_allows():
+    """That of (x - m)^2 is v (M - v) at most; a fifth of what the level leaves is for m. A root has the roots."""
+    x = np.random.default_rng(3).beta(2, 5, 20_000)
+    sums = tuple(float(each.sum()) for each in ((1 - x) ** 2, 2 * x * (1 - x), x**2))
+    v, most = x.var(), (1.0 - x.mean()) ** 2
+    half = stats.norm.isf(0.02) * math.sqrt(v * (most - v) / len(x))
+    for kind, power in (("variance", 1.0), ("standard deviation", 0.5)):
+        own = prepared({**MEAN, "kind": kind}, epsilon=100.0)
+        ends = tuple(own.of_population(v**power, sums, 0.95).values())
+        assert ends == pytest.approx(((v - half) ** power, (v + half) ** power), abs=0.15 * half / v ** (1.0 - power))
+        clamped = own.of_population(v**power, (sums[0], 0.0, sums[2]), 0.95)
+        assert tuple(clamped.values()) == (0.0, 0.25**power)
+
+
 WITHOUT = {
     "sums of both signs": {"kind": "sum", "column": "x", "range": [-1, 1]},
     "a kind": {"kind": "distinct count", "column": "x"},

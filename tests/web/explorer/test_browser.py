@@ -9,6 +9,7 @@ from rangebound.ledger.book import Ledger
 from rangebound.privacy.attack_risk import guaranteed
 from rangebound.release import parse_plan, read_plan, release, solve
 from rangebound.release.output.forecast import expected_widths
+from rangebound.release.plan.kinds import written_kinds
 from rangebound.web.explorer.edited_plan import without_query
 from rangebound.web.explorer.plan_view import plan_view
 from tests.web.explorer.browsing import changed, opened, running_explorer
@@ -303,7 +304,10 @@ def test_a_question_is_added_in_a_form(browser, one_number):
     page.select_option("#add-kind", "mean")
     page.click("#add-question")
     page.wait_for_selector("#add-words.fault >> text=a mean needs a column")
-    form = {"column": "age", "lower": "0", "upper": "110", "by": "clinic", "keys": "north, south"}
+    offered = page.eval_on_selector_all("#add-kind option", "all => all.map(each => each.value)")
+    assert sorted(offered) == list(written_kinds())
+    assert page.is_hidden("#add-groups")
+    form = {"column": "age", "lower": "0", "upper": "110", "by": "clinic", "keys": "north, south", "groups": "2"}
     for name, text in form.items():
         page.fill(f"#add-{name}", text)
     page.faults.clear()  # the browser notes the refusal
@@ -314,6 +318,7 @@ def test_a_question_is_added_in_a_form(browser, one_number):
     assert page.inner_text("#add-words") == "Added."
     assert [page.input_value(f"#add-{name}") for name in form] == [""] * len(form)
     shown_equals(page, parse_plan(page.input_value("#plan-text")))
+    assert parse_plan(page.input_value("#plan-text")).query[1].groups == 2
     changed(page, lambda: page.click("[aria-label='Remove mean of age by clinic']"))
     assert list(numbers_shown(page)) == ["number"]
     assert parse_plan(page.input_value("#plan-text")) == parse_plan(before)

@@ -1,5 +1,6 @@
 """Changes, and edits of the text, make the plan that a file with them would make."""
 
+import datetime
 import tomllib
 from pathlib import Path
 
@@ -8,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rangebound.errors import ArgumentError, PlanError
-from rangebound.release import demo, parse_plan
+from rangebound.release import demo, make_plan, parse_plan
 from rangebound.release.output.forecast import part_of
+from rangebound.release.plan.kinds import written_kinds
 from rangebound.release.prepare import prepare
 from rangebound.web.explorer.edited_plan import (
     adjusted,
@@ -21,7 +23,7 @@ from rangebound.web.explorer.edited_plan import (
     without_query,
 )
 from rangebound.web.explorer.plan_view import quick_way
-from rangebound.web.explorer.question_forms import OF_ROWS, OF_VALUES, PlanChanges, QuestionForm
+from rangebound.web.explorer.question_forms import EXAMPLES, OF_VALUES, PlanChanges, QuestionForm
 
 PLAN = """
 unit = {column = "person", rows = 2}
@@ -317,8 +319,37 @@ margin = 30
 """
 
 
-@pytest.mark.parametrize("kind", [*OF_ROWS, *OF_VALUES])
-def test_every_kind_that_is_offered_can_be_asked(kind):
+DAY = datetime.date(2025, 1, 1)
+DAYS = {"keys": {"clinic": ["north", "south"], "ward": ["a", "b"], "day": {"days": [DAY, DAY.replace(day=28)]}}}
+BY = {"crosstab": "clinic, ward", "series": "day"}
+
+
+@pytest.mark.parametrize("kind", written_kinds())
+def test_every_kind_of_a_plan_can_be_asked_in_the_form(kind):
+    text = make_plan({**tomllib.loads(ASKED), **DAYS, "budget": {"epsilon": 1.0, "delta": 1e-6}}).to_toml()
+    column = "clinic" if kind in ("mode", "top k") else "age"
+    ends = {} if kind == "mode" else {"lower": 0, "upper": 110}
+    form = {"kind": kind, "column": column, **ends, "by": "" if column == "clinic" else BY.get(kind, "clinic")}
+    found = parse_plan(
+        with_question(text, QuestionForm(**form, more=EXAMPLES.get(kind, "k = 2" if kind == "top k" else "")))
+    )
+    assert found.query[1].kind == kind
+    assert prepare(found).publishers[1]
+    if kind in EXAMPLES:  # the control: it does need more
+        with pytest.raises(PlanError):
+            parse_plan(with_question(text, QuestionForm(**form)))
+
+
+def test_groups_and_further_fields_are_those_of_the_question():
+    form = {"kind": "count", "by": "clinic", "keys": "north, south", "groups": 3, "more": 'where = "age > 3"'}
+    found = parse_plan(with_question(ASKED, QuestionForm(**form))).query[1]
+    assert (found.groups, found.where[0].column) == (3, "age")
+    with pytest.raises(ArgumentError, match="more='where': not valid TOML"):
+        with_question(ASKED, QuestionForm(kind="count", more="where"))
+
+
+@pytest.mark.parametrize("kind", ["count", "count of units", *OF_VALUES])
+def test_values_of_the_form_are_keys_of_the_plan(kind):
     data = {"kind": kind, "column": "age", "lower": 0, "upper": 110, "by": "clinic", "keys": "north, south,"}
     text = with_question(ASKED, QuestionForm(**data))
     assert text.startswith(ASKED)

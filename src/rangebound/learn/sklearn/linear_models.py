@@ -215,8 +215,8 @@ class LogisticRegression(ScoredClassifier, RowSumEstimator):
         lower, upper = row_sums.ranges(self.bounds, x.shape[1])
         norm = None if self.clip is None else row_sums.fraction("clip", self.clip) * math.sqrt(2.0)
         steps = None if self.steps is None else row_sums.whole("steps", self.steps, _STEPS)
-        rate = None if self.learning_rate is None else arguments.positive("learning_rate", self.learning_rate)
-        rate = None if rate is None else _moderate("learning_rate", rate)
+        given = self.learning_rate
+        rate = None if given is None else _moderate("learning_rate", arguments.positive("learning_rate", given))
         penalty = _moderate("penalty", arguments.nonnegative("penalty", self.penalty))
         settings = norm, steps, rate, penalty
         rows, known = gradient_rows(x, codes, lower, upper), self._known(x)

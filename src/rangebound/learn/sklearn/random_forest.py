@@ -8,13 +8,13 @@ there are trees.
 What a row of the same leaves gets is the sum over all trees. With t trees the noise of a leaf is sqrt(t) times that of
 a single tree, and the noise of the sum t times; the statistics add up t times, too. So more trees cost nothing, and
 make the answer smoother: the sum over the trees is that of the statistics of all rows, each weighted by the number of
-trees in which it shares a leaf.
+trees in which it shares a leaf. A classifier lets leaves that are clear of noise vote (`RandomTrees.votes`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Self
 
@@ -30,9 +30,10 @@ from rangebound.learn.sklearn.row_sums import normals, spread
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers
 
-_START = Fraction(1, 10)  # of the squares of mu: mean and deviation of each feature
+_LEAVES = 8.0  # what the leaves weigh when the squares of mu are shared, beside the length of the first sums
 _CLIP = 0.35  # of the largest length of (1, features, squares)
 _WIDTH = 0.5  # standard deviations of a feature: the spread of its cuts
+_HALF = 4.0  # deviations of its noise: with so many rows a leaf has half the weight of one with none
 _MOST, _DEEPEST = 10_000, 12
 _USUAL = 8  # the deepest that is chosen: a ledger has room for the leaves of a hundred such trees
 _FEW = 3.0  # what draws a mean to that of all rows, in squares of the noise; a deviation of 0.6 is usual, 1 is most
@@ -58,6 +59,16 @@ class RandomTrees:
         for features, cuts, values in zip(self.features, self.cuts, self.leaves, strict=True):
             found += values[leaf(rows, features, cuts)]
         return found
+
+    @property
+    def votes(self) -> RandomTrees:
+        """The same trees with counts of classes weighted by leaf: leaves far above their noise weigh the same.
+
+        Else few leaves with many rows would outvote many small ones, which know more of a place.
+        """
+        rows = np.maximum(self.leaves.sum(axis=2, keepdims=True), 0.0)
+        half = _HALF * self.scale * math.sqrt(self.leaves.shape[2])
+        return replace(self, leaves=self.leaves / (1.0 + rows / half))
 
     @property
     def noise(self) -> float:
@@ -114,7 +125,9 @@ def grown(
     first sums may be twice as far apart, and the leaves as `row_sums.apart` says, since no leaf has an obtuse angle.
     """
     near = changed**2 / row_sums.apart(changed, trees * statistics.shape[1])
-    first, second = row_sums.part(mu, _START), row_sums.part(mu, (1 - _START) * near)
+    length = _CLIP * math.sqrt(2 * rows.shape[1] + 1)
+    start = Fraction(length / (length + _LEAVES))  # of the squares of mu: what is longer needs more to be as clear
+    first, second = row_sums.part(mu, start), row_sums.part(mu, (1 - start) * near)
     count, mean, deviation = spread(rows, _CLIP, first)
     depth = depth or min(max(math.floor(math.log2(max(count * mu, 1.0))) - 3, 2), _USUAL)
     shape = (trees, 2**depth - 1)
@@ -172,7 +185,7 @@ class RandomForestClassifier(ScoredClassifier, ForestEstimator):
     `depth`), else it grows with the number of rows over the noise, which is released first, from 2 to 8. Nodes are cut
     at random, by a feature drawn evenly, around the noisy mean of this feature. The probabilities of a row are the
     counts of its leaves, added up over all trees; where these are no more than their noise may be, they are those of
-    all rows.
+    all rows, and where they are far above it, leaves with many rows weigh no more than others.
 
     Guarantee: (epsilon, delta)-private for adding or removing one row, and mu-GDP for the mu of them: see
     `rangebound.learn.sklearn.random_forest`; the statistics of a row have length 1. Probabilities lie in [0, 1].
@@ -205,8 +218,9 @@ class RandomForestClassifier(ScoredClassifier, ForestEstimator):
         rows = self._inside(X)
         everyone = np.maximum(self._forest.everyone, 0.0) + self._forest.noise
         few = 0.5 * self._forest.noise * everyone / everyone.sum()
-        sums, least = self._forest.sums(rows), self._forest.noise_alone(len(everyone))
-        counts = np.maximum(sums, 0.0) + few
+        sums, votes, least = self._forest.sums(rows), self._forest.votes.sums(rows), self._forest.noise_alone(len(few))
+        clear = votes.sum(axis=1) > _CLEAR * self._forest.noise * math.sqrt(len(few))  # of the noise of leaves beside
+        counts = np.maximum(np.where(clear[:, None], votes, sums), 0.0) + few
         if least > 0.0:
             counts[sums.sum(axis=1) <= least] = everyone
         result: Floats = np.log(counts)

@@ -175,23 +175,22 @@ def squared_distances(rows: Floats, centres: Floats) -> Floats:
     return found
 
 
-def cluster_vectors(rows: Floats, centres: Floats) -> Floats:
-    """Of each row, (1, row - centre) among the numbers of its nearest centre, and zeros elsewhere."""
-    nearest = squared_distances(rows, centres).argmin(axis=1)
-    found: Floats = np.zeros((len(rows), len(centres), rows.shape[1] + 1))
-    found[np.arange(len(rows)), nearest, 0] = 1.0
-    found[np.arange(len(rows)), nearest, 1:] = rows - centres[nearest]
-    return found.reshape(len(rows), centres.size + len(centres))
-
-
 def _moved(rows: Floats, clusters: int, steps: int, clip: float, mu: float) -> Floats:
     """The centres after all steps; the first are around the noisy mean, in normal directions, drawn like the noise."""
     _, mean, deviation = spread(rows, clip, row_sums.part(mu, _START))
     centres: Floats = np.clip(mean + _SPREAD * deviation * normals((clusters, rows.shape[1])), -1.0, 1.0)
     norm = clip * math.sqrt(rows.shape[1] + 1)
     each = row_sums.part(mu, (1 - _START) / steps)
+
+    def vectors(block: Floats) -> Floats:
+        """Of each row, (1, row - centre) among the numbers of its nearest centre, and zeros elsewhere."""
+        nearest, places = squared_distances(block, centres).argmin(axis=1), np.arange(len(block))
+        found: Floats = np.zeros((len(block), clusters, block.shape[1] + 1))
+        found[places, nearest] = np.column_stack([np.ones(len(block)), block - centres[nearest]])
+        return found.reshape(len(block), centres.size + clusters)
+
     for _ in range(steps):
-        sums = row_sums.total(rows, lambda block, at=centres: cluster_vectors(block, at), norm)  # type: ignore[misc]
+        sums = row_sums.total(rows, vectors, norm)
         found = row_sums.noisy(sums, norm, each).reshape(clusters, -1)
         counts = np.maximum(found[:, :1], 2.0 * norm / each)  # where noise hides the rows, a centre moves little
         centres = np.clip(centres + found[:, 1:] / counts, -1.0, 1.0)

@@ -167,7 +167,17 @@ class PrivateLoader:
                 "leave the sampler out, and give a part of a dataset as torch.utils.data.Subset"
             )
         if sampling is BatchSampling.FIXED:
-            _check_fixed(stated, neighbours, processes)
+            if stated is not None or neighbours in (Relation.ADD_REMOVE, Relation.ADD_REMOVE.value):
+                raise ArgumentError(
+                    'sampling="fixed-size": a batch of fixed size depends on the number of examples, which is then '
+                    'public; leave rate, expected_batch and neighbours="add-remove" out, or use '
+                    'sampling="random-allocation"'
+                )
+            if processes > 1:
+                raise ArgumentError(
+                    'sampling="fixed-size": several processes cannot draw one batch without replacement, since each '
+                    'has its own examples; use sampling="random-allocation"'
+                )
         self.relation = named_relation(neighbours, stated=stated is not None)
         self.expected: float
         if stated is None:  # then the number of examples is public
@@ -185,7 +195,7 @@ class PrivateLoader:
         self._last: tuple[npt.NDArray[np.int64], Any] | None = None
         options: dict[str, Any] = {name: getattr(given, name) for name in _KEPT if hasattr(given, name)}
         self._loader: DataLoader[Any] = DataLoader(
-            self._rows, batch_size=None, sampler=_Draws(self), collate_fn=_itself, **options
+            self._rows, batch_size=None, sampler=_Draws(self), collate_fn=tuple, **options
         )
 
     def __len__(self) -> int:
@@ -279,10 +289,6 @@ class _Rows(Dataset[Any]):
         return members, batch if len(members) else emptied(batch)
 
 
-def _itself(batch: Any) -> Any:
-    return batch
-
-
 def _stated(rate: float | None, expected: float | None) -> tuple[float, float] | None:
     """The public numbers that the user states, both or neither."""
     if rate is None and expected is None:
@@ -305,19 +311,6 @@ def _whole(rate: float, expected: float, stated: bool) -> tuple[float, float]:
             f"rate={rate}: must be one over a whole number of batches for random allocation, such as 1/{batches}"
         )
     return 1.0 / batches, expected if stated else expected / rate / batches
-
-
-def _check_fixed(stated: object, neighbours: object, processes: int) -> None:
-    if stated is not None or neighbours in (Relation.ADD_REMOVE, Relation.ADD_REMOVE.value):
-        raise ArgumentError(
-            'sampling="fixed-size": a batch of fixed size depends on the number of examples, which is then public; '
-            'leave rate, expected_batch and neighbours="add-remove" out, or use sampling="random-allocation"'
-        )
-    if processes > 1:
-        raise ArgumentError(
-            'sampling="fixed-size": several processes cannot draw one batch without replacement, since each has its '
-            'own examples; use sampling="random-allocation"'
-        )
 
 
 def _words(count: int) -> npt.NDArray[np.uint64]:

@@ -39,7 +39,6 @@ Batch = tuple[torch.Tensor, torch.Tensor, npt.NDArray[np.int64]]
 Criterion = Callable[..., torch.Tensor]
 Seen = Callable[[torch.Tensor, list[Batch], int], None]
 
-
 _PAIRS = taken_apart((((torch.empty(0),), {}), torch.empty(0)), "batch")[0]
 
 
@@ -305,8 +304,15 @@ class PrivateOptimizer(torch.optim.Optimizer):
             self._seen(location, self._batches, self._loader.epoch)
         self._bad = self._bad + self._lost
         self._clear()  # before the draw: what fails from here on is charged, and never drawn again from the same sums
-        first = several_processes.place()[0] == 0
-        released = several_processes.share(self._release(location) if first else torch.empty_like(location))
+        control, release = self._control, self._noise.release
+        if several_processes.place()[0]:
+            released = torch.empty_like(location)
+        elif control is None:
+            released = release(self._mechanism, location)
+        else:
+            last = release(control.tally_mechanism, location[-1:])
+            released = torch.cat([release(control.sum_mechanism, location[:-1]), last])
+        released = several_processes.share(released)
         if self._control is not None:
             self._control.follow(float(released[-1]))
         mean = released / self._loader.expected
@@ -327,13 +333,6 @@ class PrivateOptimizer(torch.optim.Optimizer):
             if isinstance(part, ParametrizationList) and part.training and any(True for _ in part.buffers()):
                 part()
         return outcome
-
-    def _release(self, location: torch.Tensor) -> torch.Tensor:
-        """One draw for each number of the sum, and of the tally where there is one, the last."""
-        if self._control is None:
-            return self._noise.release(self._mechanism, location)
-        tally = self._noise.release(self._control.tally_mechanism, location[-1:])
-        return torch.cat([self._noise.release(self._control.sum_mechanism, location[:-1]), tally])
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the wrapped optimizer, and the clipping norm if it is adaptive; both are public."""

@@ -33,6 +33,7 @@ _NORMAL = 1e3  # times the scale of noise: a root of the variance from which on 
 _NONE = 1e-100  # a scale of noise that is not there
 _MANY = 1e12  # rows, from which on binomial laws are taken for those of infinitely many, which are wider
 _NOISE_PART, _ROWS_PART = 0.4, 0.02  # of what the level leaves: for the noise of a count, and for that of all rows
+_MEAN_PART = 0.2  # of what the level leaves: for the mean that another answer depends on
 _COARSE, _FINE, _ROUNDS = 128, 32, 6
 
 
@@ -46,6 +47,25 @@ def added_noise(publisher: Publisher) -> AddedNoise | None:
         return None
     slack = (publisher.step or noise.scale * 2.0**-20) + publisher.grain
     return AddedNoise(noise=noise, level=publisher.level, slack=slack)
+
+
+def answer_interval(sampled: Sampled, draw: Draw, added: AddedNoise, level: float) -> Pair:
+    """An interval for the answer in the population, also of one that depends on a mean: then for all plausible means.
+
+    A fifth of what the level leaves is for the mean. The ends and the middle of its interval stand for all of it: what
+    is left out is a part of their distance that falls with the number of rows. Edge cases: it has all answers where a
+    coordinate was clamped, as those that are not above 0 may have been; what else there is holds no less often.
+    """
+    if sampled.given is None:
+        return population_interval(sampled, draw, added, level)
+    lower, upper = sampled.given(0.5).ends
+    if all(each > 0.0 for each in draw):
+        low, high = population_interval(sampled, draw, added, 1.0 - _MEAN_PART * (1.0 - level))
+        rest = 1.0 - (1.0 - _MEAN_PART) * (1.0 - level)
+        means = low, (low + high) / 2.0, high
+        ends = [population_interval(sampled.given(mean), draw, added, rest) for mean in means]
+        lower, upper = min(low for low, _ in ends), max(high for _, high in ends)
+    return sampled.shown(lower), sampled.shown(upper)
 
 
 def population_interval(

@@ -12,9 +12,10 @@ from typing import Any
 from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInvalid, RangeboundError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import AnyCost
+from rangebound.mechanisms.coq_file import coq_claim, coq_numbers, coq_text, uncovered
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.release.budget_split import PlanParts, every_allocation
-from rangebound.release.noise.allocation import Allocation, is_within
+from rangebound.release.noise.allocation import Allocation, LossForm, is_within
 from rangebound.release.noise.draw import Cell, Draw, Key
 from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.marginal_publisher import MarginalPublisher
@@ -207,6 +208,26 @@ def check_certificate(certificate: str, published: bytes, *, work: float = WORK)
         costs=charges(ready),
         terms=conversions(ready),
     )
+
+
+def plan_to_coq(certificate: str) -> str:
+    """The account of a checked certificate for the proof assistant Coq: its parts add up, to no more than the budget.
+
+    Guarantee: the squares of mu of all parts are at most that of the account, as fractions, and no test of a number
+    with Gaussian noise tells places that are mu scales apart better than the budget says. That parts together are as
+    one, with the sum of the squares [dong2022], is the reader's premise.
+    Edge cases: plans in plain sums, with a partition selection, or with a part that is not Gaussian, are refused.
+    """
+    data = json.loads(certificate)
+    parts, together = data["queries"], {name for each in data.get("workloads", ()) for name in each["queries"][1:]}
+    if "mu" not in data or data["selections"] or any(each["loss"] != LossForm.GAUSSIAN.value for each in parts):
+        raise uncovered("plans but those of which all parts have Gaussian noise, in a Gaussian account")
+    named = {f"mu_{index}": each["mu"] for index, each in enumerate(parts, 1) if each["query"] not in together}
+    numbers = coq_numbers(epsilon=data["epsilon"], delta=data["delta"], mu=data["mu"], **named)
+    squares = " + ".join(f"{name} ^ 2" for name in named)
+    modules, body = coq_claim("plan", numbers, "Bell Bounds HockeyStick UnboundedGaussian", squares=squares)
+    stated = f"the account of a release, {data['plan']}: ({data['epsilon']}, {data['delta']})-differential privacy"
+    return coq_text(stated, modules, body)
 
 
 def _is_stated(way: Allocation, stated: dict[str, Any]) -> bool:

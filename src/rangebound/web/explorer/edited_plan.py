@@ -17,7 +17,7 @@ from rangebound.release.plan.kinds.kind import Kind
 from rangebound.release.plan.model import Plan
 from rangebound.release.plan.toml import lines, make_plan, parse_plan
 from rangebound.release.plan.toml_text import toml_text
-from rangebound.web.explorer.question_forms import BOUNDS, OF_VALUES, PlanChanges, QuestionForm
+from rangebound.web.explorer.question_forms import BOUNDS, PlanChanges, QuestionForm, kinds_asked
 
 _LEAST = 0.001  # of the account: a question keeps that much while another is dragged
 
@@ -158,20 +158,28 @@ def with_question(text: str, form: QuestionForm) -> str:
     """
     data = tomllib.loads(text)
     names = {each["name"] for each in data["query"]}
-    listed = data.get("keys", {}).get(form.by)
+    by = ", ".join(form.by)
+    listed = data.get("keys", {}).get(by)
     if form.keys and listed is not None and [str(each) for each in listed] != list(form.keys):
         said = ", ".join(map(str, listed)) if isinstance(listed, list) else "others"
-        raise ArgumentError(f"keys: the plan has {said} for {form.by!r}; leave this empty to take them, or edit [keys]")
-    said = f"{form.kind}{f' of {form.column}' if form.kind in OF_VALUES else ''}{f' by {form.by}' if form.by else ''}"
+        raise ArgumentError(f"keys: the plan has {said} for {by!r}; leave this empty to take them, or edit [keys]")
+    has = kinds_asked()[form.kind]
+    said = f"{form.kind}{f' of {form.column}' if has['column'] else ''}{f' by {by}' if by else ''}"
     name, number = said, 2
     while name in names:
         name, number = f"{said} {number}", number + 1
     question: dict[str, object] = {"name": name, "kind": form.kind}
-    if form.kind in OF_VALUES:
-        question |= {"column": form.column, "range": [form.lower, form.upper]}
-    if form.by:
-        question["by"] = [form.by]
-    return with_query(text, question, {form.by: form.keys} if form.by and form.keys else {})
+    if has["column"]:
+        question["column"] = form.column
+    if has["range"] and None not in (form.lower, form.upper):
+        question["range"] = [form.lower, form.upper]
+    question |= {"by": list(form.by)} if by else {}
+    question |= {} if form.groups is None else {"groups": form.groups}
+    try:
+        question |= tomllib.loads(form.more)
+    except tomllib.TOMLDecodeError as reason:
+        raise ArgumentError(f"more={form.more!r:.80}: not valid TOML: {reason}") from None
+    return with_query(text, question, {by: form.keys} if len(form.by) == 1 and form.keys else {})
 
 
 def with_query(text: str, question: Mapping[str, object], keys: Mapping[str, Sequence[str]]) -> str:

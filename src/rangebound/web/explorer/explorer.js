@@ -1,6 +1,6 @@
 // The page: its controls, and how it opens.
 
-import { at, button, decimal, say, state, tell } from "./elements.js";
+import { at, button, decimal, make, say, state, tell } from "./elements.js";
 import * as edits from "./plan_edits.js";
 import { certify, changed, unproved } from "./proof.js";
 import { account, askPublish, publish, trial } from "./trial.js";
@@ -67,7 +67,7 @@ function listen() {
   at("unit-none").addEventListener("click", () => edits.newUnit(""));
   at("about-rows").addEventListener("change", edits.newRows);
   at("add-kind").addEventListener("change", edits.showAddFields);
-  at("add-by").addEventListener("change", edits.showKeys);
+  at("add-by").addEventListener("input", edits.showKeys);
   at("add-question").addEventListener("click", edits.add);
   at("plan-text").addEventListener("input", edits.editText);
   at("apply-plan").addEventListener("click", edits.checkText);
@@ -92,6 +92,8 @@ async function open() {
   at("exports").replaceChildren(...state.begin.exports.map((name) => button(file && name === "plan.toml" ? "Save a copy" : `Save ${name}`, () => edits.exported(name))));
   state.plan = state.shownText = state.opened = at("plan-text").value = state.begin.plan;
   showOthers();
+  const offered = [...at("add-kind").options].map((each) => each.value);
+  at("add-kind").append(...Object.keys(state.begin.kinds).filter((each) => !offered.includes(each)).map((each) => make("option", { value: each }, each)));
   edits.showAddFields();
   listen();
   if (await certify()) account();

@@ -26,7 +26,7 @@ from rangebound.release.plan.toml import read_plan
 from rangebound.web.explorer.edited_plan import dragged
 from rangebound.web.explorer.plan_tables import read_text, save_plan
 from rangebound.web.explorer.plan_view import KnownWidths, quick_view, quick_way
-from rangebound.web.explorer.question_forms import Asked, OneNumber
+from rangebound.web.explorer.question_forms import Asked, OneNumber, kinds_asked
 from rangebound.web.explorer.tasks import EXPORTS, TASKS, plan_of
 from rangebound.web.gate import Gate, json_answer, json_body, listening, serve_until_stopped
 from rangebound.web.processes import Pool, WorkerDied
@@ -90,6 +90,7 @@ class Desk:
             "epsilons": EPSILONS,
             "deltas": DELTAS,
             "exports": EXPORTS,
+            "kinds": kinds_asked(),
             "deployments": deployments(),
         }
 

@@ -88,6 +88,8 @@ export function ownBounds(row) {
 export function showKeys() {
   const known = state.view?.keys[at("add-by").value.trim()];
   at("add-keys").placeholder = known ? `as the plan has them: ${known.join(", ")}` : "north, south";
+  at("add-groups-asked").hidden = at("add-cut").hidden = !at("add-by").value.trim() || !state.view?.unit.bounded;
+  at("add-groups").placeholder = state.view?.unit.groups ?? "";
 }
 
 // An end of a range: a number, or a day.
@@ -98,16 +100,17 @@ function end(field) {
 
 function addFields() {
   const kind = at("add-kind").value;
-  return { form: { kind, column: at("add-column").value, lower: end(at("add-lower")), upper: end(at("add-upper")), by: at("add-by").value, keys: at("add-keys").value } };
+  return { form: { kind, column: at("add-column").value, lower: end(at("add-lower")), upper: end(at("add-upper")), by: at("add-by").value, keys: at("add-keys").value, groups: at("add-groups-asked").hidden ? null : decimal(at("add-groups")), more: at("add-more").value } };
 }
 
 export function showAddFields() {
-  const values = !at("add-kind").value.startsWith("count");
-  for (const each of document.querySelectorAll("#add .of-values")) each.hidden = !values;
+  const has = state.begin.kinds[at("add-kind").value];
+  for (const each of document.querySelectorAll("#add .of-values")) each.hidden = !(each.contains(at("add-column")) ? has.column : has.range);
+  at("add-more").placeholder = has.more ?? "none";
 }
 
 export const add = () => edit("add", "add-words", addFields, () => {
-  for (const name of ["column", "lower", "upper", "by", "keys"]) at(`add-${name}`).value = "";
+  for (const name of ["column", "lower", "upper", "by", "keys", "groups", "more"]) at(`add-${name}`).value = "";
   showKeys();
 });
 

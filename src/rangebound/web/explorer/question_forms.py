@@ -6,13 +6,22 @@ import datetime
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release import Plan, make_plan
 from rangebound.release.plan.fields import Part
+from rangebound.release.plan.kinds import written_kinds
 
-OF_ROWS = ("count", "count of units")
+EXAMPLES = {
+    "correlation": 'x = {column = "age", range = [0, 120]}\ny = {column = "cost", range = [0, 500]}',
+    "hierarchy": 'levels = [{name = "side", members = {left = ["north"], right = ["south"]}}]',
+    "line": 'x = {column = "age", range = [0, 120]}\ny = {column = "cost", range = [0, 500]}',
+    "quantiles": "levels = [0.25, 0.5, 0.75]",
+    "ratio": 'numerator = {column = "cost", range = [0, 500]}\ndenominator = {column = "days", range = [1, 90]}',
+    "share": 'of = "age >= 65"',
+}
+"""What else a kind needs, as a plan writes it: an example."""
 OF_VALUES = ("sum", "mean", "median", "standard deviation")
 BOUNDS = ("rows", "groups")  # of the unit
 
@@ -27,6 +36,24 @@ def _end(value: object) -> object:
 
 def _keys(value: object) -> object:
     return tuple(each.strip() for each in value.split(",") if each.strip()) if isinstance(value, str) else value
+
+
+def _kind(value: str) -> str:
+    if value not in written_kinds():
+        raise ValueError(f"must be one of {', '.join(written_kinds())}")
+    return value
+
+
+def kinds_asked() -> dict[str, dict[str, object]]:
+    """For every kind that a plan can ask for: whether it is of a column, has a range, and what else it needs."""
+    return {
+        name: {
+            "column": "column" in kind.model_fields,
+            "range": "range" in kind.model_fields,
+            "more": EXAMPLES.get(name),
+        }
+        for name, kind in written_kinds().items()
+    }
 
 
 Whole = Annotated[int, Field(ge=1)]
@@ -75,15 +102,19 @@ class OwnBounds(Part):
 class QuestionForm(Part):
     """What a person says about a question: its kind, the column with its public range, and groups with their keys.
 
+    `groups` are those of a unit that count; `more` has further fields of the kind, as TOML.
+
     >>> QuestionForm(kind="count", by="clinic", keys="north, south").keys
     ('north', 'south')
     """
 
-    kind: Literal["count", "count of units", "sum", "mean", "median", "standard deviation"]
+    kind: Annotated[str, AfterValidator(_kind)]
     column: Text = ""
     lower: End = None
     upper: End = None
-    by: Text = ""
+    by: Annotated[tuple[Text, ...], BeforeValidator(_keys)] = ()
+    groups: Whole | None = None
+    more: Text = ""
     keys: Annotated[tuple[Text, ...], BeforeValidator(_keys)] = ()
 
     @model_validator(mode="after")

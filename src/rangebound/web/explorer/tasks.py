@@ -113,8 +113,9 @@ def _shown(made: Release) -> Shown:
 def _added(asked: Asked, folder: Path) -> Shown:
     form = asked.given("form")
     after = with_question(asked.plan, form)
-    reused = bool(form.by) and not form.keys and form.by in tomllib.loads(asked.plan).get("keys", {})
-    done = f"Added, for the values of {form.by!r} that the plan lists" if reused else "Added"
+    by = ", ".join(form.by)
+    reused = not form.keys and by in tomllib.loads(asked.plan).get("keys", {})
+    done = f"Added, for the values of {by!r} that the plan lists" if reused else "Added"
     return _edited(asked, folder, after, done)
 
 

@@ -31,7 +31,6 @@ from rangebound.values.array_types import Floats
 
 Gradient = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
-
 _ITERATIONS = 200
 _CLOSE = 1e-6
 _BLOCK = 256

@@ -121,7 +121,13 @@ def spared(
             raise
         except ERRORS:
             pass
-        if any(_runs(together, *given) for given in stand_ins(1, *leaves)):
+        try:
+            tried(together, *leaves)
+        except (ArgumentError, torch.OutOfMemoryError):
+            raise
+        except ERRORS:
+            pass
+        else:
             if count == 1:
                 return [lost(*leaves)]
             parts = [tuple(each[part] for each in leaves) for part in (slice(count // 2), slice(count // 2, None))]
@@ -137,13 +143,3 @@ def spared(
         except Exception:  # a criterion may raise one of its own
             found.append(lost(*one))
     return found
-
-
-def _runs(function: Callable[..., object], *given: torch.Tensor) -> bool:
-    try:
-        function(*given)
-    except (ArgumentError, torch.OutOfMemoryError):
-        raise
-    except ERRORS:
-        return False
-    return True

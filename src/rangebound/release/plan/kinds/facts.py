@@ -175,6 +175,9 @@ class Sampled:
     x. D falls in x, from `ends[0]` to `ends[1]`, between which all answers lie. `measured` says in words what the
     variance is made of. Where `crossed` the D of two groups may fall and rise together, since all units are of a public
     number; else what a unit in one group alone adds to both has the product 0.
+
+    Where the answer depends on a mean, all of this is about the mean; `given` it, about a number that is `shown` as the
+    answer.
     """
 
     ends: Pair
@@ -182,6 +185,8 @@ class Sampled:
     variance: Callable[[Any], Linear]
     measured: str
     crossed: bool = False
+    given: Callable[[float], Sampled] | None = None
+    shown: Callable[[float], float] = float
 
     def known(self, rows: int | None) -> Sampled:
         """The same where the first coordinate is left out, since all of them add up to a public number of rows."""

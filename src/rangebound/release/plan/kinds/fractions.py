@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -168,7 +169,7 @@ def of_fraction(bounds: Interval, unit: Unit, measured: str) -> Sampled:
     )
 
 
-def of_squares(bounds: Interval, unit: Unit) -> Sampled:
+def of_squares(bounds: Interval, unit: Unit, *, by_unit: bool) -> Sampled:
     """The same with the variance from squares: of rows, or where units have several, of what each adds up to.
 
     With the sums a of (1 - x)^2, b of 2 x (1 - x) and c of x^2 over rows, D(t) = (1 - t) c + (1/2 - t) b - t a is the
@@ -179,7 +180,7 @@ def of_squares(bounds: Interval, unit: Unit) -> Sampled:
     2.5 times the largest d^2 counts as seen beside the others, since large ones may be rare: of a law that has three in
     a sample on average one in twenty samples has none, and the test at that mean needs 3^2 / 1.96^2 times their square.
     """
-    place, rows, by_unit = _place(bounds), unit.most_rows, _by_unit(unit)
+    place, rows = _place(bounds), unit.most_rows
 
     def deviation(x: Any) -> Linear:
         below, above = -place(x), 1.0 - place(x)
@@ -272,7 +273,9 @@ class Mean(FractionKind):
     def sampled(self, unit: Unit) -> Sampled:
         """By squares where they are measured, else by the largest variance."""
         found = of_fraction(self.bounds, unit, "the largest variance that the mean allows")
-        return (of_squares(self.bounds, unit) if self.squared else found).known(self.known_rows(unit))
+        return (of_squares(self.bounds, unit, by_unit=_by_unit(unit)) if self.squared else found).known(
+            self.known_rows(unit)
+        )
 
     def answer_of(self, parts: Sequence[Fractional]) -> Fractional:
         share, (least, most) = parts[0]
@@ -311,7 +314,9 @@ class Share(FractionKind):
     def sampled(self, unit: Unit) -> Sampled:
         """By its own number, which says how large the variance of a row is; where units have several, by squares."""
         found = of_fraction(self.natural, unit, "the share itself")
-        return (of_squares(self.natural, unit) if self.squared else found).known(self.known_rows(unit))
+        return (of_squares(self.natural, unit, by_unit=_by_unit(unit)) if self.squared else found).known(
+            self.known_rows(unit)
+        )
 
     @property
     def part_of_one(self) -> Measure:
@@ -405,6 +410,36 @@ _SPREAD = Statistic(
 """The rows, their values in fixed point and the squares of these."""
 
 
+def _of_spread(asked: Variance | StandardDeviation, unit: Unit) -> Sampled:
+    """The variance v of values from 0 to 1, or its root, given their mean m.
+
+    Of the same sums, (1 - m)^2 c - m (1 - m) b + m^2 a - v n is the sum of (x - m)^2 - v. It is of mean 0, and its
+    variance is v (M - v) at most, M the largest (x - m)^2 [bhatia2000]; rows of a unit as in `of_fraction`.
+    """
+    rows, known = unit.most_rows, asked.known_rows(unit)
+
+    def given(m: float) -> Sampled:
+        most = max(m, 1.0 - m) ** 2
+
+        def variance(v: Any) -> Linear:
+            largest = rows * v * abs(most - v)
+            return 0.0 * v, largest, largest, largest
+
+        return Sampled(
+            ends=(0.0, 0.25),
+            deviation=lambda v: (0.0 * v, m * m - v, -m * (1.0 - m) - v, (1.0 - m) ** 2 - v),
+            variance=variance,
+            measured="",
+        ).known(known)
+
+    return replace(
+        of_squares(Interval(0.0, 1.0), unit, by_unit=False).known(known),
+        measured="the largest variance that the answer allows",
+        given=given,
+        shown=lambda v: float(asked.scale * v**asked.power),
+    )
+
+
 class Variance(FractionKind):
     """The variance of a column (of the rows themselves: divided by their number)."""
 
@@ -412,6 +447,7 @@ class Variance(FractionKind):
     statistic = _SPREAD
     power: ClassVar[float] = 1.0
     natural, answers, answer_of, scale = property(_natural), property(_answers), _answer_of, property(_scale)
+    sampled = _of_spread
 
     kind: Literal["variance"] = "variance"
     column: Name
@@ -426,6 +462,7 @@ class StandardDeviation(FractionKind):
     statistic = _SPREAD
     power: ClassVar[float] = 0.5
     natural, answers, answer_of, scale = property(_natural), property(_answers), _answer_of, property(_scale)
+    sampled = _of_spread
 
     kind: Literal["standard deviation"] = "standard deviation"
     column: Name
