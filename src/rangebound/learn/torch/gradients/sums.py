@@ -46,7 +46,7 @@ def squares(rows: torch.Tensor) -> torch.Tensor:
     if rows.device.type != "cpu":
         norms: torch.Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
         return norms.square()
-    if _kernel is not None and rows.dtype == torch.float32:
+    if rows.dtype == torch.float32 and _kernel is not None:
         given, found = rows.detach().contiguous().numpy(), torch.empty(len(rows), dtype=torch.float64)
         _in_threads(partial(_kernel.squares, given, found.numpy()), len(rows), max(_MANY // max(rows.shape[1], 1), 1))
         return found
@@ -74,10 +74,10 @@ def weighted(weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         from rangebound.learn.torch.triton_kernels import weighted_on_gpu
 
         return weighted_on_gpu(weights.contiguous(), rows.contiguous())
-    if _kernel is not None and rows.device.type == "cpu" and rows.dtype == torch.float32:
-        total = torch.zeros(rows.shape[1], dtype=torch.float64)
-        arrays = (each.detach().contiguous().numpy() for each in (rows, weights.double(), total))
-        _in_threads(partial(_kernel.weighted, *arrays), rows.shape[1], max(_MANY // max(len(rows), 1), 1))
+    if rows.device.type == "cpu" and rows.dtype == torch.float32 and _kernel is not None:
+        total, given = torch.zeros(rows.shape[1], dtype=torch.float64), rows.detach().contiguous().numpy()
+        call = partial(_kernel.weighted, given, weights.detach().double().contiguous().numpy(), total.numpy())
+        _in_threads(call, rows.shape[1], max(_MANY // max(len(rows), 1), 1))
         return total
     return combined(weights, torch.ones_like(rows[:, :1]), rows)[0]
 

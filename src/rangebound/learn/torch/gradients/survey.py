@@ -22,7 +22,7 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -288,13 +288,14 @@ def _same(
             for each in some.values()
         ])  # fmt: skip
 
+    given, several = (_made_up(leaves, chunk.size, ones=ones, equal=equal) for equal in (True, False))
+    device = given[0].device
+    modes = [(part, part.training) for part in module.modules()]
+
     def alike(size: int, whole: torch.Tensor) -> bool:
         parts = (slice(i, i + size) for i in range(0, min(max(_ENOUGH, size), chunk.size) - size + 1, size))
         return all(torch.equal(marks(tuple(each[part] for each in several)), whole[:, part]) for part in parts)
 
-    given, several = (_made_up(leaves, chunk.size, ones=ones, equal=equal) for equal in (True, False))
-    device = given[0].device
-    modes = [(part, part.training) for part in module.modules()]
     try:
         with fork_rng([device] if device.type == "cuda" else []), computed_as(chunk):
             for training in (True, False):  # then without dropout
