@@ -1,6 +1,6 @@
-/* Sums of clamped outer products, in whole numbers: for each (o, i) the sum over b of round(clamp(g[b,o] * a[b,i])).
+/* Sums over examples: squared norms and weighted sums in doubles, and clamped outer products in whole numbers.
 
-   The gradients of a linear layer are such products, one for each example; here none of them is ever stored. Whole
+   These are (o, i) the sum over b of round(clamp(g[b,o] * a[b,i])). The gradients of a linear layer are such products, one for each example; here none of them is ever stored. Whole
    numbers make the sum exact, so it does not depend on the order of the examples, on blocks, threads or processes. */
 
 #include "../kernel.h"
@@ -85,12 +85,91 @@ static PyObject *clamped(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* Norms and weighted sums of rows of floats, in doubles, of which none is stored. */
+enum { LANES = 32, STRETCH = 4096, COLUMNS = 512 };
+
+/* The sum of the squares of a row: in lanes, and by stretches, so that few roundings follow each other. */
+TUNED static double square_of(const float *row, int64_t wide) {
+    double total = 0.0;
+    for (int64_t start = 0; start < wide; start += STRETCH) {
+        int64_t end = wide - start < STRETCH ? wide : start + STRETCH, i = start;
+        double lanes[LANES] = {0.0}, part = 0.0;
+        for (; i + LANES <= end; i += LANES)
+            for (int k = 0; k < LANES; k++) lanes[k] += (double)row[i + k] * (double)row[i + k];
+        for (; i < end; i++) lanes[i % LANES] += (double)row[i] * (double)row[i];
+        for (int k = 0; k < LANES; k++) part += lanes[k];
+        total += part;
+    }
+    return total;
+}
+
+/* Columns first to last of the sum of the rows times their weights, which are added to `to`. */
+TUNED static void add_weighted(const float *rows, const double *weights, double *to, int64_t count, int64_t wide,
+                               int64_t first, int64_t last) {
+    for (int64_t start = first; start < last; start += COLUMNS) {
+        int64_t many = last - start < COLUMNS ? last - start : COLUMNS;
+        double sums[COLUMNS];
+        memset(sums, 0, sizeof sums);
+        for (int64_t b = 0; b < count; b++) {
+            const float *row = rows + b * wide + start;
+            for (int64_t i = 0; i < many; i++) sums[i] += weights[b] * (double)row[i];
+        }
+        for (int64_t i = 0; i < many; i++) to[start + i] += sums[i];
+    }
+}
+
+/* squares(rows, out, first, last): the sums of squares of rows first to last, in as many rows as `out` has places. */
+static PyObject *squares(PyObject *self, PyObject *args) {
+    Py_buffer rows, out;
+    long long first, last;
+    if (!PyArg_ParseTuple(args, "y*w*LL", &rows, &out, &first, &last)) return NULL;
+    int64_t count = out.len / 8, wide = count ? rows.len / 4 / count : 0;
+    int good = rows.len == 4 * wide * count && 0 <= first && first <= last && last <= count;
+    if (good) {
+        const float *from = rows.buf;
+        double *to = out.buf;
+        Py_BEGIN_ALLOW_THREADS
+        for (int64_t b = first; b < last; b++) to[b] = square_of(from + b * wide, wide);
+        Py_END_ALLOW_THREADS
+    } else {
+        PyErr_SetString(PyExc_ValueError, "kernel: arrays and sizes do not fit together");
+    }
+    PyBuffer_Release(&rows);
+    PyBuffer_Release(&out);
+    if (!good) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* weighted(rows, weights, out, first, last): columns first to last of out, which they add to. */
+static PyObject *weighted(PyObject *self, PyObject *args) {
+    Py_buffer rows, weights, out;
+    long long first, last;
+    if (!PyArg_ParseTuple(args, "y*y*w*LL", &rows, &weights, &out, &first, &last)) return NULL;
+    int64_t count = weights.len / 8, wide = out.len / 8;
+    int good = weights.len % 8 == 0 && out.len % 8 == 0 && rows.len == 4 * wide * count && 0 <= first && first <= last &&
+               last <= wide;
+    if (good) {
+        Py_BEGIN_ALLOW_THREADS
+        add_weighted(rows.buf, weights.buf, out.buf, count, wide, first, last);
+        Py_END_ALLOW_THREADS
+    } else {
+        PyErr_SetString(PyExc_ValueError, "kernel: arrays and sizes do not fit together");
+    }
+    PyBuffer_Release(&rows);
+    PyBuffer_Release(&weights);
+    PyBuffer_Release(&out);
+    if (!good) return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"squares", squares, METH_VARARGS, "squares(rows, out, first, last): the sum of the squares of each row."},
+    {"weighted", weighted, METH_VARARGS, "weighted(rows, weights, out, first, last): add to out."},
     {"clamped", clamped, METH_VARARGS, "clamped(a, g, out, rows, columns, outputs, limit, first, last): add to out."},
     {NULL, NULL, 0, NULL}};
 
 static PyModuleDef_Slot slots[] = {WITHOUT_GIL {0, NULL}};
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_kernel", "Sums of clamped outer products.", 0, methods, slots,
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "_kernel", "Sums over examples.", 0, methods, slots,
                                     NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__kernel(void) { return PyModuleDef_Init(&module); }

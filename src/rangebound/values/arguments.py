@@ -372,7 +372,8 @@ def _guidance(name: str, signature: inspect.Signature, given: tuple[object, ...]
         for each in parameters
         if each.default is each.empty and each.name in {*placed[len(given) :], *by_name} - named.keys()
     ]
-    unknown = [each for each in named if each not in placed + by_name]
+    any_name = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    unknown = [each for each in named if each not in placed + by_name and not any_name]
     extra = [_brief(each) for each in given[len(placed) :]]
     filled: dict[str, str] = {}
     if unknown:
@@ -387,7 +388,7 @@ def _guidance(name: str, signature: inspect.Signature, given: tuple[object, ...]
 
     def written(each: inspect.Parameter) -> str:
         if each.kind is not each.KEYWORD_ONLY:
-            return each.name if each.kind is each.POSITIONAL_OR_KEYWORD else f"*{each.name}"
+            return {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(each.kind.name, "") + each.name
         return f"{each.name}={filled.get(each.name) or ('...' if each.default is each.empty else _brief(each.default))}"
 
     everything = unknown or (extra and not filled)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import rangebound as rb
-from rangebound.learn.torch import Charge, Noise, Sampling, SecureNoise
+from rangebound.learn.torch import Charge, Noise, PrivacyEngine, Sampling, SecureNoise
 from rangebound.ledger import Ledger
 from tests.learn.torch.models import simple
 
@@ -64,3 +64,8 @@ def test_a_charge_is_made_once(tmp_path: Any) -> None:
     assert ledger.account("patients").spends == 1
     with pytest.raises(rb.errors.ArgumentTypeError, match="ledger"):
         Charge(**{**charge, "ledger": "budget.ledger"})
+
+
+def test_single_names_are_not_taken_for_unknown_where_another_argument_is_missing() -> None:
+    with pytest.raises(rb.errors.ArgumentTypeError, match=r"clipping are missing; write .*, \*\*single"):
+        PrivacyEngine().make_private(noise_multiplier=4.0)

@@ -130,10 +130,10 @@ class SecureNoise:
     On a GPU the numbers are drawn there (`release_in_place`). Where that does not support the law, they are drawn on
     the CPU and copied back. They are rounded to multiples of a power of two, at most 2^-12 of the scale: the coarser
     the lattice, the fewer draws lie so near the middle between two of its points that only slower arithmetic can decide
-    them.
+    them. `threads` of the processor draw, by default as many as torch uses.
     """
 
-    threads: int = 1
+    threads: int | None = None
 
     def release(self, mechanism: Mechanism, location: torch.Tensor) -> torch.Tensor:
         """Numbers distributed exactly as the laws."""
@@ -144,7 +144,8 @@ class SecureNoise:
                 return there
         answers = location.detach().to("cpu", torch.float64).numpy()
         drawn = np.empty(answers.shape)
-        mechanism.release(answers, step=step, out=drawn, threads=self.threads, progress=False)
+        threads = torch.get_num_threads() if self.threads is None else self.threads
+        mechanism.release(answers, step=step, out=drawn, threads=threads, progress=False)
         return torch.from_numpy(drawn).to(location.device)
 
 

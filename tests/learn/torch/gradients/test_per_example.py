@@ -1,5 +1,6 @@
 """Sums of clipped gradients in floats against a loop over the examples, on every route; what is refused."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,8 @@ from torch import nn
 import rangebound as rb
 from rangebound.learn.torch import Elementwise, Euclidean
 from rangebound.learn.torch.gradients.per_example import check_module
-from rangebound.learn.torch.gradients.sums import blocked, clamped_products
+from rangebound.learn.torch.gradients.sums import blocked, clamped_products, weighted
+from rangebound.learn.torch.gradients.sums import squares as squares_of
 from tests.learn.torch.gradients.test_layer_rules import MEMORY, difference
 from tests.learn.torch.models import CRITERION, SHAPES, Built, clipped_sum, data, deciding, linear
 
@@ -44,6 +46,24 @@ def test_the_clip_is_exact_at_the_bound() -> None:
     assert Elementwise(clip=0.75).bound == 0.75
     found = clamped_products(torch.full((3, 70), torch.nan), torch.ones(3, 1), rule) * rule.quantum  # no number
     assert bool((found.isnan() | (found.abs() <= 3 * rule.bound)).all())
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("shape", [(4, 1), (3, 37), (7, 70_001), (2, 300_000), (0, 5)])
+def test_norms_and_weighted_sums_are_those_of_exact_arithmetic(shape: tuple[int, int], threads: int) -> None:
+    rows, weights = 1e3 * torch.randn(shape), torch.rand(shape[0], dtype=torch.float64)
+    rows[:1] *= 1e35
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        squares, sums = squares_of(rows), weighted(weights, rows)
+        unknown = squares_of(rows[1:2] * torch.nan)
+    finally:
+        torch.set_num_threads(before)
+    exact = [math.fsum(x * x for x in row) for row in rows.double().tolist()]
+    assert squares.tolist() == pytest.approx(exact, rel=1e-14)
+    assert torch.allclose(sums, (weights[:, None] * rows.double()).sum(0), rtol=1e-13, atol=1e-9)
+    assert unknown.isnan().all()
 
 
 @pytest.mark.parametrize(

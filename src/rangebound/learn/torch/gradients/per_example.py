@@ -118,10 +118,10 @@ def clipped_sum(
     of the clip, whole numbers. `memory` limits the bytes of gradients held at once; the result of elementwise clipping
     depends on it only as far as the layers' rounding does. With `chunk`, a public number, examples are taken in chunks
     of that many, or of equal parts of it that fit into the memory, the last one filled with zeros that do not count:
-    layers round by the shapes that they see, and then they see one shape, whichever and however many others there are,
-    so that a norm is the same to the last bit. Whether the place matters is tried first
-    (`rangebound.learn.torch.gradients.survey`), and chunks may grow for it. With `captured`, blocks of one shape on a
-    GPU are captured in a graph, which is then run again.
+    layers round by the shapes that they see, and then they see one shape, or a smaller one in which they round alike,
+    whichever and however many others there are, so that a norm is the same to the last bit. Whether the place matters
+    is tried first (`rangebound.learn.torch.gradients.survey`), and chunks may grow for it. With `captured`, blocks of
+    one shape on a GPU are captured in a graph, which is then run again.
     """
     totals: dict[str, torch.Tensor] = {}
     count, device = len(leaves[0]), leaves[0].device
@@ -141,7 +141,7 @@ def clipped_sum(
             size = steady.size or size
             here = tuple(each[start : start + size] for each in leaves)
             with computed_as(steady):
-                parts = _block(route, problem, here, clip, steady.size, captured)
+                parts = _block(route, problem, here, clip, steady.filled(len(here[0])), captured)
             for sums, some, lengths in parts:
                 for name, each in sums.items():
                     part = each.reshape(problem.parameters[name].shape)

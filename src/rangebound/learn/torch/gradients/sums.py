@@ -9,8 +9,9 @@ gradients of its outputs; per-example gradients that exist already are rows `a` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import torch
 
@@ -27,6 +28,7 @@ _CACHED = 1 << 17  # doubles
 _AT_ONCE = 1 << 22  # doubles on a GPU
 _LONG = 1 << 16  # rows so long have enough columns for a GPU
 _BLOCK = 1 << 22  # products per block: some megabytes
+_MANY = 1 << 18  # numbers of rows that justify another thread
 _SHARE = 256  # fewest columns that justify another thread
 
 
@@ -44,6 +46,10 @@ def squares(rows: torch.Tensor) -> torch.Tensor:
     if rows.device.type != "cpu":
         norms: torch.Tensor = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
         return norms.square()
+    if rows.dtype == torch.float32 and _kernel is not None:
+        given, found = rows.detach().contiguous().numpy(), torch.empty(len(rows), dtype=torch.float64)
+        _in_threads(partial(_kernel.squares, given, found.numpy()), len(rows), max(_MANY // max(rows.shape[1], 1), 1))
+        return found
     return torch.cat([torch.linalg.vector_norm(each, dim=1).square() for each in _in_doubles(rows)])
 
 
@@ -68,6 +74,11 @@ def weighted(weights: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         from rangebound.learn.torch.triton_kernels import weighted_on_gpu
 
         return weighted_on_gpu(weights.contiguous(), rows.contiguous())
+    if rows.device.type == "cpu" and rows.dtype == torch.float32 and _kernel is not None:
+        total, given = torch.zeros(rows.shape[1], dtype=torch.float64), rows.detach().contiguous().numpy()
+        call = partial(_kernel.weighted, given, weights.detach().double().contiguous().numpy(), total.numpy())
+        _in_threads(call, rows.shape[1], max(_MANY // max(len(rows), 1), 1))
+        return total
     return combined(weights, torch.ones_like(rows[:, :1]), rows)[0]
 
 
@@ -150,15 +161,17 @@ def _compiled(a: torch.Tensor, g: torch.Tensor, clip: Elementwise) -> torch.Tens
     (rows, columns), outputs = a.shape, g.shape[1]
     total = torch.zeros((outputs, columns), dtype=torch.float64)
     arrays = a.numpy(), g.numpy(), total.numpy()
-    workers = min(torch.get_num_threads(), max(columns // _SHARE, 1))
-    cuts = [columns * i // workers // 48 * 48 for i in range(workers)] + [columns]
-
-    def part(i: int) -> None:
-        _kernel.clamped(*arrays, rows, columns, outputs, float(clip.levels), cuts[i], cuts[i + 1])
-
-    if workers == 1:
-        part(0)
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(part, range(workers)))
+    call = partial(_kernel.clamped, *arrays, rows, columns, outputs, float(clip.levels))
+    _in_threads(call, columns, _SHARE, 48)
     return total
+
+
+def _in_threads(call: Callable[[int, int], None], size: int, least: int, multiple: int = 1) -> None:
+    """Call with the first and the end of parts of a range, each of `least` or more, in as many threads as torch has."""
+    workers = min(torch.get_num_threads(), max(size // least, 1))
+    if workers == 1:
+        call(0, size)
+        return
+    cuts = [size * i // workers // multiple * multiple for i in range(workers)] + [size]
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(call, cuts[:-1], cuts[1:]))

@@ -6,7 +6,8 @@ orders, by the thread or the tile that they fall to, or where few rows are left 
 who else is in a batch moves an example's gradient, in its last bits, or with TF32 on a GPU by a hundredth, and no
 account knows. So it is tried once for each shape, on this machine, with made-up examples that are all the same. Where
 their gradients differ, chunks of other sizes are tried, and then fewer threads of the processor, or convolutions and
-products without TF32.
+products without TF32. On a processor smaller chunks are tried as well: one in which the gradient has the same bits may
+take the examples that are left over, with fewer zeros beside them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -41,6 +42,8 @@ Made = Callable[[torch.nn.Module, Leaves], dict[str, Gradients]]
 _TENSORS = 3  # of the size of each that is noted exist at once, about
 _MULTIPLE = 16
 _THREADS = (8, 1)
+_EIGHTHS = range(1, 8)  # of a chunk, to which the last one may be filled up on a processor
+_ENOUGH = 16  # examples, which tell whether two sizes give the same bits
 _MORE_PARTS = 3  # into which a chunk is cut on a GPU
 _NOT_THEIRS = str(Path(torch.__file__).parent), str(Path(__file__).parent.parent), "<"
 _PLACES, _WORD = attrgetter("cudnn.conv", "cudnn.rnn", "cuda.matmul", "mkldnn.matmul"), "fp32_precision"
@@ -50,12 +53,20 @@ _KNOWN: WeakKeyDictionary[torch.nn.Module, dict[object, Route]] = WeakKeyDiction
 
 @dataclass(frozen=True, kw_only=True)
 class SteadyChunk:
-    """How many examples are computed at once, and how; `why` their gradients may depend on the place, if they may."""
+    """How many examples are computed at once, and how; `why` their gradients may depend on the place, if they may.
+
+    In chunks of the `smaller` sizes they have the same bits as in one of `size`.
+    """
 
     size: int
     threads: int
+    smaller: tuple[int, ...] = ()
     exact: bool = False  # without TF32 on a GPU
     why: str = ""
+
+    def filled(self, count: int) -> int:
+        """The size to which a chunk of so many examples is filled up."""
+        return min((each for each in self.smaller if each >= count), default=self.size)
 
 
 @dataclass(kw_only=True)
@@ -150,7 +161,7 @@ def _as_alone(problem: Problem, leaves: Leaves) -> bool:
     problem.module.eval()
     told = False
     try:
-        mixed = tuple(_made_up(each, 0.0, 2, ones=True) for each in leaves)
+        mixed = _made_up(leaves, 2, ones=True, equal=True)
         full = [(*mixed[:i], torch.ones_like(each), *mixed[i + 1 :]) for i, each in enumerate(mixed)]  # full masks too
         for given in (mixed, *full, *stand_ins(2, *leaves)):
             gradients, losses = example_gradients(problem, given)
@@ -243,17 +254,13 @@ def _found(
 ) -> SteadyChunk | None:
     """The first candidate in which no place matters; None if it cannot be tried."""
     for each in dict.fromkeys(candidates):
-        likely, unlikely = (
-            tuple(_made_up(one, -1.0 if ones and not i else 0.0, each.size, ones=ones) for i, one in enumerate(leaves))
-            for ones in (True, False)
-        )
-        same = _same(module, made, likely, clip, each)
+        same = _same(module, made, leaves, clip, each, ones=True)
         if same is None:
-            same = _same(module, made, unlikely, clip, each)
+            same = _same(module, made, leaves, clip, each, ones=False)
         if same is None:
             return None
         if same:
-            return each
+            return same
     warnings.warn(
         "module: on this machine an example's gradient depends, in its last bits or more, on its place in the batch, "
         "and so on who else is in it, which no account covers; try another chunk_size, torch.set_num_threads(1), or "
@@ -263,33 +270,46 @@ def _found(
     return replace(candidates[0], why="moved by its place in the chunk, which no account covers")
 
 
-def _same(module: torch.nn.Module, made: Made, given: Leaves, clip: Clipping, chunk: SteadyChunk) -> bool | None:
-    """Whether examples that are all the same have the same gradients.
+def _same(
+    module: torch.nn.Module, made: Made, leaves: Leaves, clip: Clipping, chunk: SteadyChunk, *, ones: bool
+) -> SteadyChunk | Literal[False] | None:
+    """The chunk, with the smaller ones that give the same bits, if examples that are all the same have one gradient.
 
-    None if no one can tell: gradients that are not finite, zero, or others when made again.
+    None if no one can tell: gradients that are not finite, zero, or others when made again. A smaller chunk is tried
+    with examples that differ, at least sixteen of them: for one alone another order of adding may change no bit.
     """
 
-    def marks() -> torch.Tensor:
+    def marks(given: Leaves) -> torch.Tensor:
         """The squared norm of each parameter's gradient for each example: hardly a bit of it can change unnoticed."""
+        some = made(module, given)
         return torch.stack([
             each.squares() if isinstance(clip, Euclidean) or not isinstance(each, ExampleRows)
             else torch.cat([sums.squares(rows) for _, _, rows in each.pieces()])
-            for each in made(module, given).values()
+            for each in some.values()
         ])  # fmt: skip
 
+    given, several = (_made_up(leaves, chunk.size, ones=ones, equal=equal) for equal in (True, False))
     device = given[0].device
     modes = [(part, part.training) for part in module.modules()]
+
+    def alike(size: int, whole: torch.Tensor) -> bool:
+        parts = (slice(i, i + size) for i in range(0, min(max(_ENOUGH, size), chunk.size) - size + 1, size))
+        return all(torch.equal(marks(tuple(each[part] for each in several)), whole[:, part]) for part in parts)
+
     try:
         with fork_rng([device] if device.type == "cuda" else []), computed_as(chunk):
             for training in (True, False):  # then without dropout
                 for part, mode in modes:
                     part.training = mode and training
-                found = marks()
+                found = marks(given)
                 if not found.any() or not torch.isfinite(found).all():
                     return None
                 if torch.equal(found, found[:, :1].expand_as(found)):
-                    return True
-            return False if torch.equal(found, marks()) else None
+                    sizes = {-(-chunk.size * each // 8) for each in _EIGHTHS} - {1, chunk.size}
+                    whole = marks(several) if sizes and device.type == "cpu" else found[:0]
+                    tells = len(whole) > 0 and bool(whole.any(0).all())
+                    return replace(chunk, smaller=tuple(n for n in sizes if tells and alike(n, whole)))
+            return False if torch.equal(found, marks(given)) else None
     except torch.OutOfMemoryError:
         return False  # a smaller chunk may do
     except Exception:  # whatever it is, true examples need not raise it
@@ -299,14 +319,21 @@ def _same(module: torch.nn.Module, made: Made, given: Leaves, clip: Clipping, ch
             part.training = mode
 
 
-def _made_up(like: torch.Tensor, lower: float, count: int, *, ones: bool) -> torch.Tensor:
-    """Equal examples of that shape; in whole numbers, which are classes or words, zeros or both ones and zeros."""
-    one = like.new_zeros(1, *like.shape[1:])
-    if like.is_floating_point():
-        one = numbers(one, lower)
-    elif ones:
-        one.view(-1)[::2] = 1
-    return one.expand(count, *one.shape[1:]).contiguous()
+def _made_up(leaves: Leaves, count: int, *, ones: bool, equal: bool) -> Leaves:
+    """Examples of these shapes, equal or not; whole numbers, which are classes or words, are zeros, or ones as well.
+
+    With ones the numbers of the first tensor have both signs.
+    """
+
+    def made(like: torch.Tensor, lower: float) -> torch.Tensor:
+        some = like.new_zeros(1 if equal else count, *like.shape[1:])
+        if like.is_floating_point():
+            some = numbers(some, lower)
+        elif ones:
+            some = (numbers(some.double(), -1.0) > 0.0).to(like)
+        return some.expand(count, *some.shape[1:]).contiguous()
+
+    return tuple(made(each, -1.0 if ones and not i else 0.0) for i, each in enumerate(leaves))
 
 
 @contextmanager
