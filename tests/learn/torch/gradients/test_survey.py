@@ -21,6 +21,7 @@ from rangebound.learn.torch.gradients.survey import (
     SteadyChunk,
     _candidates,
     _found,
+    _made_up,
     float_precision,
     full_precision,
     steady_chunk,
@@ -191,6 +192,23 @@ def test_what_is_left_over_goes_where_it_has_the_same_bits(clip):
     found = steady_chunk(Route(), linear(), made, data((6,), count=3), clip, 16, 99)
     assert sorted(found.smaller) == [2, 6, 8, 12, 14]
     assert [found.filled(count) for count in (1, 3, 9, 15, 16)] == [2, 6, 12, 16, 16]
+
+
+@pytest.mark.parametrize(
+    ("size", "last", "expected"),
+    [(6, False, (11, [2, 3, 5, 7, 9, 10])), (11, True, (16, [])), (0, False, (11, [2, 3, 5, 6, 7, 9, 10]))],
+)
+def test_one_example_of_many_that_moves_is_found(size, last, expected):
+    """In chunks of some size, or in its last place; the last case is the control."""
+    rare = float(_made_up(data((6,), count=3), 16, ones=True, equal=False)[0][-1, 0])
+
+    def made(module: nn.Module, leaves: Any) -> dict[str, Any]:
+        moved = leaves[0][:, 0] == rare
+        moved[: -1 if last else 0] = False
+        return {"weight": gradient_forms.held(torch.ones(len(moved), 5) + 1e-6 * moved[:, None] * (len(moved) == size))}
+
+    found = steady_chunk(Route(), linear(), made, data((6,), count=3), CLIPS[1], 11, 99)
+    assert (found.size, sorted(found.smaller) if found.size == 11 else []) == expected
 
 
 def test_it_is_tried_again_when_the_arithmetic_may_be_another():

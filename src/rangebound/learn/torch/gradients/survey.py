@@ -275,8 +275,9 @@ def _same(
 ) -> SteadyChunk | Literal[False] | None:
     """The chunk, with the smaller ones that give the same bits, if examples that are all the same have one gradient.
 
-    None if no one can tell: gradients that are not finite, zero, or others when made again. A smaller chunk is tried
-    with examples that differ, at least sixteen of them: for one alone another order of adding may change no bit.
+    None if no one can tell: gradients that are not finite, zero, or others when made again. On a processor the chunk is
+    tried with examples that differ as well, a chunk full of them or sixteen, at two places each, and so are smaller
+    ones: for one example alone another order of adding may change no bit.
     """
 
     def marks(given: Leaves) -> torch.Tensor:
@@ -288,13 +289,20 @@ def _same(
             for each in some.values()
         ])  # fmt: skip
 
-    given, several = (_made_up(leaves, chunk.size, ones=ones, equal=equal) for equal in (True, False))
+    count = max(chunk.size, _ENOUGH)
+    given = _made_up(leaves, chunk.size, ones=ones, equal=True)
+    several = _made_up(leaves, count, ones=ones, equal=False)
     device = given[0].device
     modes = [(part, part.training) for part in module.modules()]
 
-    def alike(size: int, whole: torch.Tensor) -> bool:
-        parts = (slice(i, i + size) for i in range(0, min(max(_ENOUGH, size), chunk.size) - size + 1, size))
-        return all(torch.equal(marks(tuple(each[part] for each in several)), whole[:, part]) for part in parts)
+    def cut(size: int) -> Iterator[tuple[slice, torch.Tensor]]:
+        """All examples that differ in chunks of this size, of which the last may overlap the one before."""
+        for start in (*range(0, count - size, size), count - size):
+            part = slice(start, start + size)
+            yield part, marks(tuple(each[part] for each in several))
+
+    def fits(size: int) -> bool:
+        return all(torch.equal(some, whole[:, part]) for part, some in cut(size))
 
     try:
         with fork_rng([device] if device.type == "cuda" else []), computed_as(chunk):
@@ -305,10 +313,20 @@ def _same(
                 if not found.any() or not torch.isfinite(found).all():
                     return None
                 if torch.equal(found, found[:, :1].expand_as(found)):
+                    if device.type != "cpu" or chunk.size == 1:
+                        return chunk
+                    whole = found.new_zeros(len(found), count)
+                    for part, some in cut(chunk.size):
+                        whole[:, part] = some
+                    several = tuple(each.flip(0) for each in several)  # each at another place
+                    whole = whole.flip(1)
+                    if not torch.isfinite(whole).all():
+                        return chunk
+                    if not fits(chunk.size):
+                        return False
                     sizes = {-(-chunk.size * each // 8) for each in _EIGHTHS} - {1, chunk.size}
-                    whole = marks(several) if sizes and device.type == "cpu" else found[:0]
-                    tells = len(whole) > 0 and bool(whole.any(0).all())
-                    return replace(chunk, smaller=tuple(n for n in sizes if tells and alike(n, whole)))
+                    tells = bool(whole.any(0).all())
+                    return replace(chunk, smaller=tuple(n for n in sizes if tells and fits(n)))
             return False if torch.equal(found, marks(given)) else None
     except torch.OutOfMemoryError:
         return False  # a smaller chunk may do
