@@ -316,8 +316,8 @@ def _same(
                     if device.type != "cpu" or chunk.size == 1:
                         return chunk
                     whole = found.new_zeros(len(found), count)
-                    for part, some in cut(chunk.size):
-                        whole[:, part] = some
+                    for place, some in cut(chunk.size):
+                        whole[:, place] = some
                     several = tuple(each.flip(0) for each in several)  # each at another place
                     whole = whole.flip(1)
                     if not torch.isfinite(whole).all():
