@@ -86,3 +86,8 @@ def test_every_file_that_a_page_names_exists() -> None:
 def test_control_missing_files_are_found() -> None:
     page = "`tests/test_references.py`, `sampling/settle.py`, [gone](docs/gone.md) and [there](docs/index.md#a)"
     assert missing_files(ROOT, page) == {"sampling/settle.py", "docs/gone.md"}
+
+
+def test_the_changelog_says_nothing_twice() -> None:
+    lines = [each[:50] for each in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("## [0.2")[0].splitlines()]
+    assert not [each for each in lines if each.startswith("- ") and lines.count(each) > 1]
