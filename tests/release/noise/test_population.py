@@ -131,6 +131,18 @@ def test_units_that_are_clusters_get_the_variance_of_what_they_add_up_to():
     assert ends["population_upper"] > rows[1] + 1e-3  # the control: that of the rows as if they were units
 
 
+def test_a_variance_made_by_rare_large_values_is_held():
+    """Where 0.05 to 0.5 ones are in a sample on average, among numbers that are alike, as of shares."""
+    own, n, rest = prepared({**MEAN, "kind": "variance"}, epsilon=100.0), 1_000, 0.1
+    ends = []
+    for ones in range(4):
+        sums = (0.81 * (n - ones), 0.18 * (n - ones), ones + 0.01 * (n - ones))
+        ends.append(tuple(own.of_population(rest, sums, 0.95).values()))
+    for p in np.array([0.05, 0.1, 0.15, 0.2, 0.5]) / n:
+        v = p * (1.0 - p) * (1.0 - rest) ** 2
+        assert sum(stats.binom.pmf(k, n, p) * (low <= v <= high) for k, (low, high) in enumerate(ends)) >= 0.944
+
+
 def test_of_many_rows_a_variance_has_the_normal_interval_of_the_largest_variance_that_it_allows():
     """That of (x - m)^2 is v (M - v) at most; a fifth of what the level leaves is for m. A root has the roots."""
     x = np.random.default_rng(3).beta(2, 5, 20_000)

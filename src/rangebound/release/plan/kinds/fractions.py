@@ -423,7 +423,7 @@ def _of_spread(asked: Variance | StandardDeviation, unit: Unit) -> Sampled:
 
         def variance(v: Any) -> Linear:
             largest = rows * v * abs(most - v)
-            return 0.0 * v, largest, largest, largest
+            return RARE * (rows * (most / 2.0 + abs(v - most / 2.0))) ** 2, largest, largest, largest
 
         return Sampled(
             ends=(0.0, 0.25),
