@@ -26,8 +26,8 @@ def cautions(plan: Plan, schema: Schema, before_units: Schema | None = None) -> 
 
     A table without types cannot be refused by its types, and must not be by its values: one row would then decide. So
     the names of its columns are looked at, and nothing else. A truth value may be spelled in other words, as in "oui",
-    and every row would be false: the plan says how many are, or which text is meant. `before_units` has the columns of the rows of which a plan
-    with that step makes one row per unit.
+    and every row would be false: the plan says how many are, or which text is meant. `before_units` has the columns of
+    the rows of which a plan with that step makes one row per unit.
 
     Guarantee: made of the plan and the names and types of the columns.
     """
