@@ -323,7 +323,8 @@ def _same(
                     if not torch.isfinite(whole).all():
                         return chunk
                     if not fits(chunk.size):
-                        return False
+                        several, whole = tuple(each.flip(0) for each in several), whole.flip(1)
+                        return not fits(chunk.size) and chunk  # where they are others when made again, some are random
                     sizes = {-(-chunk.size * each // 8) for each in _EIGHTHS} - {1, chunk.size}
                     tells = bool(whole.any(0).all())
                     return replace(chunk, smaller=tuple(n for n in sizes if tells and fits(n)))
