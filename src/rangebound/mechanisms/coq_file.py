@@ -72,9 +72,7 @@ def _route(base: Proved) -> Callable[..., tuple[str, str]]:
         return _of_truncated_gaussian
     answers, outputs = base.query.range.hull, base.support.hull
     if base.noise.gaussian or not (outputs.lower <= answers.lower and answers.upper <= outputs.upper):
-        raise uncovered(
-            "Gaussian noise truncated to spans or a half-line, or answers beyond the support of Laplace noise"
-        )
+        raise uncovered("Gaussian noise truncated to spans or a half-line, or answers beyond a support")
     return _of_truncated_laplace if isinstance(base.support, Interval) else _of_union
 
 
