@@ -318,8 +318,7 @@ def _same(
                     whole = found.new_zeros(len(found), count)
                     for place, some in cut(chunk.size):
                         whole[:, place] = some
-                    several = tuple(each.flip(0) for each in several)  # each at another place
-                    whole = whole.flip(1)
+                    several, whole = tuple(each.flip(0) for each in several), whole.flip(1)  # at another place
                     if not torch.isfinite(whole).all():
                         return chunk
                     if not fits(chunk.size):
