@@ -25,13 +25,7 @@ from tests.matrix.brute import delta_at, loss, renyi_at, scan
 INF, FOUR = math.inf, rb.Interval(0, 4)
 
 
-def mechanism(
-    noise,
-    support=None,
-    answers=None,
-    bounding=rb.TRUNCATE,
-    sensitivity=1.0,
-):
+def mechanism(noise, support=None, answers=None, bounding=rb.TRUNCATE, sensitivity=1.0):
     query = rb.Query(range=answers or rb.Interval(0, 10), sensitivity=sensitivity)
     return rb.Mechanism(noise=noise, query=query, support=support, bounding=bounding)
 
