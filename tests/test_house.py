@@ -44,7 +44,7 @@ NEW = {
     "release/engine": 4,
     "release/noise": 823,
     "release/output": 273,
-    "release/plan": 986,
+    "release/plan": 988,
     "release/sql": 8,
     "values": 145,
     "web": 60,
