@@ -13,7 +13,6 @@ import rangebound as rb
 from rangebound.cli import printing
 from rangebound.cli.options import Json, KeyFile, check_files, option
 from rangebound.errors import ArgumentError, CertificateInvalid, plain
-from rangebound.release.output.table_certificate import plan_to_coq
 from rangebound.values.arguments import counted, downwards, shown, upwards
 
 _OF_A_TABLE = "rangebound release certificate"
@@ -75,6 +74,8 @@ def verify(
         if published is None:
             facts, words = _in_coq(text, certificate, coq, limit=limit)
         else:
+            from rangebound.release.output.table_certificate import plan_to_coq
+
             check_files([coq], [certificate, published], name="coq")
             facts, words = _proved(coq, plan_to_coq(text), facts, words)
     printing.fact(facts, words, as_json=as_json)
@@ -121,7 +122,6 @@ def _mechanism(text: str) -> tuple[dict[str, object], str]:
 
 def _in_coq(text: str, certificate: Path, path: Path, *, limit: bool) -> tuple[dict[str, object], str]:
     """The same, and a file for Coq: of the proof or, where the claim is false, of its refutation."""
-
     from rangebound.mechanisms.coq_file import coq_file
 
     check_files([path], [certificate], name="coq")
