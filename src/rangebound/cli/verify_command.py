@@ -77,6 +77,8 @@ def verify(
             from rangebound.release.output.table_certificate import plan_to_coq
 
             check_files([coq], [certificate, published], name="coq")
+            from rangebound.release.output.table_certificate import plan_to_coq
+
             facts, words = _proved(coq, plan_to_coq(text), facts, words)
     printing.fact(facts, words, as_json=as_json)
 
