@@ -74,8 +74,6 @@ def verify(
         if published is None:
             facts, words = _in_coq(text, certificate, coq, limit=limit)
         else:
-            from rangebound.release.output.table_certificate import plan_to_coq
-
             check_files([coq], [certificate, published], name="coq")
             from rangebound.release.output.table_certificate import plan_to_coq
 
@@ -124,6 +122,7 @@ def _mechanism(text: str) -> tuple[dict[str, object], str]:
 
 def _in_coq(text: str, certificate: Path, path: Path, *, limit: bool) -> tuple[dict[str, object], str]:
     """The same, and a file for Coq: of the proof or, where the claim is false, of its refutation."""
+
     from rangebound.mechanisms.coq_file import coq_file
 
     check_files([path], [certificate], name="coq")
