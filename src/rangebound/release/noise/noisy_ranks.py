@@ -196,10 +196,8 @@ class NoisyRanks:
         are independent. Each side has its part of what that leaves, and so has the number of rows.
         """
         part = _ROWS_PART * (1.0 - confidence)
-        rows, side = (
-            most_rows(self.noise, len(self.rows), float(self.rows.sum()), part),
-            (1.0 - confidence - part) / 2.0,
-        )
+        rows = most_rows(self.noise, len(self.rows), float(self.rows.sum()), part)
+        side = (1.0 - confidence - part) / 2.0
         low, high = (
             sampled_reach(self.noise, most, level, rows, sampled, side) for level in (self.level, 1.0 - self.level)
         )
