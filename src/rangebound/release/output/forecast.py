@@ -265,7 +265,7 @@ def _sampled_width(own: PreparedQuestion, rows: float, level: float, *, sampling
         return None
     known, half = question.known_rows(own.unit) is not None, rows / 2.0
     rest = len(sampled.deviation(np.zeros(1))) - 3 + known  # beside the first and last of the values: with squares more
-    draw = [half, *[0.0] * min(rest, 1), half, *[0.0] * (rest - 1)][known:]
+    draw = (half, *[0.0] * min(rest, 1), half, *[0.0] * (rest - 1))[known:]
     low, high = population_interval(sampled, draw, added, level, sampling=sampling)
     return (high - low) / 2.0
 
