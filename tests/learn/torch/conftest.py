@@ -19,3 +19,15 @@ def same_weights() -> None:
     import torch
 
     torch.manual_seed(7)
+
+
+@pytest.fixture(autouse=True)
+def few_sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eighths of a chunk up to which the last one may be filled: to try all takes long, and they change no sum."""
+    few = (4, 6) if request.path.name == "test_padded_chunks.py" else ()
+    monkeypatch.setattr("rangebound.learn.torch.gradients.survey._EIGHTHS", few)
+
+
+@pytest.fixture
+def all_sizes(few_sizes: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rangebound.learn.torch.gradients.survey._EIGHTHS", range(1, 8))

@@ -151,10 +151,7 @@ def _not_hidden(name: object) -> object:
 
 _LONGEST_COLUMN = 200
 Column = Annotated[
-    str,
-    Field(min_length=1, max_length=LONGEST_NAME),
-    AfterValidator(printable),
-    BeforeValidator(_not_hidden),
+    str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(printable), BeforeValidator(_not_hidden)
 ]
 _SUCH = '{column = "age", is = ">=", value = 18}'
 
