@@ -43,7 +43,7 @@ NEW = {
     "release": 421,
     "release/engine": 4,
     "release/noise": 823,
-    "release/output": 273,
+    "release/output": 297,
     "release/plan": 988,
     "release/sql": 8,
     "values": 145,
