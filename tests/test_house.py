@@ -32,7 +32,7 @@ ROOMS = {
 NEW = {
     "": 18,
     "accounting": 76,
-    "audit": 634,
+    "audit": 636,
     "cli": 326,
     "laws": 1,
     "learn": 930,

@@ -114,6 +114,8 @@ def table(
     if stated is None and share is None:
         claims += [(part * budget.epsilon, ready.loss.delta_at(part * budget.epsilon)) for part in _POINTS]
     pairs, best_score = hard_pairs(ready, Salt.draw(secure_bits))[:_PAIRS], -math.inf
+    if not pairs:
+        raise ArgumentError("plan: reads nothing in which a unit could differ from the one that replaces it")
     taken, *both = pairs[0]
     for tables, *sides in pairs if len(pairs) > 1 else ():
         names, samples = _drawn(ready, sides, max(number // 10, 500), whole=whole)
