@@ -115,8 +115,8 @@ def opacus(*, noise_multiplier: float, rate: float, steps: int, clip: float = 0.
             optimizer.zero_grad()
             model(x).sum().backward()
             optimizer.step()
-            found.append(next(model.parameters()).grad.numpy().ravel())
-        return np.stack(found, axis=1).astype(np.float64)
+            found.append(next(model.parameters()).grad.numpy().ravel().astype(np.float64))  # a copy
+        return np.stack(found, axis=1)
 
     return run
 
