@@ -33,7 +33,7 @@ NEW = {
     "": 18,
     "accounting": 76,
     "audit": 607,
-    "cli": 314,
+    "cli": 315,
     "laws": 1,
     "learn": 930,
     "ledger": 7,
