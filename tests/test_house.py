@@ -32,7 +32,7 @@ ROOMS = {
 NEW = {
     "": 18,
     "accounting": 76,
-    "audit": 607,
+    "audit": 6,
     "cli": 315,
     "laws": 1,
     "learn": 930,
@@ -53,11 +53,13 @@ NEW = {
 
 The last are those around quantiles, with what reads the quantiles of earlier versions; and intervals for populations.
 """
-FILES = 314
-WORDS = 73_450
+FILES = 311
+WORDS = 73_000
 """Words of all pages of the documentation that are for users; less is better."""
 PLANS = 22
 """Modules that are handed a plan, beside the one that defines it: others are given what they need of it."""
+
+NEW["audit"], FILES, WORDS = NEW["audit"] + 601, FILES + 3, WORDS + 450  # trainings, audited in one run
 
 
 def sources():

@@ -51,7 +51,7 @@ class EmpiricalBound:
     def __str__(self) -> str:
         claim = "" if self.claimed is None else f"this mechanism claims ({self.claimed:g}, {self.delta:g}); "
         with_delta = f" with delta {self.delta:g}" if self.delta and self.claimed is None else ""
-        found = f"at {100 * self.confidence:.10g} % confidence it leaks at least {floor(self.epsilon)}{with_delta}"
+        found = f"at {100 * self.confidence:.10g} % confidence it leaks at least {_floor(self.epsilon)}{with_delta}"
         a, b = self.pair
         times = arguments.counted(self.held_out, "time")
         seen = f"{self.event}: {self.hits[0]} of {times} at {a:.15g}, {self.hits[1]} at {b:.15g}"
@@ -89,7 +89,7 @@ def scores(p_hits: Integers, q_hits: Integers, count: int, delta: float, confide
     return proved
 
 
-def floor(epsilon: float) -> str:
+def _floor(epsilon: float) -> str:
     """Two decimals (or digits, if small), rounded down, so that what is printed is proved as well."""
     digits = 2 if epsilon >= 0.1 or epsilon <= 0.0 else 1 - math.floor(math.log10(epsilon))
     return f"{math.floor(epsilon * 10**digits) / 10**digits:.{digits}f}"

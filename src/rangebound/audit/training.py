@@ -15,7 +15,7 @@ from rangebound.accounting import compose
 from rangebound.accounting.composition import Composable
 from rangebound.accounting.event import ComposedEvent, Event
 from rangebound.accounting.pld import accountant
-from rangebound.audit.bound import Classifier, floor, grain
+from rangebound.audit.bound import Classifier, grain
 from rangebound.audit.right_guesses import Count, Curve, Family, Reading, largest_refuted
 from rangebound.errors import ArgumentError
 from rangebound.mechanisms.mechanism import Mechanism
@@ -64,7 +64,7 @@ class TrainingBound:
         seen = ", ".join(f"{each.right} of {each.guesses} guesses right" for each in self.counts)
         return (
             f"this training claims ({self.claimed:g}, {self.delta:g}); at {100 * self.confidence:.10g} % confidence it "
-            f"leaks at least {floor(self.epsilon)} as {of} ({self.reading.value}: {seen})"
+            f"leaks at least {arguments.downwards(self.epsilon, 3)} as {of} ({self.reading.value}: {seen})"
         )
 
 
