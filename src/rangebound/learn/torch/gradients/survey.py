@@ -323,7 +323,8 @@ def _same(
                     if not torch.isfinite(whole).all():
                         return chunk
                     if not fits(chunk.size):
-                        return False
+                        twice = zip(cut(chunk.size), cut(chunk.size), strict=True)
+                        return False if all(torch.equal(a, b) for (_, a), (_, b) in twice) else None
                     sizes = {-(-chunk.size * each // 8) for each in _EIGHTHS} - {1, chunk.size}
                     tells = bool(whole.any(0).all())
                     return replace(chunk, smaller=tuple(n for n in sizes if tells and fits(n)))
