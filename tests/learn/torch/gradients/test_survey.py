@@ -184,6 +184,7 @@ def test_a_chunk_for_which_there_is_no_memory_is_passed_over():
     assert found.size == 16
 
 
+@pytest.mark.usefixtures("all_sizes")
 @pytest.mark.parametrize("clip", CLIPS, ids=["elementwise", "Euclidean"])
 def test_what_is_left_over_goes_where_it_has_the_same_bits(clip):
     def made(module: nn.Module, leaves: Any) -> dict[str, Any]:
@@ -195,6 +196,7 @@ def test_what_is_left_over_goes_where_it_has_the_same_bits(clip):
     assert [found.filled(count) for count in (1, 3, 9, 15, 16)] == [2, 6, 12, 16, 16]
 
 
+@pytest.mark.usefixtures("all_sizes")
 @pytest.mark.parametrize(
     ("size", "last", "expected"),
     [(6, False, (11, [2, 3, 5, 7, 9, 10])), (11, True, (16, [])), (0, False, (11, [2, 3, 5, 6, 7, 9, 10]))],
