@@ -35,7 +35,7 @@ NEW = {
     "audit": 634,
     "cli": 326,
     "laws": 1,
-    "learn": 930,
+    "learn": 929,
     "ledger": 7,
     "mechanisms": 527,
     "optimum": 68,
