@@ -230,7 +230,7 @@ def test_the_instance_account_follows_the_sums(bounding: Any, support: Any) -> N
 
 def test_the_instance_account_needs_what_makes_it_sound() -> None:
     with pytest.raises(rb.errors.ArgumentError, match="all examples"):
-        simple(batch_size=3, watchers=(RenyiWatcher(),))
+        simple(batch_size=3, sampling="random-allocation", watchers=(RenyiWatcher(),))
     for watcher in (RenyiWatcher(), FisherWatcher()):
         with pytest.raises(rb.errors.ArgumentError, match="Euclidean"):
             simple(clipping=Euclidean(clip=1.0), watchers=(watcher,))
