@@ -1,3 +1,6 @@
 Lemma $name : forall a, $low <= a <= $high ->
-  exp (farthest / scale) * mass scale spans $more <= exp epsilon * mass scale spans $less.
-Proof. intros a Ha. cbn [mass]. rewrite $sides by lra. halving a. Qed.
+  exp (farthest / scale) * mass scale spans (a + $more) <= exp epsilon * mass scale spans (a + $less).
+Proof.
+  apply piece with (sides := [$one]) (sides' := [$two]); [lra | simpl; lra | simpl; lra |].
+  fine_computed $bits%positive.
+Qed.

@@ -83,4 +83,4 @@ def test_an_error_from_a_law_is_that_of_releases():
     with DuckDB(pa.table({"waiting": WAITS}), threads=1) as engine:
         values = [release(plan, engine, ledger=None).cells[0].value for _ in range(200)]
     exact = tables.our_error("filtered count", WAITS, truth, None)
-    assert tables.rmse(values, truth) == pytest.approx(exact, rel=0.6)  # farther off with a chance of 3e-8
+    assert tables.rmse(values, truth) == pytest.approx(exact, rel=0.8)  # farther off with a chance below 1e-9

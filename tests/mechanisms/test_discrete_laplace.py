@@ -97,9 +97,9 @@ def test_the_law_fits():
     inside = np.array([(drawn == each).sum() for each in values])
     observed = np.append(inside, count - inside.sum())
     expected = count * np.append(chances, 1 - chances.sum())
-    assert stats.chisquare(observed, expected).pvalue > 1e-8
+    assert stats.chisquare(observed, expected).pvalue > 1e-11
     wrong = count * np.append(np.roll(chances, 1), 1 - chances.sum())
-    assert stats.chisquare(observed, wrong).pvalue < 1e-8  # the control
+    assert stats.chisquare(observed, wrong).pvalue < 1e-11  # the control
 
 
 def test_the_scale_is_on_the_private_side_and_one_step_smaller_is_not():

@@ -134,9 +134,9 @@ def test_released_values_follow_the_law():
     seen = np.append(seen[likely], count - seen[likely].sum())
     hoped = np.append(count * chances[likely], count * (1.0 - chances[likely].sum()))
     seen, hoped = (seen, hoped) if hoped[-1] > 1e-6 else (seen[:-1], hoped[:-1])
-    assert stats.chisquare(seen, hoped * seen.sum() / hoped.sum()).pvalue > 1e-7
+    assert stats.chisquare(seen, hoped * seen.sum() / hoped.sum()).pvalue > 1e-11
     other = made.law(5.0).atoms[1][likely]
-    assert stats.chisquare(seen[: len(other)], seen[: len(other)].sum() * other / other.sum()).pvalue < 1e-7  # control
+    assert stats.chisquare(seen[: len(other)], seen[: len(other)].sum() * other / other.sum()).pvalue < 1e-11  # control
 
 
 @every_base

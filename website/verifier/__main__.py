@@ -24,7 +24,7 @@ PYODIDE_SHA512 = (
 FLINT = "python-flint==0.9.0"
 FLINT_SHA256 = "b31f5c00e0e36040ab58d00b3025156e20869b990d776e4bf90f870b1ee11ad3"
 PLATFORM = ("--platform=pyemscripten_2026_0_wasm32", "--python-version=3.14", "--implementation=cp", "--abi=cp314")
-ROOMS = ("__init__.py", "errors.py", "values", "laws", "privacy", "sampling", "mechanisms")
+ROOMS = ("__init__.py", "__init__.pyi", "errors.py", "values", "laws", "privacy", "sampling", "mechanisms")
 """The rooms that a proof of a number needs: rooms import only lower ones."""
 LARGEST = 20_000_000
 """Bytes that the page may have."""

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from rangebound.accounting.composition import (
-    Composition,
-    Guarantee,
-    compose,
-    group,
-    group_event,
-    parallel,
-    sequential,
-)
+from rangebound.accounting.composition import Composition, Guarantee, compose, group, group_event, parallel, sequential
 from rangebound.accounting.event import (
     AllocatedEvent,
     ComposedEvent,

@@ -10,15 +10,7 @@ from typing import TypeAlias
 
 from rangebound.accounting import best_accountant
 from rangebound.accounting.adaptive_accountant import Progress
-from rangebound.accounting.event import (
-    EVENTS,
-    ComposedEvent,
-    Event,
-    MechanismEvent,
-    Private,
-    repetitions,
-    steps,
-)
+from rangebound.accounting.event import EVENTS, ComposedEvent, Event, MechanismEvent, Private, repetitions, steps
 from rangebound.accounting.fisher_information import PerInstance
 from rangebound.accounting.pld import accountant
 from rangebound.errors import ArgumentError, ArgumentTypeError

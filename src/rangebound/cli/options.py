@@ -67,11 +67,7 @@ class Interrupted(Exception):
 def group(words: str) -> typer.Typer:
     """A group of commands, which does nothing by itself."""
     app = typer.Typer(
-        help=words,
-        invoke_without_command=True,
-        add_completion=False,
-        rich_markup_mode=None,
-        context_settings=SETTINGS,
+        help=words, invoke_without_command=True, add_completion=False, rich_markup_mode=None, context_settings=SETTINGS
     )
 
     @app.callback()

@@ -6,11 +6,7 @@ import os
 from collections.abc import Callable, Collection
 from contextlib import suppress
 
-from rangebound.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    LedgerUnavailable,
-)
+from rangebound.errors import ArgumentError, ArgumentTypeError, LedgerUnavailable
 from rangebound.ledger.amount import Exact, rounded_down
 from rangebound.ledger.chain import FORMAT, NO_SEAL, EntryKind, LedgerEntry, now, parse_head, plain_name, prose, sealed
 from rangebound.ledger.guarded_chain import GuardedChain, Report, examine, missing, refuse

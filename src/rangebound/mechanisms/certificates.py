@@ -9,12 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rangebound.errors import (
-    ArgumentError,
-    ArgumentTypeError,
-    CertificateInvalid,
-    RangeboundError,
-)
+from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInvalid, RangeboundError
 from rangebound.mechanisms.coq_file import coq_file
 from rangebound.mechanisms.finite import Table
 from rangebound.mechanisms.mechanism import Mechanism
@@ -44,10 +39,7 @@ A_MECHANISM = f"a mechanism: a {', '.join(each.__name__ for each in BASES.values
 """What is asked for, in the words of an error message."""
 _FORMAT_OF = {Table: (TABLE_FORMAT, METRIC_FORMAT), Remapped: (REMAP_FORMAT, REMAP_FORMAT)}
 """The formats of an ordinary and of a metric claim, where they are not those of a mechanism without weights."""
-_ARITHMETIC = {
-    Theorem.DELTA_ON_WINDOWS: "doubles with bounds on their errors",
-    Theorem.ALL_WEIGHTS: "whole numbers",
-}
+_ARITHMETIC = {Theorem.DELTA_ON_WINDOWS: "doubles with bounds on their errors", Theorem.ALL_WEIGHTS: "whole numbers"}
 
 
 @arguments.brief
@@ -192,10 +184,7 @@ class Certificate:
 
 @arguments.guided
 def certify(
-    mechanism: Certified,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    notion: str | Notion | None = None,
+    mechanism: Certified, epsilon: float | None = None, delta: float | None = None, notion: str | Notion | None = None
 ) -> Certificate:
     """Prove that a mechanism is (epsilon, delta)-private, over all pairs, with no float in the chain of reasoning.
 

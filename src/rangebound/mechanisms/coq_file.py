@@ -1,22 +1,19 @@
 """A claim about a mechanism as a file for the proof assistant Coq: a theorem and its proof, or a proved refutation.
 
-The mathematics is in `proofs/` of the repository, and in the package; a file has what it needs of it, then the numbers
-of one claim. Numbers are the exact fractions that the doubles are. What remains to be trusted is the kernel of Coq, its
-real numbers, and that the statement at the end of the file says what was promised.
+Numbers are the exact fractions that the doubles are. What remains to be trusted is the kernel of Coq, its real numbers,
+and that the statement at the end of the file says what was promised.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
-from string import Template
 from typing import TypeAlias
 
 from rangebound.errors import ArgumentError
 from rangebound.laws.boundings import QUANTIZE, TRUNCATE
+from rangebound.mechanisms.coq_text import coq_claim, coq_numbers, coq_real, coq_text, uncovered
 from rangebound.mechanisms.discrete_laplace import DiscreteLaplace
 from rangebound.mechanisms.finite.finite_mechanism import Table
 from rangebound.mechanisms.finite.weights import TOTAL
@@ -29,11 +26,9 @@ from rangebound.values.support import Grid, Interval, is_line
 
 Proved: TypeAlias = Base | Remapped
 
-_OPENED = "Import ListNotations.\nOpen Scope R_scope.\n"
-_REQUIRED = re.compile(r"^From (\w+) Require Import ([^.]*)\.\n", flags=re.MULTILINE)
 _LAW = "density scale lower upper"
 _WIDE = 85.0  # from this many scales on, noise at one end of a support does not see the other
-_UNION, _MOST_ENDS = "HockeyStick UnboundedLaplace UnionLaplace", 6
+_UNION, _MOST_ENDS = "Bell Bounds HockeyStick UnboundedLaplace UnionLaplace", 6
 _PLACES = 128  # of e^epsilon as a fraction, for a table; of bounds that find places
 _MOST_PLACES, _GAUSSIAN_BITS = 48, 58  # of truncated Gaussian noise at a delta; bits beside those of delta
 _BESIDE = 2.0**-44  # scales between a threshold and the best one, which bounds tell apart
@@ -60,16 +55,6 @@ def coq_file(mechanism: Proved, claim: Claim, *, refuted: bool = False, library:
     return coq_text(f"{claim} of\n   {base}", modules, body, said=remapped, refuted=refuted, library=library)
 
 
-def coq_text(
-    stated: str, modules: str, body: str, *, said: str = "", refuted: bool = False, library: bool = False
-) -> str:
-    """A file of a claim, with what is stated in a comment and with the theory that its proof needs."""
-    how, verb = "-R proofs RB " * library, "refutation" if refuted else "proof"
-    stated = re.sub(r'[*"]', " ", stated)  # nothing that ends a comment, or begins a text in it
-    head = f"(* A {verb} of {stated}.{said}\n   Check it with: coqc {how}FILE.v (Coq 8.16 or later, with Coquelicot"
-    return f"{head} and Interval) *)\n" + _theory(list(dict.fromkeys(modules.split())), body, library=library) + body
-
-
 def _route(base: Proved) -> Callable[..., tuple[str, str]]:
     """What writes the theory that a kind of mechanism needs, by name, and its claim."""
     if isinstance(base, Table):
@@ -83,68 +68,16 @@ def _route(base: Proved) -> Callable[..., tuple[str, str]]:
         return _of_line
     if isinstance(base.support, Grid) or len(base.query.spread.spans) > 1 or not base.query.range.bounded:
         raise uncovered("grids of truncated noise, and its ranges that are unbounded or have gaps")
-    if base.noise.gaussian and isinstance(base.support, Interval):
+    if base.noise.gaussian and isinstance(base.support, Interval) and base.support.bounded:
         return _of_truncated_gaussian
     answers, outputs = base.query.range.hull, base.support.hull
     if base.noise.gaussian or not (outputs.lower <= answers.lower and answers.upper <= outputs.upper):
-        raise uncovered("Gaussian noise truncated to several spans, or Laplace noise for answers beyond its support")
+        raise uncovered("Gaussian noise truncated to spans or a half-line, or answers beyond a support")
     return _of_truncated_laplace if isinstance(base.support, Interval) else _of_union
-
-
-def uncovered(what: str) -> ArgumentError:
-    return ArgumentError(
-        f"certificate: the proofs in Coq do not cover {what}; the page in the folder proofs/ says what they cover, and "
-        "rangebound.verify checks the others"
-    )
 
 
 def _not_refuted(claim: Claim) -> ArgumentError:
     return ArgumentError(f"{claim.terms}: not refuted; the claim is true, or too close to the truth")
-
-
-def _theory(modules: list[str], body: str, *, library: bool) -> str:
-    """What the proof needs of the mathematics: by name, or as text; and of other libraries only what that asks for."""
-    sources = {name: _source(name) for name in modules}
-    wanted = {"Coq": ["Reals", "ZArith", "List", "Lra", "Lia"], "Coquelicot": []}
-    for origin, names in _REQUIRED.findall("" if library else "".join(sources.values())):
-        wanted.setdefault(origin, []).extend(names.split() if origin != "RB" else [])
-    if library:
-        wanted |= {"Coquelicot": ["Coquelicot"] * ("RInt" in body), "RB": modules}
-    asked = [
-        f"From {origin} Require Import {' '.join(dict.fromkeys(names))}.\n" for origin, names in wanted.items() if names
-    ]
-    if library:
-        return "".join([*asked, _OPENED])
-    parts = []
-    for name, source in sources.items():
-        text = _REQUIRED.sub(lambda m: f"Import {m[2]}.\n" if m[1] == "RB" else "", source).rstrip()
-        parts.append(f"Module {name}.\n{text}\nEnd {name}.\nImport {name}.\n")
-    return "".join([*asked, *parts, _OPENED])
-
-
-def _source(name: str) -> str:
-    """A file of the mathematics: in an installed package beside this module, else at the root of the repository."""
-    here = Path(__file__).parent
-    folders = (here / "proofs", here.parents[2] / "proofs")
-    return next(folder for folder in folders if folder.is_dir()).joinpath(f"{name}.v").read_text(encoding="utf-8")
-
-
-def coq_claim(kind: str, numbers: str, modules: str, **parts: object) -> tuple[str, str]:
-    """The theory that a claim needs, and the claim: numbers, and a text of `proofs/claims` with its parts."""
-    text = Template(_source(f"claims/{kind}")).substitute(parts)
-    bounds = "Bell Bounds" if re.search(r"\b(no_more|less|computed)\b", text) else ""
-    return f"Privacy {bounds} {modules} {'Computed' if 'halving' in text else ''}", numbers + text
-
-
-def _real(x: float | Fraction) -> str:
-    """A number of ours, exactly."""
-    exact = Fraction(x)
-    sign = "- " if exact < 0 else ""
-    return f"({sign}{abs(exact.numerator)} / {exact.denominator})" if exact.denominator > 1 else f"({exact.numerator})"
-
-
-def coq_numbers(**named: float | Fraction) -> str:
-    return "".join(f"Notation {name} := {_real(value)} (only parsing).\n" for name, value in named.items())
 
 
 def _ends(m: Mechanism) -> tuple[Fraction | None, Fraction | None, Fraction]:
@@ -168,7 +101,7 @@ def _answers(m: Mechanism, claim: Claim) -> tuple[str, str]:
 def _of_truncated_laplace(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
     (first, last, apart), (text, near) = _bounded(m), _answers(m, claim)
     for name, x in zip(("lower", "upper"), m.shape.spans[0], strict=True):
-        text += f"Notation {name} := {f'(Some {_real(x)})' if math.isfinite(x) else 'None'} (only parsing).\n"
+        text += f"Notation {name} := {f'(Some {coq_real(x)})' if math.isfinite(x) else 'None'} (only parsing).\n"
     losses = [_loss(m, float(first), float(first + apart)), _loss(m, float(last), float(last - apart))]
     if claim.delta and max(losses) > claim.epsilon:
         return _of_laplace_at_delta(m, claim, refuted, text, near)
@@ -236,28 +169,28 @@ def _of_union(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
     ends = [Fraction(end) for span in m.shape.spans for end in span if math.isfinite(end)]
     if claim.delta or len(ends) < 2 * len(m.shape.spans) or len(ends) > _MOST_ENDS:
         raise uncovered("unions at a delta, of more than three spans, or with an endless one")
-    spans = "; ".join(f"({_real(low)}, {_real(high)})" for low, high in zip(ends[::2], ends[1::2], strict=True))
+    spans = "; ".join(f"({coq_real(low)}, {coq_real(high)})" for low, high in zip(ends[::2], ends[1::2], strict=True))
     text += f"Notation spans := ([{spans}]) (only parsing).\n"
 
-    def sides(**answers: Fraction) -> str:
-        found = ((end, name, "below" if end <= x else "above") for name, x in answers.items() for end in ends)
-        return ", ".join(f"(at_most_{side} scale ({_real(end)} - {name}))" for end, name, side in found)
+    def passed(x: Fraction) -> str:
+        found = [str(end <= x).lower() for end in ends]
+        return "; ".join(f"({low}, {high})" for low, high in zip(found[::2], found[1::2], strict=True))
 
     if refuted:
         answer, other, sign = _worst_pair(m, claim)
         text += coq_numbers(answer=answer, other=other, y=ends[0] if sign == 1 else ends[-1])
-        parts = {"sign": "Rabs_left1" if sign == 1 else "Rabs_right", "sides": sides(answer=answer, other=other)}
+        parts = {"sign": "Rabs_left1" if sign == 1 else "Rabs_right", "one": passed(answer), "two": passed(other)}
         return coq_claim("union_laplace_refuted", text, _UNION, **parts)
-    room = last - apart
+    room, bits = last - apart, 104 + int(2 * claim.epsilon)
     cuts = sorted({first, room, *(x for end in ends for x in (end, end - apart) if first < x < room)})
     pieces, proofs = "", []
-    for way, more, less in (("upward", "(a + farthest)", "a"), ("downward", "a", "(a + farthest)")):
+    for way, more, less in (("upward", "farthest", "0"), ("downward", "0", "farthest")):
         proof = ""
         for i, (low, high) in enumerate(zip(cuts[:-1] or cuts, cuts[1:] or cuts, strict=True)):
-            names = {"name": f"{way}_{i}", "low": _real(low), "high": _real(high), "more": more, "less": less}
-            found = sides(**{"a": low, "(a + farthest)": low + apart})
-            pieces += coq_claim("union_laplace_piece", "", "", sides=found, **names)[1]
-            proof += f"destruct (Rle_dec a {_real(high)}); [apply {way}_{i}; lra |]. " * (high < room)
+            one, two = (passed(low + apart * (each == "farthest")) for each in (more, less))
+            names = {"name": f"{way}_{i}", "low": coq_real(low), "high": coq_real(high), "more": more, "less": less}
+            pieces += coq_claim("union_laplace_piece", "", "", one=one, two=two, bits=bits, **names)[1]
+            proof += f"destruct (Rle_dec a {coq_real(high)}); [apply {way}_{i}; lra |]. " * (high < room)
         proofs.append(f"{proof}apply {way}_{i}; lra".replace(". ", "; "))
     parts = {"near": near, "pieces": pieces, "upward": proofs[0], "downward": proofs[1]}
     modules, body = coq_claim("union_laplace", text, _UNION, **parts)
@@ -285,8 +218,6 @@ def _worst_pair(m: Mechanism, claim: Claim) -> tuple[Fraction, Fraction, int]:
 def _of_truncated_gaussian(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
     lower, upper = m.shape.spans[0]
     (first, last, _), (text, near) = _bounded(m), _answers(m, claim)
-    if math.isinf(upper - lower):
-        raise uncovered("Gaussian noise truncated to a half-line")
     text += coq_numbers(lower=lower, upper=upper)
     if claim.delta:
         return _of_gaussian_at_delta(m, claim, refuted, text, near)
@@ -428,9 +359,7 @@ def _best_cut(m: Mechanism, claim: Claim) -> tuple[Fraction, Fraction, Fraction]
         places = [x for x in (least, most) if x is not None] or [Fraction(0)]
         wanted = [x + place for x in (*places, sum(places) / len(places))]
         if m.bounding is QUANTIZE:
-            cuts = [sign * Fraction(cell[0]) for cell in cells[1 :: max(len(cells) // 1000, 1)]] + [
-                sign * Fraction(cells[-1][0])
-            ]
+            cuts = [sign * Fraction(cell[0]) for cell in (*cells[1 :: max(len(cells) // 1000, 1)], cells[-1])]
         else:
             cuts = [sign * Fraction(min(max(float(sign * x), ends.lower), ends.upper)) for x in wanted]
         for cut in cuts:
@@ -462,21 +391,22 @@ def _of_lattice(m: DiscreteLaplace | Staircase, claim: Claim, refuted: bool) -> 
 
 def _of_table(m: Table, claim: Claim, refuted: bool) -> tuple[str, str]:
     weights, reach = m.weights.tolist(), m.reach.tolist()
+    lines = [f"[{'; '.join(map(str, row))}]%Z" for row in weights]
     if m.weights.size > _MOST_WEIGHTS:
         raise uncovered(f"tables of more than {_MOST_WEIGHTS} weights")
     d, bits = 1 << _PLACES, 2 * _PLACES + 64 + int(2 * claim.epsilon)
     with precision(bits):
         low = int((ball(claim.epsilon).exp() * d).lower().floor().unique_fmpz() or 0)
     text = coq_numbers(epsilon=claim.epsilon, delta=claim.delta, sensitivity=m.query.sensitivity)
-    parts = {"d": d, "bits": _PLACES + 24 + int(2 * claim.epsilon), "total": TOTAL}
+    parts: dict[str, object] = {"d": d, "bits": _PLACES + 24 + int(2 * claim.epsilon), "total": TOTAL}
     if refuted:
-        pairs = ((p, q) for i, end in enumerate(reach) for j in range(i, end + 1) for p, q in ((i, j), (j, i)))
-        p, q = max(pairs, key=lambda pair: _excess(weights[pair[0]], weights[pair[1]], low + 1, d))
-        most = _excess(weights[p], weights[q], low + 1, d)
+        pairs = [(p, q) for i, end in enumerate(reach) for j in range(i, end + 1) for p, q in ((i, j), (j, i))]
+        both = ((zip(weights[p], weights[q], strict=True), (p, q)) for p, q in pairs)
+        most, (p, q) = max((sum(max(0, d * a - (low + 1) * b) for a, b in rows), pair) for rows, pair in both)
         if most <= Fraction(claim.delta) * d * TOTAL:
             raise _not_refuted(claim)
-        rows = {"p": _row(weights[p]), "q": _row(weights[q])}
-        return coq_claim("table_refuted", text, "FiniteTable", n=low + 1, excess=most, **rows, **parts)
+        parts |= {"n": low + 1, "excess": most, "p": lines[p], "q": lines[q]}
+        return coq_claim("table_refuted", text, "FiniteTable", **parts)
     apart = Fraction(m.query.sensitivity)
     ends = [Fraction(end) for cell in m._cells for end in (cell.lower, cell.upper) if math.isfinite(end)]
     unit = math.lcm(apart.denominator, *(end.denominator for end in ends))
@@ -485,15 +415,7 @@ def _of_table(m: Table, claim: Claim, refuted: bool) -> tuple[str, str]:
         return f"Some ({int(x * unit)})" if isinstance(x, Fraction) else "None"
 
     cells = "; ".join(f"({end(cell.lower)}, {end(cell.upper)}, {str(cell.closed).lower()})" for cell in m._cells)
-    rows = {"rows": ";\n  ".join(map(_row, weights)), "reach": "; ".join(map(str, reach)), "cells": cells}
+    rows = {"rows": ";\n  ".join(lines), "reach": "; ".join(map(str, reach)), "cells": cells}
     most = math.floor(Fraction(claim.delta) * d * TOTAL)
     parts |= {"count": len(weights), "width": len(weights[0]), "low": low, "most": most, "unit": unit}
     return coq_claim("table", text, "FiniteTable", apart=int(apart * unit), **rows, **parts)
-
-
-def _row(weights: list[int]) -> str:
-    return f"[{'; '.join(map(str, weights))}]%Z"
-
-
-def _excess(p: list[int], q: list[int], n: int, d: int) -> int:
-    return sum(max(0, d * a - n * b) for a, b in zip(p, q, strict=True))

@@ -272,14 +272,7 @@ def choose(
         reasons = "; ".join(dict.fromkeys(reason for _, reason in refused))
         raise Unsatisfiable(f"{claim.terms}: no mechanism can answer; {reasons}")
     choices.sort(key=lambda choice: (choice.score, choice.error.mse))
-    return Ranking(
-        query=query,
-        claim=claim,
-        objective=wanted,
-        at=place,
-        choices=tuple(choices),
-        refused=tuple(refused),
-    )
+    return Ranking(query=query, claim=claim, objective=wanted, at=place, choices=tuple(choices), refused=tuple(refused))
 
 
 def _candidates(

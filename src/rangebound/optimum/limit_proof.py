@@ -15,7 +15,7 @@ from functools import cached_property
 from flint import arb
 
 from rangebound.errors import ArgumentError, CertificateInvalid, RangeboundError
-from rangebound.mechanisms.coq_file import coq_claim, coq_numbers, coq_text, uncovered
+from rangebound.mechanisms.coq_text import coq_claim, coq_numbers, coq_text, uncovered
 from rangebound.optimum.input_lattice import LARGEST, first_neighbours
 from rangebound.values import arguments
 from rangebound.values.ball import precision

@@ -80,10 +80,7 @@ def legend(ax: Axes, *, columns: int = 1, beside: Axes | None = None) -> None:
         ax.legend(handles, names, fontsize=9, handlelength=3.2, edgecolor="none", framealpha=0.85, ncols=columns)
 
 
-def labelled(
-    mechanisms: Sequence[M],
-    labels: Sequence[str] | None,
-) -> list[tuple[M, str]]:
+def labelled(mechanisms: Sequence[M], labels: Sequence[str] | None) -> list[tuple[M, str]]:
     """Mechanisms with the words for them: the given ones, or what they are in a few words."""
     if not mechanisms:
         raise ArgumentError("mechanisms=(): give at least one mechanism")

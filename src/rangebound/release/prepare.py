@@ -36,12 +36,7 @@ from rangebound.release.noise.partition_selection import (
     partition_selection,
     threshold_selection,
 )
-from rangebound.release.noise.population import (
-    added_noise,
-    answer_interval,
-    counted,
-    expected_counts,
-)
+from rangebound.release.noise.population import added_noise, answer_interval, counted, expected_counts
 from rangebound.release.noise.quantiles import QuantilePublisher, RankForm
 from rangebound.release.noise.table_publisher import TablePublisher
 from rangebound.release.noise.workload_publisher import WorkloadPublisher
@@ -447,6 +442,5 @@ def _refused(index: int) -> Iterator[None]:
     except (ValueError, ArithmeticError) as reason:
         field = f"query[{index}]"
         raise PlanError(
-            f"{field}: no number can be drawn for it ({reason}); take a rounder step or a lower level",
-            field=field,
+            f"{field}: no number can be drawn for it ({reason}); take a rounder step or a lower level", field=field
         ) from None

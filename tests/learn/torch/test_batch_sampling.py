@@ -118,17 +118,17 @@ def test_the_loop_of_a_shuffling_loader_is_refused() -> None:
 
 
 def test_places_and_subsets_are_uniform() -> None:
-    """Chi-square tests, each with a false alarm once in 10^8 runs, and controls that fail."""
+    """Chi-square tests, each with a false alarm once in 10^11 runs, and controls that fail."""
     counts = np.bincount(_places(70_000, 7), minlength=7)
-    assert stats.chisquare(counts).pvalue > 1e-8
-    assert stats.chisquare(counts + 700 * np.arange(7)).pvalue < 1e-8
+    assert stats.chisquare(counts).pvalue > 1e-11
+    assert stats.chisquare(counts + 700 * np.arange(7)).pvalue < 1e-11
     seen: dict[tuple[int, ...], int] = {}
     for _ in range(6_000):
         key = tuple(_subset(5, 2).tolist())
         seen[key] = seen.get(key, 0) + 1
     assert len(seen) == 10
-    assert stats.chisquare(list(seen.values())).pvalue > 1e-8
-    assert stats.chisquare([each + 60 * i for i, each in enumerate(seen.values())]).pvalue < 1e-8
+    assert stats.chisquare(list(seen.values())).pvalue > 1e-11
+    assert stats.chisquare([each + 60 * i for i, each in enumerate(seen.values())]).pvalue < 1e-11
 
 
 def test_words_of_the_last_round_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,8 +113,8 @@ def test_the_released_law(kind):
     m, at, count = step(kind), 0.75, 40_000
     drawn = noise_source.release_in_place(m, torch.full((count,), at, dtype=torch.float64, device="cuda")).cpu().numpy()
     cuts = np.linspace(-1.85, 2.9, 9)  # no cut on a point of a grid, no cell of few numbers
-    assert p_value(drawn, m, at, cuts) > 1e-8
-    assert p_value(drawn, m, at + 0.5, cuts) < 1e-8  # the control: the law at another answer
+    assert p_value(drawn, m, at, cuts) > 1e-11
+    assert p_value(drawn, m, at + 0.5, cuts) < 1e-11  # the control: the law at another answer
 
 
 @on_gpu

@@ -197,9 +197,9 @@ def test_the_error_is_that_of_theory_and_intervals_hold_at_empty_cells_too(liste
             hits[at] += (ends[:, 0] <= truth) & (truth <= ends[:, 1])
     for at, total in enumerate(sums):
         degrees = runs  # the cells of a count are not independent: as if it were one
-        low, high = stats.chi2.ppf([1e-8, 1 - 1e-8], degrees) / degrees
+        low, high = stats.chi2.ppf([1e-11, 1 - 1e-11], degrees) / degrees
         assert low < total / runs / ready.publishers[at].mse < high
-    least = stats.binom.ppf(1e-8, runs, 0.95)
+    least = stats.binom.ppf(1e-11, runs, 0.95)
     assert all((each >= least).all() for each in hits)
     assert exact[1].count(0) >= 2  # empty cells
     assert (np.concatenate(hits) < runs).any()  # control: they are not all of the line

@@ -92,7 +92,7 @@ def test_answers_are_near_the_truth_and_intervals_hold_it(kind):
     cells = drawn(public([{**question, "where": []}], size=3000), [(x, 30) for x in waits], 1000)
     assert statistics.fmean(cell.value for cell in cells) == pytest.approx(truth, rel=0.01)
     held = sum(cell.lower - 1e-6 <= truth <= cell.upper + 1e-6 for cell in cells)
-    assert held >= 910  # of 1,000, each with 0.95 at least: fewer has a chance of 5e-8
+    assert held >= 898  # of 1,000, each with 0.95 at least: fewer has a chance of 1e-11
 
 
 @pytest.mark.slow

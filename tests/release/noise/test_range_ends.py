@@ -65,7 +65,7 @@ def test_no_more_units_lie_outside_than_the_error_says(spread):
         limit = float(1 - COVER) * len(values) + readings[0].rank_error
         missed += (values < lower).sum() > limit or (values > upper).sum() > limit
         assert lower < 3 * spread < upper
-    assert missed <= 12  # 5 % of 40 are 2; more than 12 have a chance below 1e-6
+    assert missed <= 16  # 5 % of 40 are 2; more than 16 have a chance below 1e-11
 
 
 def test_ends_that_cross_are_put_in_order_and_too_few_units_give_the_whole_grid():

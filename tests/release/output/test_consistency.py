@@ -128,7 +128,7 @@ def test_a_total_that_nobody_asked_for_is_made_of_unclamped_numbers(more):
     assert not found.notes
     errors = [cell.epsilon for cell in found.cells]
     spread = max((2 * sum(each.question == index for each in found.cells)) ** 0.5 / min(errors) for index in (0, 1))
-    assert (totals[0] < 5.5 * spread) is bool(more)  # the control: clamped numbers add up to far more
+    assert (totals[0] < 6.5 * spread) is bool(more)  # the control: clamped numbers add up to far more
 
 
 @pytest.mark.slow

@@ -156,6 +156,19 @@ def test_a_column_that_sounds_like_text_is_named_before_the_charge(tmp_path):
     assert list(cautions(made, dict.fromkeys(("firstName", "note", "x"), Family.NUMBER))) == []  # control: types tell
 
 
+def test_a_truth_value_of_a_text_file_is_named_unless_the_plan_asks_how_many_are_none(tmp_path):
+    (tmp_path / "t.csv").write_text("well\noui\nnon\n")
+    share = {"name": "well", "kind": "share", "of": "well"}
+    unread = {"name": "unread", "kind": "count", "where": "(well = true) IS NULL AND well IS NOT NULL"}
+    with DuckDB(Source(path=str(tmp_path / "t.csv"))) as engine:
+        (said,) = cautions(plan(share), engine.schema())
+        assert said.startswith("query[0].of='well': is read as true or false, t or f")
+        assert said.endswith("`well = 'oui'`")
+        assert list(cautions(plan(share, unread), engine.schema())) == []
+        assert list(cautions(plan({**share, "of": "well = 'oui'"}), engine.schema())) == []  # control: as text
+    assert list(cautions(plan(share), {"well": Family.BOOLEAN})) == []  # control: types tell
+
+
 def test_expressions_that_differ_in_capital_letters_alone_are_different_columns():
     data = pa.table({"x": ["a", "A", "A", "b"], "y": [1.0, 2.0, 3.0, 4.0]})
     asked = [{**COUNT, "name": each, "where": f"x = '{each}' OR y > 10"} for each in ("a", "A", "b", "${x}")]

@@ -41,7 +41,7 @@ def test_anything_else_is_a_hidden_column_that_the_explanation_shows_as_its_text
     found = plan("age >= 18 and a+b > 3 and (late or early)")
     assert [each.column for each in found.query[0].where] == ["age", "= a + b > 3", "= late OR early"]
     assert [each.name for each in found.made] == ["= a + b > 3", "= late OR early"]
-    assert found.query[0].described() == "n: count, where 'age' >= 18 and a + b > 3 and (late OR early)"
+    assert found.query[0].described() == "n: count, where age >= 18 AND a + b > 3 AND (late OR early)"
     assert hidden_text("= a + b > 3") == "a + b > 3"
     assert hidden_text("a") is None
 

@@ -324,12 +324,7 @@ class Table(PrivateMechanism):
     ) -> Floats: ...
 
     def release(
-        self,
-        answer: npt.ArrayLike,
-        *,
-        out: Floats | None = None,
-        threads: int = 1,
-        progress: bool | None = None,
+        self, answer: npt.ArrayLike, *, out: Floats | None = None, threads: int = 1, progress: bool | None = None
     ) -> float | Floats:
         """Publish: an output drawn exactly from the law at the true answer, one for each of an array.
 

@@ -117,12 +117,7 @@ def from_array(
             f"array={arguments.shown(array)}: must have rows of whole numbers from 0, each with one above 0"
         )
     weights = exact_weights([[Fraction(each) for each in row] for row in matrix.tolist()])
-    return cls(
-        query=query,
-        inputs=ascending("inputs", inputs),
-        outputs=ascending("outputs", outputs),
-        weights=weights,
-    )
+    return cls(query=query, inputs=ascending("inputs", inputs), outputs=ascending("outputs", outputs), weights=weights)
 
 
 def from_csv(cls: type[Table], path: str | os.PathLike[str], *, query: Query) -> Table:

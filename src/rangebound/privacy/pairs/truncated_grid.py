@@ -231,11 +231,7 @@ class LaplaceSums:
     """
 
     def __init__(
-        self,
-        points: list[Ball],
-        places: tuple[float, ...],
-        noise: BallNoise,
-        beyond: tuple[Ball, Ball] = (ZERO, ZERO),
+        self, points: list[Ball], places: tuple[float, ...], noise: BallNoise, beyond: tuple[Ball, Ball] = (ZERO, ZERO)
     ) -> None:
         self.points, self.places, self.noise = points, places, noise
         steps = [(x - points[0]) / noise.scale for x in points]

@@ -166,14 +166,7 @@ def joint_coordinates(
         noise = Laplace(scale=rounded_up(Fraction(reach) / Fraction(share.epsilon)))
         own = Mechanism(noise=noise, query=query, bounding=bounding)
     return MechanismPublisher(
-        mechanism=own,
-        grain=grain,
-        step=None,
-        level=level,
-        width=width,
-        parts=parts,
-        clamped=clamped,
-        shared=shared,
+        mechanism=own, grain=grain, step=None, level=level, width=width, parts=parts, clamped=clamped, shared=shared
     )
 
 

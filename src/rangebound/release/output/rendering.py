@@ -397,7 +397,7 @@ def csvw_description(found: TableFacts, columns: tuple[str, ...], url: str) -> s
                     "datatype": _datatype(name, found.rows),
                 }
                 for at, name in enumerate(columns)
-            ],
+            ]
         },
     }
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"

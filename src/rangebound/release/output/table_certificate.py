@@ -12,7 +12,7 @@ from typing import Any
 from rangebound.errors import ArgumentError, ArgumentTypeError, CertificateInvalid, RangeboundError
 from rangebound.ledger.book import Ledger
 from rangebound.ledger.rule import AnyCost
-from rangebound.mechanisms.coq_file import coq_claim, coq_numbers, coq_text, uncovered
+from rangebound.mechanisms.coq_text import coq_claim, coq_numbers, coq_text, uncovered
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.release.budget_split import PlanParts, every_allocation
 from rangebound.release.noise.allocation import Allocation, LossForm, is_within

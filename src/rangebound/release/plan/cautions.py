@@ -1,4 +1,4 @@
-"""What a plan may not mean: columns that are read as numbers or dates, and may hold other things."""
+"""What a plan may not mean: columns that are read as numbers, dates or truth values, and may hold other things."""
 
 from __future__ import annotations
 
@@ -22,21 +22,26 @@ _WORDY = re.compile(
 
 
 def cautions(plan: Plan, schema: Schema, before_units: Schema | None = None) -> Iterator[str]:
-    """Warnings before the charge: columns that are read as numbers or dates, but may hold texts by their name or type.
+    """Warnings before the charge: columns that are read as what they may not hold, by their name or type.
 
     A table without types cannot be refused by its types, and must not be by its values: one row would then decide. So
-    the names of its columns are looked at, and nothing else. `before_units` has the columns of the rows of which a plan
-    with that step makes one row per unit.
+    the names of its columns are looked at, and nothing else. A truth value may be spelled in other words, as in "oui",
+    and every row would be false: the plan says how many are, or which text is meant. `before_units` has the columns of
+    the rows of which a plan with that step makes one row per unit.
 
     Guarantee: made of the plan and the names and types of the columns.
     """
     wanted = {ValueType.NUMBER: "a number", ValueType.DATE: "a date such as 2025-01-31"}
+    open_ = unread_columns(plan, schema, before_units)
     for seen, column, field, read_as in _all_reads(plan, schema, before_units):
         found, missing = seen.get(column), f"where it is not {wanted.get(read_as)}, it is missing"
         if read_as is ValueType.DATE and found is Family.TEXT:  # a text is refused for a number
             yield f"{field}={column!r}: is of type text; {missing}"
         elif read_as in wanted and found is Family.UNTYPED and sounds_like_text(column):
             yield f"{field}={column!r}: sounds like text, and a CSV file has no types; {missing}"
+        elif read_as is ValueType.TRUTH and found is Family.UNTYPED and column in open_:
+            name = Named(column)
+            yield f"{field}={column!r}: {_TRUTHS}; for other words compare the text, as in `{name} = 'oui'`"
 
 
 def unread_columns(plan: Plan, schema: Schema, before_units: Schema | None = None) -> tuple[str, ...]:
@@ -85,6 +90,7 @@ def whole_quantiles(plan: Plan, schema: Schema) -> tuple[str, ...]:
     return tuple(each.name for each in ranks if schema.get(each.column) in (Family.INTEGER, Family.BOOLEAN))
 
 
+_TRUTHS = "is read as true or false, t or f, yes or no, y or n, 1 or 0, and any other text is missing"
 _UNREAD = {
     ValueType.NUMBER: "CAST({} AS DOUBLE)",
     ValueType.DATE: "CAST({} AS DATE)",
@@ -121,7 +127,8 @@ def _all_reads(plan: Plan, schema: Schema, before_units: Schema | None) -> Itera
             yield schema, column, f"{place}.by", read_as
         for each in question.conditions:
             if each.values:
-                yield schema, each.column, f"{place}.where", type_of(each.values[0])
+                field = "where" if each in question.where else "of"
+                yield schema, each.column, f"{place}.{field}", type_of(each.values[0])
 
 
 def sounds_like_text(column: str) -> bool:

@@ -151,10 +151,7 @@ def _not_hidden(name: object) -> object:
 
 _LONGEST_COLUMN = 200
 Column = Annotated[
-    str,
-    Field(min_length=1, max_length=LONGEST_NAME),
-    AfterValidator(printable),
-    BeforeValidator(_not_hidden),
+    str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(printable), BeforeValidator(_not_hidden)
 ]
 _SUCH = '{column = "age", is = ">=", value = 18}'
 
@@ -277,17 +274,11 @@ _LONGEST_SHOWN = 300  # characters of an expression that a line has room for
 
 
 def conditions(some: tuple[Condition, ...]) -> str:
-    """Conditions that hold together, in words."""
-    return " and ".join(_in_words(each, alone=len(some) == 1) for each in some)
+    """Conditions that hold together, as one expression."""
+    return " AND ".join(_shown(each, alone=len(some) == 1) for each in some)
 
 
-def _in_words(condition: Condition, *, alone: bool) -> str:
-    expression = hidden_text(condition.column)
-    if expression is not None:
-        shown = expression if len(expression) <= _LONGEST_SHOWN else f"{expression[:_LONGEST_SHOWN]}..."
-        return shown if alone or " OR " not in shown else f"({shown})"
-    values = ", ".join(
-        f"{each:g}" if isinstance(each, float) else str(each).lower() if isinstance(each, bool) else repr(each)
-        for each in condition.values
-    )
-    return f"{condition.column!r} {condition.comparison.value} {values}".rstrip()
+def _shown(condition: Condition, *, alone: bool) -> str:
+    text = _expression(condition)
+    shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    return shown if alone or " OR " not in shown else f"({shown})"

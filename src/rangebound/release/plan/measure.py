@@ -72,13 +72,6 @@ class Value:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Square:
-    """The square of a value in fixed point, from 0 to `ONE`, rounded down."""
-
-    of: Values
-
-
-@dataclass(frozen=True, kw_only=True)
 class Met:
     """`ONE` for a row that meets some further conditions, else 0."""
 
@@ -99,7 +92,7 @@ class Product:
     of: tuple[Measure, Measure]
 
 
-Measure = Counted | Owned | Value | Square | Met | Outside | Product
+Measure = Counted | Owned | Value | Met | Outside | Product
 """What is added up: of each unit, at most `rows` rows in each of `groups` groups.
 
 A unit that has more rows in a group counts with the average over all choices of this many of them, rounded down.

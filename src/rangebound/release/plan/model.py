@@ -11,14 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from rangebound.errors import ArgumentTypeError
-from rangebound.release.plan.columns import (
-    Declarations,
-    MadeColumn,
-    PlanColumns,
-    UnitColumn,
-    UnitColumns,
-    plan_columns,
-)
+from rangebound.release.plan.columns import Declarations, MadeColumn, PlanColumns, UnitColumn, UnitColumns, plan_columns
 from rangebound.release.plan.condition import hidden_text
 from rangebound.release.plan.expressions.nodes import ValueType
 from rangebound.release.plan.expressions.reading import in_one_grammar

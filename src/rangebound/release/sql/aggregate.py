@@ -249,9 +249,6 @@ class _Compiler:
                 return integer(1)
             case measure.Value(of=values):
                 return fixed_point(values, self._value(values))
-            case measure.Square(of=values):
-                fixed = fixed_point(values, self._value(values))
-                return scaled_product(fixed, fixed.copy())
             case measure.Product(of=(first, second)):
                 return scaled_product(self._compiled(first), self._compiled(second))
             case measure.Met(conditions=conditions):
@@ -312,7 +309,7 @@ def _counts(each: measure.Measure) -> bool:
 def _vanishing(each: measure.Measure) -> frozenset[measure.Values]:
     """The values whose absence alone makes a measure 0: they are then at the lower end of the fixed point."""
     match each:
-        case measure.Value(of=values) | measure.Square(of=values):
+        case measure.Value(of=values):
             return frozenset([values]) if values.filler is None and values.least is None else frozenset()
         case measure.Product(of=(first, second)):
             return _vanishing(first) | _vanishing(second)

@@ -97,8 +97,6 @@ def measured(measure, row):
             return 1
         case m.Value(of=values):
             return math.floor(row[values.column != "x"] * m.ONE + Fraction(1, 2))
-        case m.Square(of=values):
-            return measured(m.Value(of=values), row) ** 2 // m.ONE
         case m.Product(of=(first, second)):
             return measured(first, row) * measured(second, row) // m.ONE
         case m.Met() | m.Outside():  # any row may meet a condition, or lie outside its range

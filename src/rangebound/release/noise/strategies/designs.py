@@ -298,11 +298,7 @@ _UNMEASURED = 1e-5  # a node whose share of its path's budget is below this is n
 
 @lru_cache(maxsize=16)
 def design_tree(
-    tree: Tree,
-    *,
-    budget: Fraction | float,
-    account: NoiseAccount,
-    contributions: Contributions | None = None,
+    tree: Tree, *, budget: Fraction | float, account: NoiseAccount, contributions: Contributions | None = None
 ) -> TreeStrategy:
     """The strategy that answers all nodes of a tree with the least total variance.
 

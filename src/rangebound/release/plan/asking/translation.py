@@ -13,22 +13,8 @@ from sqlglot import exp
 
 from rangebound.errors import ArgumentTypeError, PlanError, plain
 from rangebound.release.plan.asking.aggregates import Aggregates, Question, made_name
-from rangebound.release.plan.asking.from_tables import (
-    FromTables,
-    joins,
-    mapping,
-    pairs,
-    parsed,
-    plain_data,
-    refused,
-)
-from rangebound.release.plan.asking.published_values import (
-    Computed,
-    PublishedValues,
-    SelectItem,
-    aggregated,
-    free,
-)
+from rangebound.release.plan.asking.from_tables import FromTables, joins, mapping, pairs, parsed, plain_data, refused
+from rangebound.release.plan.asking.published_values import Computed, PublishedValues, SelectItem, aggregated, free
 from rangebound.release.plan.expressions.nodes import Call, Constant, Expression, Named, UnitCall, call, columns_of
 from rangebound.release.plan.expressions.row_expression import RowExpressions, bare
 from rangebound.release.plan.expressions.sql_text import fragment
@@ -156,12 +142,7 @@ class _Translation:
         )
         self._read_groups()
         self.published = PublishedValues(
-            text=self.text,
-            rows=self.rows,
-            aggregates=aggregates,
-            items=self.items,
-            groups=self.groups,
-            made=self.made,
+            text=self.text, rows=self.rows, aggregates=aggregates, items=self.items, groups=self.groups, made=self.made
         )
         conditions = () if where is None else (self.rows.tree(where.this),)
         for each in self.items:

@@ -183,6 +183,7 @@ INSTEAD: Mapping[type[exp.Expr], str] = {
     exp.Rand: "a value must follow from its row",
     exp.Null: "NULL is compared by IS NULL",
     exp.Date: "a date is written DATE '2025-01-31', and CAST(x AS DATE) reads one",
+    exp.DateDiff: "`later - earlier` is the number of days between two dates",
     exp.Star: "a column must be named; COUNT(*) alone takes a star",
     exp.DayOfWeek: "dialects count from different days; EXTRACT(ISODOW FROM x) counts from Monday, 1",
     exp.TimestampTrunc: "group by EXTRACT(YEAR FROM x) and EXTRACT(MONTH FROM x), or list months in [keys]",

@@ -163,6 +163,8 @@ Of a law that has 0.18 of them in a sample on average one sample in six has one,
 that variance. With it, of any number on average, intervals at 95 % hold 94.4 % of the time or more; without, 83.8 %.
 """
 
+_SEEN = 2.5  # times the largest square that a unit can have
+
 Linear = tuple[Floats, ...]
 """A linear form of the drawn coordinates: a constant, and a factor for each coordinate; at many answers at once."""
 
@@ -218,3 +220,66 @@ def counted_units(unit: Unit, rows: int) -> SampledCounts:
     """How counts show what is to be expected, where each unit adds at most this many rows to one."""
     law = "the binomial law of the rows" if unit.column is None else "twice the binomial law of the units"
     return SampledCounts(rows=rows, single=unit.column is None, measured=law)
+
+
+def of_fraction(bounds: Interval, unit: Unit, measured: str) -> Sampled:
+    """A fraction of the rows in the population, on the scale of the answer: of units drawn independently of each other.
+
+    The coordinates n - p and p make D(t) = (1 - t) p - t (n - p), the sum of w (x - t) for x from 0 to 1 and weights w
+    from 0 to 1. Of mean t, E w (x - t)^2 <= E w t (1 - t), attained by zeros and ones [bhatia2000]. A unit of at most r
+    rows has a d with d^2 <= r sum of w^2 (x - t)^2 (Cauchy and Schwarz), and w^2 <= w.
+    """
+    place, rows = _place(bounds), unit.most_rows
+
+    def variance(x: Any) -> Linear:
+        t = place(x)
+        largest = rows * t * (1.0 - t)
+        return RARE * (rows * (0.5 + abs(t - 0.5))) ** 2, largest, largest
+
+    return Sampled(
+        ends=(bounds.lower, bounds.upper),
+        deviation=lambda x: (0.0 * x, -place(x), 1.0 - place(x)),
+        variance=variance,
+        measured=measured,
+    )
+
+
+def of_squares(bounds: Interval, unit: Unit, *, of_rows: bool = False) -> Sampled:
+    """The same with the variance from squares: of rows, or where units have several, of what each adds up to.
+
+    With the sums a of (1 - x)^2, b of 2 x (1 - x) and c of x^2 over rows, D(t) = (1 - t) c + (1/2 - t) b - t a is the
+    sum of x - t, and that of (x - t)^2 is v = t^2 a - t (1 - t) b + (1 - t)^2 c; r rows of a unit have at most r times
+    that. With those of z^2 / r, 2 y z / r and y^2 / r over units, y the sum of x and z that of 1 - x, r v is the sum of
+    d^2 itself; D(t) then needs those of z (1 - n / r) and y (1 - n / r) as well, n = y + z.
+
+    2.5 times the largest d^2 counts as seen beside the others, since large ones may be rare: of a law that has three in
+    a sample on average one in twenty samples has none, and the test at that mean needs 3^2 / 1.96^2 times their square.
+    """
+    place, rows, apart = _place(bounds), unit.most_rows, by_unit(unit) and not of_rows
+
+    def deviation(x: Any) -> Linear:
+        below, above = -place(x), 1.0 - place(x)
+        own = 0.0 * x, below, 0.5 - place(x), above
+        return (*own, below, above) if apart else own
+
+    def variance(x: Any) -> Linear:
+        t = place(x)
+        own = _SEEN * (rows * (0.5 + abs(t - 0.5))) ** 2, rows * t**2, -rows * t * (1.0 - t), rows * (1.0 - t) ** 2
+        return (*own, 0.0 * x, 0.0 * x) if apart else own
+
+    whose = "what each unit adds up to" if apart else "the values"
+    return Sampled(
+        ends=(bounds.lower, bounds.upper),
+        deviation=deviation,
+        variance=variance,
+        measured=f"the squares of {whose}, measured together with them",
+    )
+
+
+def by_unit(unit: Unit) -> bool:
+    """Whether squares are those of units: of several rows, which are not bounded in each of several periods."""
+    return unit.most_rows > 1 and unit.period is None
+
+
+def _place(bounds: Interval) -> Callable[[Any], Any]:
+    return lambda x: (x - bounds.lower) / bounds.width

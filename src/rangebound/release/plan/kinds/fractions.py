@@ -18,25 +18,24 @@ from pydantic import Field, PrivateAttr
 
 from rangebound.release.plan.condition import Condition, Conditions, conditions, hidden_text
 from rangebound.release.plan.fields import UNKNOWN, Bound, Name, Range
-from rangebound.release.plan.kinds.facts import RARE, Agreement, FormName, Linear, OneCoordinate, Sampled, Weight
-from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import (
-    ONE,
-    Counted,
-    Found,
-    Measure,
-    Measures,
-    Met,
-    Product,
-    Square,
-    UnitPart,
-    Value,
+from rangebound.release.plan.kinds.facts import (
+    RARE,
+    Agreement,
+    FormName,
+    Linear,
+    OneCoordinate,
+    Sampled,
+    Weight,
+    by_unit,
+    of_fraction,
+    of_squares,
 )
+from rangebound.release.plan.kinds.kind import Kind
+from rangebound.release.plan.measure import ONE, Counted, Found, Measure, Measures, Met, Product, UnitPart, Value
 from rangebound.release.plan.statistic import Coordinates, Fractional, Sensitivity, Statistic, of_parts, scaled
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
 
-_SEEN = 2.5  # times the largest square that a unit can have
 _PAYS = 16.0  # rows times epsilon^2 from which on squares are worth their noise where the rows are public
 
 
@@ -90,7 +89,7 @@ class FractionKind(Kind):
 
     def error_of_squares(self, unit: Unit) -> float:
         """The error of the numerator of several coordinates, in errors of one: of c + b / 2, and of that and e."""
-        return (1.5 if _by_unit(unit) else math.sqrt(1.25)) if self.squared else 1.0
+        return (1.5 if by_unit(unit) else math.sqrt(1.25)) if self.squared else 1.0
 
     @property
     @abstractmethod
@@ -109,6 +108,11 @@ class FractionKind(Kind):
     def answer_of(self, parts: Sequence[Fractional]) -> Fractional:
         """The answer and its interval, from every coordinate but the first as a fraction of all of them."""
         return parts[0]
+
+    def _sampled(self, unit: Unit, words: str) -> Sampled:
+        """How the answer in the population shows: in squares where these are measured, else in what `words` say."""
+        found = of_squares(self.natural, unit) if self.squared else of_fraction(self.natural, unit, words)
+        return found.known(self.known_rows(unit))
 
     def one_coordinate(self, unit: Unit) -> OneCoordinate | None:
         """The coordinate that is left where the number of rows is public: from 0 to that number."""
@@ -147,83 +151,26 @@ def fraction_sensitivity(asked: FractionKind, unit: Unit, groups: float) -> Sens
     return of_parts(unit.most_rows, unit, groups)
 
 
-def of_fraction(bounds: Interval, unit: Unit, measured: str) -> Sampled:
-    """A fraction of the rows in the population, on the scale of the answer: of units drawn independently of each other.
-
-    The coordinates n - p and p make D(t) = (1 - t) p - t (n - p), the sum of w (x - t) for x from 0 to 1 and weights w
-    from 0 to 1. Of mean t, E w (x - t)^2 <= E w t (1 - t), attained by zeros and ones [bhatia2000]. A unit of at most r
-    rows has a d with d^2 <= r sum of w^2 (x - t)^2 (Cauchy and Schwarz), and w^2 <= w.
-    """
-    place, rows = _place(bounds), unit.most_rows
-
-    def variance(x: Any) -> Linear:
-        t = place(x)
-        largest = rows * t * (1.0 - t)
-        return RARE * (rows * (0.5 + abs(t - 0.5))) ** 2, largest, largest
-
-    return Sampled(
-        ends=(bounds.lower, bounds.upper),
-        deviation=lambda x: (0.0 * x, -place(x), 1.0 - place(x)),
-        variance=variance,
-        measured=measured,
-    )
-
-
-def of_squares(bounds: Interval, unit: Unit, *, by_unit: bool) -> Sampled:
-    """The same with the variance from squares: of rows, or where units have several, of what each adds up to.
-
-    With the sums a of (1 - x)^2, b of 2 x (1 - x) and c of x^2 over rows, D(t) = (1 - t) c + (1/2 - t) b - t a is the
-    sum of x - t, and that of (x - t)^2 is v = t^2 a - t (1 - t) b + (1 - t)^2 c; r rows of a unit have at most r times
-    that. With those of z^2 / r, 2 y z / r and y^2 / r over units, y the sum of x and z that of 1 - x, r v is the sum of
-    d^2 itself; D(t) then needs those of z (1 - n / r) and y (1 - n / r) as well, n = y + z.
-
-    2.5 times the largest d^2 counts as seen beside the others, since large ones may be rare: of a law that has three in
-    a sample on average one in twenty samples has none, and the test at that mean needs 3^2 / 1.96^2 times their square.
-    """
-    place, rows = _place(bounds), unit.most_rows
-
-    def deviation(x: Any) -> Linear:
-        below, above = -place(x), 1.0 - place(x)
-        own = 0.0 * x, below, 0.5 - place(x), above
-        return (*own, below, above) if by_unit else own
-
-    def variance(x: Any) -> Linear:
-        t = place(x)
-        own = _SEEN * (rows * (0.5 + abs(t - 0.5))) ** 2, rows * t**2, -rows * t * (1.0 - t), rows * (1.0 - t) ** 2
-        return (*own, 0.0 * x, 0.0 * x) if by_unit else own
-
-    whose = "what each unit adds up to" if by_unit else "the values"
-    return Sampled(
-        ends=(bounds.lower, bounds.upper),
-        deviation=deviation,
-        variance=variance,
-        measured=f"the squares of {whose}, measured together with them",
-    )
-
-
-def _by_unit(unit: Unit) -> bool:
-    """Whether squares are those of units: of several rows, which are not bounded in each of several periods."""
-    return unit.most_rows > 1 and unit.period is None
-
-
-def _place(bounds: Interval) -> Callable[[Any], Any]:
-    return lambda x: (x - bounds.lower) / bounds.width
+def _with_squares(asked: FractionKind, *_: object) -> Measures:
+    """The rows, their values in fixed point and the squares of these."""
+    y = asked.part_of_one
+    return asked.sums(n=Counted(), t=y, q=Product(of=(y, y)))
 
 
 def _fraction_measures(asked: FractionKind, unit: Unit, groups: float) -> Measures:
     """The rows and their values, or what they meet, in fixed point; with the squares that intervals need."""
     if not asked.squared:
         return asked.sums(n=asked.counted, t=asked.weighted(asked.part_of_one))
+    if not by_unit(unit):
+        return _with_squares(asked)
     n, y = Counted(), asked.part_of_one
-    if not _by_unit(unit):
-        return asked.sums(n=n, t=y, q=Product(of=(y, y)))
     products = {"yy": UnitPart(of=(y, y)), "yn": UnitPart(of=(y, n)), "nn": UnitPart(of=(n, n))}
     return asked.sums(n=UnitPart(of=(n,)), y=UnitPart(of=(y,)), **products)
 
 
 def _fraction_coordinates(asked: FractionKind, found: Found, unit: Unit) -> Coordinates:
     """Those that add up to the rows: distances, squares, or sums over units in the order of `of_squares`."""
-    if asked.squared and _by_unit(unit):
+    if asked.squared and by_unit(unit):
         n, y, yy, yn, nn = (found.get(name, 0) for name in ("n", "y", "yy", "yn", "nn"))
         whole = (nn - 2 * yn + yy, 2 * (yn - yy), yy, n - y - nn + yn, y - yn)
         return tuple(Fraction(unit.most_rows * each, ONE) for each in whole)
@@ -237,7 +184,7 @@ def _measured_sensitivity(asked: FractionKind, unit: Unit, groups: float) -> Sen
     N in all. Products are rounded down, so that YY <= YN <= Y. The first is above -2 and the fourth above -1, the
     others are not negative: the sizes add up to less than N + 6. So it is 1 + 6 / ONE times a case of `of_parts`.
     """
-    if asked.squared and _by_unit(unit):
+    if asked.squared and by_unit(unit):
         return scaled(of_parts(unit.most_rows, unit, groups), 1 + Fraction(6, ONE))
     return (_spread_sensitivity if asked.squared else fraction_sensitivity)(asked, unit, groups)
 
@@ -272,10 +219,7 @@ class Mean(FractionKind):
 
     def sampled(self, unit: Unit) -> Sampled:
         """By squares where they are measured, else by the largest variance."""
-        found = of_fraction(self.bounds, unit, "the largest variance that the mean allows")
-        return (of_squares(self.bounds, unit, by_unit=_by_unit(unit)) if self.squared else found).known(
-            self.known_rows(unit)
-        )
+        return self._sampled(unit, "the largest variance that the mean allows")
 
     def answer_of(self, parts: Sequence[Fractional]) -> Fractional:
         share, (least, most) = parts[0]
@@ -313,10 +257,7 @@ class Share(FractionKind):
 
     def sampled(self, unit: Unit) -> Sampled:
         """By its own number, which says how large the variance of a row is; where units have several, by squares."""
-        found = of_fraction(self.natural, unit, "the share itself")
-        return (of_squares(self.natural, unit, by_unit=_by_unit(unit)) if self.squared else found).known(
-            self.known_rows(unit)
-        )
+        return self._sampled(unit, "the share itself")
 
     @property
     def part_of_one(self) -> Measure:
@@ -324,7 +265,7 @@ class Share(FractionKind):
 
     def for_population(self, unit: Unit, epsilon: float) -> Self:
         """With squares of units, where these have several rows."""
-        return self.with_squares() if _by_unit(unit) else self
+        return self.with_squares() if by_unit(unit) else self
 
     @property
     def subject(self) -> tuple[str, str]:
@@ -400,14 +341,7 @@ def _scale(question: Variance | StandardDeviation) -> float:
     return float(question.bounds.width ** (2 * question.power))
 
 
-_SPREAD = Statistic(
-    measures=lambda asked, *_: asked.sums(
-        n=Counted(), t=Value(of=asked.column_values), q=Square(of=asked.column_values)
-    ),
-    coordinates=apart(_squares),
-    sensitivity=_spread_sensitivity,
-)
-"""The rows, their values in fixed point and the squares of these."""
+_SPREAD = Statistic(measures=_with_squares, coordinates=apart(_squares), sensitivity=_spread_sensitivity)
 
 
 def _of_spread(asked: Variance | StandardDeviation, unit: Unit) -> Sampled:
@@ -433,7 +367,7 @@ def _of_spread(asked: Variance | StandardDeviation, unit: Unit) -> Sampled:
         ).known(known)
 
     return replace(
-        of_squares(Interval(0.0, 1.0), unit, by_unit=False).known(known),
+        of_squares(Interval(0.0, 1.0), unit, of_rows=True).known(known),
         measured="the largest variance that the answer allows",
         given=given,
         shown=lambda v: float(asked.scale * v**asked.power),

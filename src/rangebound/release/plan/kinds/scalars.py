@@ -150,9 +150,7 @@ class CountOfUnits(ScalarKind):
     whole = True
     once = True
     statistic = Statistic(
-        measures=lambda asked, *_: asked.sums(n=Owned()),
-        coordinates=plain_count,
-        sensitivity=owners_sensitivity,
+        measures=lambda asked, *_: asked.sums(n=Owned()), coordinates=plain_count, sensitivity=owners_sensitivity
     )
     no_rows = "a unit counts once in each group, however many rows it has"
 

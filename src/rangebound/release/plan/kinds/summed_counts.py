@@ -53,9 +53,7 @@ class WorkloadKind(Kind):
 
     form = FormName.STRATEGY
     statistic = Statistic(
-        measures=lambda asked, *_: asked.sums(n=Counted()),
-        coordinates=plain_count,
-        sensitivity=_finest_sensitivity,
+        measures=lambda asked, *_: asked.sums(n=Counted()), coordinates=plain_count, sensitivity=_finest_sensitivity
     )
     together = True
     unplaced = "whose numbers are whole, not negative and add up"

@@ -12,7 +12,7 @@ from pydantic import field_validator, model_validator
 from rangebound.release.plan.fields import LINE, UNKNOWN, Span, number, span
 from rangebound.release.plan.kinds.facts import RARE, FormName, RangedColumn, Sampled
 from rangebound.release.plan.kinds.kind import Kind
-from rangebound.release.plan.measure import ONE, Counted, Found, Measures, Product, Square, Value
+from rangebound.release.plan.measure import ONE, Counted, Found, Measures, Product, Value
 from rangebound.release.plan.statistic import Coordinates, Sensitivity, Statistic, of_counts, touched
 from rangebound.release.plan.unit import Unit
 from rangebound.values.support import Interval
@@ -168,8 +168,8 @@ def far(column: RangedColumn) -> float:
 
 def _moment_measures(asked: MomentsKind, unit: Unit, groups: float) -> Measures:
     x, y = Value(of=asked.x.values), Value(of=asked.y.values)
-    squares = {"xx": Square(of=x.of), "yy": Square(of=y.of)}
-    return asked.sums(n=Counted(), x=x, y=y, **squares, xy=Product(of=(x, y)))
+    products = {"xx": Product(of=(x, x)), "yy": Product(of=(y, y)), "xy": Product(of=(x, y))}
+    return asked.sums(n=Counted(), x=x, y=y, **products)
 
 
 def _moment_coordinates(asked: MomentsKind, found: Found, unit: Unit) -> Coordinates:
