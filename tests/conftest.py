@@ -18,11 +18,7 @@ os.environ["MPLBACKEND"] = "Agg"  # pictures are drawn, never shown
 signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it; some tests send it
 
 settings.register_profile(
-    "rangebound",
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow],
+    "rangebound", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("rangebound")
 

@@ -24,7 +24,6 @@ INF, NAN = math.inf, math.nan
 LINE = rb.Interval(-INF, INF)
 QUERY = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
 MECHANISM = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=QUERY)
-OTHER = rb.Mechanism(noise=rb.Laplace(scale=3.0), query=QUERY)
 LAW = MECHANISM.law(3.0)
 BATCH = MECHANISM.law([1.0, 2.0, 3.0])
 CERTIFICATE = rb.certify(MECHANISM, epsilon=2.0)
@@ -290,13 +289,6 @@ def test_an_object_of_the_wrong_type_is_refused(value):
     left_out = {"verify.text"} if isinstance(value, str) else MAY_BE_NONE if value is None else set()
     asked = {name: each for name, each in OBJECTS.items() if name not in left_out}
     assert [name for name, each in asked.items() if not says(refusal(each.call, value), each.names, value)] == []
-
-
-def test_laws_of_two_mechanisms_are_not_compared():
-    for compare, level in ((rb.hockey_stick, 1.0), (rb.renyi, 2.0)):
-        error = refusal(compare, LAW, OTHER.law(3.0), level)
-        assert isinstance(error, ArgumentError)
-        assert "p, q" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ NEW = {
     "": 18,
     "accounting": 76,
     "audit": 6,
-    "cli": 314,
+    "cli": 315,
     "laws": 1,
     "learn": 1_216,
     "ledger": 7,

@@ -282,11 +282,7 @@ def test_laws_errors_and_information_follow_the_coordinates(change, mechanism, a
     assert (there.cdf if change.sign > 0 else there.sf)(change(x)) == pytest.approx(law.cdf(x), abs=1e-9)
 
 
-BOUNDED = [
-    (rb.TRUNCATE, rb.Interval(0, 4)),
-    (rb.TRUNCATE, rb.Union((0, 1), (1.5, 4))),
-    (rb.RECTIFY, rb.Interval(0, 4)),
-]
+BOUNDED = [(rb.TRUNCATE, rb.Interval(0, 4)), (rb.TRUNCATE, rb.Union((0, 1), (1.5, 4))), (rb.RECTIFY, rb.Interval(0, 4))]
 
 
 @pytest.mark.few(2)

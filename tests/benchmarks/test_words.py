@@ -25,11 +25,7 @@ WHOLE = {
     "all 78 one- and two-way tables of 12 attributes": "survey: all one-way and two-way tables",
     "destinations found privately, of 104": "destinations found privately, of 104",
 }
-LIBRARIES = {
-    "diffprivlib": "diffprivlib",
-    "OpenDP, Polars": "opendp",
-    "SmartNoise": "smartnoise",
-}
+LIBRARIES = {"diffprivlib": "diffprivlib", "OpenDP, Polars": "opendp", "SmartNoise": "smartnoise"}
 
 
 def measured(name: str) -> dict[str, dict]:

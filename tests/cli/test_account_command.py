@@ -27,9 +27,7 @@ times = 4
 LAPLACE = rb.Mechanism(noise=rb.Laplace(scale=8.0), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0))
 LINE = rb.Query(range=rb.Interval(-float("inf"), float("inf")), sensitivity=1.0)
 GAUSSIAN = rb.Mechanism(noise=rb.Gaussian(scale=4.0), query=LINE, bounding=rb.UNBOUNDED)
-EVENT = ComposedEvent(
-    events=(MechanismEvent(mechanism=LAPLACE, times=3), MechanismEvent(mechanism=GAUSSIAN, times=4)),
-)
+EVENT = ComposedEvent(events=(MechanismEvent(mechanism=LAPLACE, times=3), MechanismEvent(mechanism=GAUSSIAN, times=4)))
 
 GOOD = '[[release]]\nnoise = "laplace"\nscale = 1.0\nsensitivity = 1.0\n'
 

@@ -222,22 +222,6 @@ def address(postgres, tmp_path, monkeypatch):
     return fresh_address(postgres)
 
 
-@pytest.mark.slow
-def test_every_command_takes_an_address(address, ledger, command, tmp_path):
-    for account in ("people", "others"):
-        ledger("open", address, account, "--epsilon", "1")
-    with Ledger.open(address) as book:
-        book.release(account="people", request="t1", cost=TENTH, compute=lambda _: b"x")
-        head = book.head
-    assert "0.9" in ledger("show", address)
-    assert "t1" in ledger("history", address)
-    ledger("verify", address, "--head", head)
-    ledger("export", address, "--output", tmp_path / "history.csv")
-    assert "exists already" in command("ledger", "adopt", address, "--head", head)[2]
-    key = next((tmp_path / "XDG_DATA_HOME" / "rangebound").glob("*.key"))
-    assert "exists already" in command("ledger", "export", address, "--output", key)[2]
-
-
 def test_a_plan_is_charged_to_the_ledger_that_its_address_names(address, folder, done, refused):
     (folder / "plan.toml").write_text(PLAN.replace("people.ledger", address))
     done("ledger", "open", address, "people", "--epsilon", "3")

@@ -21,7 +21,7 @@ kind = "count"
 DOCS = Path(__file__).parents[2] / "docs"
 INSIDE = re.compile(
     r"Traceback|pydantic|duckdb|sqlite3|sqlglot|\bSELECT\b|CREATE|NoneType|object at 0x|Error:|Exception|foresees|"
-    r"unexpected|validation error|type=|input_value|rangebound_(source|raw|otherwise)|\.py\b|literal_error|tuple\[",
+    r"unexpected|validation error|type=|input_value|rangebound_(source|raw|otherwise)|\.py\b|literal_error|tuple\["
 )
 
 

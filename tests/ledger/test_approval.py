@@ -25,12 +25,7 @@ def test_who_asks_does_not_approve_under_another_spelling_or_login(name):
             decided(who, decider)
 
 
-OTHERS = [
-    ("anna", "berta"),
-    ("service/anna", "service/berta"),
-    ("anna", "berta/bob"),
-    ("service/anna", "other/berta"),
-]
+OTHERS = [("anna", "berta"), ("service/anna", "service/berta"), ("anna", "berta/bob"), ("service/anna", "other/berta")]
 
 
 @pytest.mark.parametrize(("one", "other"), OTHERS)

@@ -258,11 +258,7 @@ def test_nobody_takes_up_the_approved_request_of_another_login(team, postgres, m
             assert one.release(compute=lambda _: b"true", who="me", **asked) == b"true"  # the control
             assert another.release(compute=lambda _: pytest.fail("computed"), **asked) == b"true"  # it is public now
             one.file_request(request="theirs too", dry_run=b"x", **SELF)
-            own = {
-                "account": "people",
-                "request": "theirs too",
-                "cost": TENTH,
-            }  # not what was asked for
+            own = {"account": "people", "request": "theirs too", "cost": TENTH}  # not what was asked for
             assert another.release(compute=lambda _: b"own", **own) == b"own"
             assert not another.verify().taken_up
 

@@ -13,15 +13,7 @@ from hypothesis import strategies as st
 from rangebound.accounting.fisher_information import PerInstance
 from rangebound.errors import ArgumentError, ArgumentTypeError, Unsatisfiable
 from rangebound.ledger.amount import LARGEST, SCALE, Amount, rounded_down
-from rangebound.ledger.rule import (
-    Cost,
-    GaussianCost,
-    GaussianFilter,
-    RenyiCost,
-    RenyiFilter,
-    charged,
-    rule_from_dict,
-)
+from rangebound.ledger.rule import Cost, GaussianCost, GaussianFilter, RenyiCost, RenyiFilter, charged, rule_from_dict
 from rangebound.privacy.gdp import epsilon_of_mu, largest_mu, mu_of_pure, pure_epsilon
 from tests.ledger.rules import RULES
 

@@ -200,7 +200,7 @@ TOUCHES: dict[str, dict[str, Callable[[Place], object]]] = {
         "old log": lambda place: place.back(place.late, "-wal", "-shm"),
     },
     "writes something else to a file beside it that ends in `-journal`": {
-        "junk": lambda place: place.beside("-journal").write_bytes(b"a,b\n1,2\n" * 1000),
+        "junk": lambda place: place.beside("-journal").write_bytes(b"a,b\n1,2\n" * 1000)
     },
     "backs it up with SQLite": {"backup": lambda place: backup(place.path, place.early / "backup")},
     "makes it longer by zeros": {"longer": lambda place: place.grow(4096)},
@@ -216,13 +216,13 @@ TOUCHES: dict[str, dict[str, Callable[[Place], object]]] = {
     },
     "puts an old folder in the place of its folder": {"old folder": old_folder},
     "copies old contents into the file, and the header of the present ones": {
-        "old file, new header": old_file_under_the_same_counter,
+        "old file, new header": old_file_under_the_same_counter
     },
     "puts a journal of an old state beside it": {"old journal": journal_of_an_old_state},
     "removes its last entries with SQL": {  # those that are left are in order
         "last entries deleted": lambda place: place.sql(
             "BEGIN", "DELETE FROM payloads WHERE seq > 2", "DELETE FROM entries WHERE seq > 2", "COMMIT"
-        ),
+        )
     },
     "moves it away": {"away": lambda place: place.path.rename(place.path.with_name("x"))},
     "empties it or cuts it short": {
@@ -232,7 +232,7 @@ TOUCHES: dict[str, dict[str, Callable[[Place], object]]] = {
     },
     "gives it a second name (a hard link)": {"second name": lambda place: os.link(place.path, place.early / "second")},
     "writes the same contents to a new file of its name": {  # as some editors and sync tools do
-        "new file": lambda place: place.put(shutil.copyfile, place.path),
+        "new file": lambda place: place.put(shutil.copyfile, place.path)
     },
     "gives it a write-ahead log, or vacuums it, with SQLite": {
         "log": another_journal_mode,
@@ -249,7 +249,7 @@ TOUCHES: dict[str, dict[str, Callable[[Place], object]]] = {
         "old files, forged head": head_from_its_parts,
     },
     "puts back all files together, the head too": {  # what no ledger can find by itself
-        "everything": lambda place: place.back(place.early, *SQLITE, ".head"),
+        "everything": lambda place: place.back(place.early, *SQLITE, ".head")
     },
 }
 

@@ -423,12 +423,7 @@ OVERLOOKED = {
         1.0,
         1e-10,
     ),
-    "the same, truncated": (
-        made(BELL, TWO_ENDS, rb.Interval(-1, 1)),
-        (-1.0, -2.0),
-        1.0,
-        1e-5,
-    ),
+    "the same, truncated": (made(BELL, TWO_ENDS, rb.Interval(-1, 1)), (-1.0, -2.0), 1.0, 1e-5),
     "limited noise, rounded: its edge passes a cut inside the range": (
         made(
             rb.TruncatedLaplacian(scale=1.0, limit=2.0),

@@ -61,10 +61,7 @@ def test_a_free_table_is_private_and_near_its_limit(case):
 @pytest.mark.parametrize("shape", ["smooth", "free"])
 @pytest.mark.parametrize(
     ("answers", "most"),
-    [
-        (rb.Grid(step=1, within=rb.Interval(0, 9)), 2e-5),
-        pytest.param(rb.Interval(0, 3), 0.02, marks=pytest.mark.long),
-    ],
+    [(rb.Grid(step=1, within=rb.Interval(0, 9)), 2e-5), pytest.param(rb.Interval(0, 3), 0.02, marks=pytest.mark.long)],
     ids=["grid", "interval"],
 )
 def test_a_large_epsilon_has_a_table_too(answers, most, shape):

@@ -102,9 +102,7 @@ def test_an_average_over_parts_is_that_of_all_of_them(near, objective):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("answers", "least"),
-    [(rb.Interval(0, 60), 0.88), (rb.Grid(step=1, within=rb.Interval(0, 300)), 0.83)],
-    ids=str,
+    ("answers", "least"), [(rb.Interval(0, 60), 0.88), (rb.Grid(step=1, within=rb.Interval(0, 300)), 0.83)], ids=str
 )
 def test_an_average_over_a_wide_range_is_over_all_of_it(answers, least):
     """Only the first 161 inputs were counted, the others as 0."""

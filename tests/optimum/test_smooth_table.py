@@ -9,7 +9,7 @@ import rangebound as rb
 from rangebound.mechanisms.finite.weights import exponential
 from rangebound.optimum import best_table, smooth_table
 from rangebound.optimum.limit_proof import LimitedError, Over
-from rangebound.optimum.smooth_table import SparseRows, is_smooth, layered, peaked, smooth, smooth_weights
+from rangebound.optimum.smooth_table import is_smooth, layered, peaked, smooth, smooth_weights
 from rangebound.optimum.table_setting import TableShape, table_setting
 from tests.optimum.designs import cells, check_smooth_and_private, excess, least_error
 from tests.thinning import crossed
@@ -136,14 +136,6 @@ def test_where_a_solver_does_not_end_soon_a_table_has_fewer_inputs(monkeypatch):
     assert 40 < len(table.inputs) < 0.3 * len(fine.inputs)
     assert table.is_private(2.0)
     assert falls_away(table)
-
-
-def test_blocks_follow_each_other():
-    rows = SparseRows()
-    rows.add(np.array([0, 1, 1]), np.array([2, 0, 1]), np.array([5.0, 6.0, 7.0]))
-    rows.differences(np.array([0, 1]), np.array([2, 2]), 3.0)
-    assert rows.count == 4
-    assert rows.matrix(3).toarray().tolist() == [[0, 0, 5], [6, 7, 0], [1, 0, -3], [0, 1, -3]]
 
 
 CASES = [(60, 2, 8.0), (401, 16, 1.0), (201, 1, 0.2), (97, 32, 4.0), (150, 3, 0.7), (41, 1, 1.0)]

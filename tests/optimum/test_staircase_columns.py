@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from rangebound.optimum.staircase_columns import Columns, DesignProblem, last_neighbour, price, refined
+from rangebound.optimum.staircase_columns import Columns, DesignProblem, price, refined
 from tests.optimum.designs import lattice
 
 
@@ -27,13 +27,6 @@ def test_columns_of_a_coarse_problem_stay_staircases(seed):
 
 def design(first, places):
     return DesignProblem(first_neighbour=np.array(first), epsilon=1.0, losses=np.abs(places[:, None] - places)[None])
-
-
-def test_last_neighbours_are_those_of_which_it_is_the_first():
-    first = np.array([0, 0, 1, 1, 4])
-    last = last_neighbour(first)
-    assert last.tolist() == [1, 3, 3, 3, 4]
-    assert all((first[j] <= i) == (j <= last[i]) for i in range(5) for j in range(i, 5))
 
 
 @pytest.mark.parametrize(

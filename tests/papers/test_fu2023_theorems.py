@@ -86,10 +86,7 @@ def test_definitions_2_7_and_2_8_the_divergences_on_the_line(order):
     laplace = order * math.exp(order - 1.0) + (order - 1.0) * math.exp(-order)
     formulas = {
         rb.Gaussian: (lambda x: -x * x / 2.0 - 0.5 * math.log(2.0 * math.pi), order / 2.0),
-        rb.Laplace: (
-            lambda x: -abs(x) - math.log(2.0),
-            math.log(laplace / (2.0 * order - 1.0)) / (order - 1.0),
-        ),
+        rb.Laplace: (lambda x: -abs(x) - math.log(2.0), math.log(laplace / (2.0 * order - 1.0)) / (order - 1.0)),
     }
     for noise, (log_density, formula) in formulas.items():
         parts = [(-35.0, -8.0), (-8.0, 0.0), (0.0, 1.0), (1.0, 35.0)]

@@ -54,10 +54,7 @@ def test_the_curve_is_the_account_step_by_step(trained):
 def test_private_numbers_are_drawn_only_on_request(trained):
     engine, _, _ = trained
     ax = plot.steps(engine, delta=DELTA, until=10)
-    assert [each.get_text() for each in ax.get_legend().get_texts()] == [
-        "worst case, zero-out",
-        "steps taken so far",
-    ]
+    assert [each.get_text() for each in ax.get_legend().get_texts()] == ["worst case, zero-out", "steps taken so far"]
     assert ax.get_lines()[0].get_xdata()[-1] == 10
 
 

@@ -250,11 +250,7 @@ def test_shift_mirror_and_unit_change_nothing(seed, shift, power):
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(
-    seed=SEEDS,
-    log_epsilon=st.floats(math.log(1e-9), math.log(50.0)),
-    spread=st.sampled_from([0.5, 2.0, 6.0]),
-)
+@given(seed=SEEDS, log_epsilon=st.floats(math.log(1e-9), math.log(50.0)), spread=st.sampled_from([0.5, 2.0, 6.0]))
 def test_returned_scale_is_private_and_a_smaller_one_is_not(seed, log_epsilon, spread):
     case = random_case(np.random.default_rng(seed), spread=spread, gaps=9)
     epsilon, where = math.exp(log_epsilon), (case.lowers, case.uppers)

@@ -130,10 +130,7 @@ RULES = {
     "fold": ("clinic", {"fold": {"north": ["a", "c"], "it's south": ["b", "it's"]}}),
     "fold of numbers": ("floor", {"fold": {"low": [1, 2], "high": [3]}, "other": "roof", "missing": "low"}),
     "bins of days": ("day", {"bins": [FIRST, datetime.date(2025, 1, 1), LAST], "names": ["old", "new"]}),
-    "bins of whole numbers": (
-        "big",
-        {"bins": [-3.5, 0.5, BIG, BIG + 2**20], "names": ["small", "large", "huge"]},
-    ),
+    "bins of whole numbers": ("big", {"bins": [-3.5, 0.5, BIG, BIG + 2**20], "names": ["small", "large", "huge"]}),
 }
 BY_HAND = {
     "bins of days": lambda day: (

@@ -360,8 +360,7 @@ SPARK = pytest.param("spark", marks=pytest.mark.slow)
 
 @pytest.mark.claim("answer")
 @pytest.mark.parametrize(
-    "source",
-    [pytest.param(source, marks=[pytest.mark.slow] * (source != "arrow")) for source in SOURCES],
+    "source", [pytest.param(source, marks=[pytest.mark.slow] * (source != "arrow")) for source in SOURCES]
 )
 def test_every_answer_is_that_of_the_oracle(source, request):
     first = 2 * list(SOURCES).index(source)  # other tables for every source
@@ -607,10 +606,7 @@ def test_a_type_of_128_bits_without_a_sign_is_a_name_and_no_number(tmp_path):
 NUMERALS = ["1.0", "2", " 2.00 ", "03", "3e0", "+1", "1.5", "-0", "x", "", "1e300", "-1e999", "nan", "9" * 400, "1 2"]
 SPELLED = {
     "whole": ([*NUMERALS, "9007199254740993"], {1: 2, 2: 2, 3: 2, 0: 1}),
-    "long": (
-        ["9007199254740993", "9007199254740992.0", "9007199254740992", "7.0"],
-        {9007199254740993: 1, 7: 1},
-    ),
+    "long": (["9007199254740993", "9007199254740992.0", "9007199254740992", "7.0"], {9007199254740993: 1, 7: 1}),
     "day": (
         ["2025-01-31", "2025-01-31 10:00", "2025-01-31T10:00:59", "2025-1-31", "2025-02-30", "x"],
         {datetime.date(2025, 1, 31): 3},

@@ -90,10 +90,7 @@ RULED = [
             "floor": {"bins": [1, 2, 8], "other": "out", "missing": "out"},
             "sex": {"values": SEXES, "missing": "?", "other": "?"},
         },
-        {
-            "floor": {1: "[1, 2)", 2: "[2, 8]", 9: "out", None: "out"},
-            "sex": {"f": "f", "m": "m", None: "?"},
-        },
+        {"floor": {1: "[1, 2)", 2: "[2, 8]", 9: "out", None: "out"}, "sex": {"f": "f", "m": "m", None: "?"}},
     ),
 ]
 """Keys by rule, and which values have which."""
@@ -1156,12 +1153,7 @@ BROKEN = {
     "local times depend on other rows": (ZONED[1], "sql.view.local_time", time_by_other_rows, FAR),
     "a made column follows from other rows": (MADES[0], "sql.view.made_columns", column_by_other_rows, "L1|cell"),
     "a key depends on other rows": (KEYED[0], "sql.contribution_bound.key_text", key_by_other_rows, FAR),
-    "rows of a unit are not bounded": (
-        0,
-        "sql.aggregate.at_most",
-        lambda amount, n, rows, dialect: amount.copy(),
-        FAR,
-    ),
+    "rows of a unit are not bounded": (0, "sql.aggregate.at_most", lambda amount, n, rows, dialect: amount.copy(), FAR),
     "groups are chosen by other units": (
         0,
         "sql.contribution_bound.Scan.truncated",

@@ -88,11 +88,7 @@ def test_numbers_that_a_step_or_a_gap_has_moved_are_in_their_intervals(epsilon):
 @pytest.mark.parametrize("kind", [{"kind": "count"}, {"kind": "count of units"}, {"kind": "histogram", **WAIT}])
 @pytest.mark.parametrize(
     ("part", "says"),
-    [
-        ({"support": [0, 0.9]}, "support"),
-        ({"support": [[0, 2], [2.5, 9]]}, "support"),
-        ({"step": 0.7}, "step"),
-    ],
+    [({"support": [0, 0.9]}, "support"), ({"support": [[0, 2], [2.5, 9]]}, "support"), ({"step": 0.7}, "step")],
 )
 def test_counts_are_asked_for_in_whole_numbers(kind, part, says):
     with pytest.raises(PlanError, match="whole numbers") as caught:

@@ -150,7 +150,8 @@ def test_intervals_of_the_spread_of_a_column_that_hardly_varies_hold(account, co
         assert truth < question.allowed.hull.lower  # what is published is positive, and larger than that
         publisher = publisher_of(question, account)
         assert held(question, publisher, coordinates, truth, runs) >= least(runs)
-        stated = question_of({**data, "support": [question.natural.lower * 1.5, question.natural.upper]})
+        fields = {**question.given, "support": [question.natural.lower * 1.5, question.natural.upper]}
+        stated = type(question).model_validate(fields)
         assert held(stated, publisher, coordinates, truth, runs) == 0  # moved into the support, as its scope says
 
 

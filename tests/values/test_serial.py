@@ -125,8 +125,7 @@ def harmful(cell: str) -> bool:
 
 
 ODD_TEXTS = st.text(
-    st.sampled_from([*"=+-@;,\"' \\ux0d'1a|\t\r\n\v\f\0\x1c\x1e\x85\u2028\u2029\ufeff\uff1d\u202e\u2066"]),
-    max_size=12,
+    st.sampled_from([*"=+-@;,\"' \\ux0d'1a|\t\r\n\v\f\0\x1c\x1e\x85\u2028\u2029\ufeff\uff1d\u202e\u2066"]), max_size=12
 )
 
 

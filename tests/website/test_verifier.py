@@ -105,9 +105,7 @@ def test_a_number_that_cannot_be_of_the_mechanism_is_refused(text):
 
 def test_the_picture_is_the_law():
     m = rb.Mechanism(
-        noise=rb.Gaussian(scale=2.0),
-        query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0),
-        bounding=rb.RECTIFY,
+        noise=rb.Gaussian(scale=2.0), query=rb.Query(range=rb.Interval(0, 10), sensitivity=1.0), bounding=rb.RECTIFY
     )
     for law in asked._picture(m, 3.0)["laws"]:
         (curve,) = law["curves"]

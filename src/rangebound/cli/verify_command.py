@@ -13,7 +13,6 @@ import rangebound as rb
 from rangebound.cli import printing
 from rangebound.cli.options import Json, KeyFile, check_files, option
 from rangebound.errors import ArgumentError, CertificateInvalid, plain
-from rangebound.release.output.table_certificate import plan_to_coq
 from rangebound.values.arguments import counted, downwards, shown, upwards
 
 _OF_A_TABLE = "rangebound release certificate"
@@ -76,6 +75,8 @@ def verify(
             facts, words = _in_coq(text, certificate, coq, limit=limit)
         else:
             check_files([coq], [certificate, published], name="coq")
+            from rangebound.release.output.table_certificate import plan_to_coq
+
             facts, words = _proved(coq, plan_to_coq(text), facts, words)
     printing.fact(facts, words, as_json=as_json)
 

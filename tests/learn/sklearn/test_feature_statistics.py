@@ -113,7 +113,7 @@ def error(kind: Any, rows: int, name: str, **options: Any) -> float:
     """The root mean squared error of a statistic of one feature, in units of the range."""
     x = np.random.default_rng(rows).beta(3.0, 5.0, (rows, 1))
     truth = x.mean() if name == "mean_" else x.var()
-    found = [getattr(kind(bounds=(0, 1), **options).fit(x), name)[0] - truth for _ in range(30)]
+    found = [getattr(kind(bounds=(0, 1), **options).fit(x), name)[0] - truth for _ in range(150)]
     return float(np.sqrt(np.mean(np.square(found))))
 
 
@@ -126,7 +126,7 @@ def test_the_error_falls_with_the_number_of_rows(kind: Any, name: str, neighbour
     """By the number itself; at 20,000 rows and epsilon 1 it is below that of one Laplace of scale 4 over the rows."""
     small, large = (error(kind, rows, name, neighbours=neighbours) for rows in (1000, 20_000))
     assert large < 5.7 / 20_000
-    assert small > 8.0 * large
+    assert small > 7.0 * large  # 20 times as large, but for what chance does in seven standard deviations
 
 
 @pytest.mark.parametrize("rows", [None, 50])

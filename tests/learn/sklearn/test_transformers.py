@@ -26,8 +26,8 @@ def test_without_noise_it_is_that_of_scikit_learn_on_clipped_data(upper: list[fl
     np.testing.assert_allclose(ours.explained_variance_, plain.explained_variance_ * 149 / 150, atol=2e-3)
     np.testing.assert_allclose(np.abs((ours.components_ * plain.components_).sum(axis=1)), 1.0, atol=1e-3)
     np.testing.assert_allclose(np.abs(ours.transform(inside)), np.abs(plain.transform(inside)), atol=2e-2)
-    noisy = PCA(epsilon=0.01, bounds=bounds, components=3, clip=1.0).fit(x)  # the control
-    assert np.abs(noisy.explained_variance_ - plain.explained_variance_).max() > 0.05
+    noisy = [PCA(epsilon=0.01, bounds=bounds, components=3, clip=1.0).fit(x) for _ in range(5)]  # the control
+    assert max(np.abs(each.explained_variance_ - plain.explained_variance_).max() for each in noisy) > 0.05
 
 
 def test_everything_published_is_in_range() -> None:

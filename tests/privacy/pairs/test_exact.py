@@ -31,10 +31,7 @@ ORDER = 4
 CELLS = [cell for cell in ALLOWED if cell.range == "larger" or (cell.support == "line" and cell.range == "smaller")]
 
 # The numbers of a pair, as functions of a family, a position and a distance.
-NUMBERS = {
-    "loss": lambda kind, p, d: kind.loss(p, d),
-    "renyi": lambda kind, p, d: kind.renyi(p, d, ball(2.5)),
-}
+NUMBERS = {"loss": lambda kind, p, d: kind.loss(p, d), "renyi": lambda kind, p, d: kind.renyi(p, d, ball(2.5))}
 
 
 def positions(lower, upper):
@@ -124,10 +121,7 @@ def test_spans_out_of_reach_are_covered_by_a_ball(seed):
         for width in (0.0, 0.01, 0.2):
             p = taylor(span(place, place + width) if width else ball(place), 9)
             for ask in (Integrals.mass, Integrals.slope):
-                some, all_of_them = (
-                    ask(near.integrals(p), near.spans),
-                    ask(whole.integrals(p), whole.spans),
-                )
+                some, all_of_them = (ask(near.integrals(p), near.spans), ask(whole.integrals(p), whole.spans))
                 assert all(some[k].overlaps(all_of_them[k]) for k in range(9) if all_of_them[k].is_finite())
 
 

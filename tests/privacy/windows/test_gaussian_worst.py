@@ -131,10 +131,7 @@ def test_the_attack_finds_a_bound_that_is_too_small(monkeypatch):
 SMALL = [
     Setting(Gaussian(scale=0.3), Shape(spans=((0.0, 0.4), (0.7, 1.0)), normalised=True), Interval(0.0, 1.0), 0.2),
     Setting(
-        Gaussian(scale=0.3),
-        Shape(spans=((0.0, 0.4), (0.7, 1.0)), normalised=True),
-        Union((0.0, 0.4), (0.7, 1.0)),
-        0.35,
+        Gaussian(scale=0.3), Shape(spans=((0.0, 0.4), (0.7, 1.0)), normalised=True), Union((0.0, 0.4), (0.7, 1.0)), 0.35
     ),
     Setting(Gaussian(scale=1.0), Shape(points=(0.0, 1.0, 3.0), normalised=True), Interval(-2.0, 5.0), 0.5),
     Setting(Gaussian(scale=0.5), Shape(spans=((0.0, 1.0),), normalised=True), Interval(-INF, INF), 0.25),
@@ -244,10 +241,7 @@ DEEP = {
 def lines_of(name):
     scale, answers, d, support, bounding, order = DEEP[name]
     m = rb.Mechanism(
-        noise=rb.Gaussian(scale=scale),
-        query=rb.Query(range=answers, sensitivity=d),
-        support=support,
-        bounding=bounding,
+        noise=rb.Gaussian(scale=scale), query=rb.Query(range=answers, sensitivity=d), support=support, bounding=bounding
     )
     return tasks(m.setting, lambda noise, shape: Renyi(noise, shape, order)), scale
 

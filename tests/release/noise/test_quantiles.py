@@ -97,6 +97,7 @@ def place_counts(values, size=101):
     return [values.count(at) for at in range(size)]
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("account", NoiseAccount)
 @pytest.mark.parametrize("level", LEVELS)
 def test_cells_hold_the_quantile_as_often_as_stated_and_control_noise_that_is_larger_than_said(account, level):

@@ -34,12 +34,7 @@ BASIC = fields(
         ),
     },
     data_product_type=one_of(
-        "Summary statistics",
-        "Machine learning model",
-        "Dataset",
-        "Synthetic data",
-        "Interactive API",
-        "SQL queries",
+        "Summary statistics", "Machine learning model", "Dataset", "Synthetic data", "Interactive API", "SQL queries"
     ),
     data_product_sector=one_of("Technology", "Healthcare", "Education", "Government", "Energy", "Finance"),
     publication_date={"type": "string", "format": "date"},

@@ -140,10 +140,7 @@ def test_a_column_that_sounds_like_text_is_named_before_the_charge(tmp_path):
     (tmp_path / "t.csv").write_text("firstName,note,x\nann,30,1\n")
     columns = {"a": "firstName + 1", "b": "year(note)", "c": "x + 1", "d": "number(firstName)"}
     asked = [{"name": each, "kind": "mean", "column": each, "range": [0, 1]} for each in ("firstName", "x")]
-    asked += [
-        {**COUNT, "where": "firstName * 2 > 3 or x * 2 > 3"},
-        {"name": "o", "kind": "count", "where": "note > 3"},
-    ]
+    asked += [{**COUNT, "where": "firstName * 2 > 3 or x * 2 > 3"}, {"name": "o", "kind": "count", "where": "note > 3"}]
     made = plan(*asked, columns=columns)
     with DuckDB(Source(path=str(tmp_path / "t.csv"))) as engine:
         said = list(cautions(made, engine.schema()))

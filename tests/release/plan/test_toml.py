@@ -82,13 +82,7 @@ FAULTS = [
     ("2024-02-01]", "2024-02-01T10:00:00]", 30, "query[2].support[0][1]", "time of day"),
     ('[[query]]\nname = "wait"', '[[query]]\nname = "w\\u0000"', 21, "query[1].name", "code 0"),
     ("delta = 1e-6", "delta == 1", 9, "text", "TOML"),
-    (
-        "[keys]",
-        '[columns]\na = "b + 1"\nc = "lower(b)"\n[keys]',
-        12,
-        "columns.c.value",
-        "engines have different",
-    ),
+    ("[keys]", '[columns]\na = "b + 1"\nc = "lower(b)"\n[keys]', 12, "columns.c.value", "engines have different"),
     ("[keys]", '[[join]]\npath = "x.csv"\npublic = true\ncolumns = ["name"]\n[keys]', 10, "join[0].on", "on"),
     ("[keys]", '[[query]]\nname = "m"\nkind = "count"\nwhere = "a + b"\n[keys]', 13, "query[0].where", "is a number"),
 ]

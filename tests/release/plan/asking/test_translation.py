@@ -348,10 +348,7 @@ def test_a_fault_of_the_base_is_one_of_the_base():
         asked("SELECT COUNT(*) FROM t GROUP BY age", {**BASE, "budget": {"epsilon": 1.0}})
 
 
-JOINED = {
-    **BASE,
-    "join": [{"table": "regions", "public": True, "on": {"area": "code"}, "columns": {"label": "name"}}],
-}
+JOINED = {**BASE, "join": [{"table": "regions", "public": True, "on": {"area": "code"}, "columns": {"label": "name"}}]}
 
 
 VARIANTS = ["area = code", "code = area", "v.area = code", "code = v.area", "r.code = area", "v.area = r.code"]

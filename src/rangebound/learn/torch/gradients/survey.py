@@ -318,12 +318,12 @@ def _same(
                     whole = found.new_zeros(len(found), count)
                     for place, some in cut(chunk.size):
                         whole[:, place] = some
-                    several = tuple(each.flip(0) for each in several)  # each at another place
-                    whole = whole.flip(1)
+                    several, whole = tuple(each.flip(0) for each in several), whole.flip(1)  # at another place
                     if not torch.isfinite(whole).all():
                         return chunk
                     if not fits(chunk.size):
-                        return False
+                        several, whole = tuple(each.flip(0) for each in several), whole.flip(1)
+                        return not fits(chunk.size) and chunk  # where they are others when made again, some are random
                     sizes = {-(-chunk.size * each // 8) for each in _EIGHTHS} - {1, chunk.size}
                     tells = bool(whole.any(0).all())
                     return replace(chunk, smaller=tuple(n for n in sizes if tells and fits(n)))
