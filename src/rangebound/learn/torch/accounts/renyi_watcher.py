@@ -90,7 +90,7 @@ class LossTable:
 
         Guarantee: forward covers D(q || q +- c) and backward D(q +- c || q), for every shift of at most c.
         """
-        return self.sums(location)[1].max(axis=0) / (self.orders - 1.0)
+        return np.asarray(self.sums(location)[1].max(axis=0) / (self.orders - 1.0))
 
     def sums(self, location: torch.Tensor) -> tuple[Floats, Floats]:
         """Lower and upper bounds of the sums of (order - 1) D: a row for forward and one for backward, per order.
