@@ -15,6 +15,7 @@ from rangebound.values.extras import need
 need("torch")
 
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
+from rangebound.learn.torch.accounts.loss_histogram import LossHistogram, PublishedLosses
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
 from rangebound.learn.torch.attached_module import AttachedModule
 from rangebound.learn.torch.clipping_norm import Adaptive, Elementwise, Euclidean
@@ -33,10 +34,12 @@ __all__ = [
     "Euclidean",
     "FisherWatcher",
     "InsecureTorchNoise",
+    "LossHistogram",
     "Noise",
     "PlannedRun",
     "PrivacyEngine",
     "PrivateOptimizer",
+    "PublishedLosses",
     "Relation",
     "RenyiWatcher",
     "Sampling",
