@@ -14,6 +14,7 @@ Print Assumptions TruncatedGaussian.truncated_gaussian.
 Print Assumptions TruncatedGaussianDelta.truncated_gaussian_tests.
 Print Assumptions TruncatedGaussianDelta.check_ok.
 Print Assumptions UnboundedLaplace.laplace_tests.
+Print Assumptions UnionLaplace.adds_up.
 Print Assumptions UnionLaplace.union_laplace.
 Print Assumptions UnboundedGaussian.gaussian_tests.
 Print Assumptions Lattice.clamped_below.

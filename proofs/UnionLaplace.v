@@ -40,6 +40,28 @@ Proof.
   assert (B := IH x Hb Hr ltac:(discriminate)). lra.
 Qed.
 
+(** The density is one: over all spans, which do not overlap, it adds up to 1. *)
+Lemma share : forall b all x l u, 0 < b -> l <= u -> mass b all x <> 0 ->
+  is_RInt (truncated b all x) l u ((at_most b (u - x) - at_most b (l - x)) / mass b all x).
+Proof.
+  intros b all x l u Hb Hlu Hm. assert (I := at_most_is_integral b x l u Hb Hlu).
+  apply (is_RInt_scal (V := R_NormedModule) _ _ _ (/ mass b all x)) in I.
+  replace ((at_most b (u - x) - at_most b (l - x)) / mass b all x) with (scal (/ mass b all x) (at_most b (u - x) - at_most b (l - x)))
+    by (unfold scal; simpl; unfold mult; simpl; unfold Rdiv; ring).
+  eapply is_RInt_ext; [|exact I]. intros y _. unfold truncated, density, scal; simpl; unfold mult; simpl. field. lra.
+Qed.
+
+Definition probability (p : R -> R) (spans : list (R * R)) : R := fold_right (fun span rest => RInt p (fst span) (snd span) + rest) 0 spans.
+
+Theorem adds_up : forall b spans x, 0 < b -> proper spans -> spans <> [] -> probability (truncated b spans x) spans = 1.
+Proof.
+  intros b all x Hb Hp Hn. assert (M := mass_pos b all x Hb Hp Hn).
+  assert (S : forall spans, proper spans -> probability (truncated b all x) spans = mass b spans x / mass b all x).
+  { induction spans as [|[l u] rest IH]; simpl; [intros _; field; lra|]. intros [Hlu Hr]. rewrite (IH Hr).
+    rewrite (is_RInt_unique (V := R_CompleteNormedModule) _ _ _ _ (share b all x l u Hb ltac:(lra) ltac:(lra))). field. lra. }
+  rewrite (S all Hp). field. lra.
+Qed.
+
 Section Theorem_.
 Variables (b : R) (spans : list (R * R)) (first last s eps : R).
 Hypothesis Hb : 0 < b.

@@ -204,6 +204,27 @@ def test_an_import_loads_nothing():
     assert run(code) == "[]"
 
 
+@pytest.mark.parametrize(("name", "said"), [("laplace-truncated", "proved"), ("table", "numpy")])
+def test_a_scalar_is_verified_with_python_flint_alone(name, said):
+    """And a table, the control, is not: its weights are an array."""
+    path = Path(__file__).parents[1] / "examples" / "certificates" / f"{name}.json"
+    code = f"""
+import pathlib, sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        package = name.partition(".")[0]
+        if package not in sys.stdlib_module_names and package not in ("rangebound", "flint"):
+            raise ModuleNotFoundError(name, name=package)
+sys.meta_path.insert(0, Absent())
+import rangebound as rb
+try:
+    rb.verify(pathlib.Path({str(path)!r}).read_text(encoding="utf-8"))
+    print("proved")
+except ModuleNotFoundError as error:
+    print(error.name)"""
+    assert run(code) == said
+
+
 @pytest.mark.slow
 def test_a_star_brings_every_name_and_no_heavy_package():
     code = "import sys, rangebound as rb; from rangebound import *; print(sorted(set(rb.__all__) - set(globals())))\n"

@@ -190,6 +190,18 @@ def test_what_is_not_covered_is_said(m, claim):
         coq_file(m, claim or m.claim)
 
 
+def test_a_limit_that_would_take_long_is_not_covered():
+    def limited(count):
+        answers = rb.Query(range=rb.Grid(step=1.0, within=rb.Interval(0, count - 1)), sensitivity=1.0)
+        inputs, prior, prices = [float(i) for i in range(count)], [1 / 64] * count, [1e-3] * count
+        given = {"inputs": inputs, "prior": prior, "prices": prices}
+        return rb.Limit(query=answers, epsilon=1.0, objective="mae", at="worst", **given)
+
+    assert "Theorem certified" in limited(63).to_coq(library=True)
+    with pytest.raises(ArgumentError, match="do not cover limits of over 4000 pairs"):
+        limited(64).to_coq()
+
+
 @pytest.mark.slow
 def test_a_remapped_mechanism_is_proved_by_its_base_and_not_refuted():
     m = KINDS["truncated Laplace"]()

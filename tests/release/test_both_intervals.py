@@ -77,3 +77,39 @@ def test_every_end_is_in_range_and_holds_its_number_and_every_certificate_is_tru
         assert text in published
         with pytest.raises(CertificateInvalid):  # the control
             check_certificate(found.certificate, published.replace(text, b'"population_lower":-1.5', 1), work=math.inf)
+
+
+BARE = {
+    "nobody": {},
+    "one": {"person": [1], "x": [37.0], "g": ["a"], "k": ["u"], "y": [9.0], "w": [0.0]},
+    "all alike": {"person": range(50), "x": [42.0] * 50, "g": ["a"] * 50, "k": ["u"] * 50, "y": [9.0] * 50},
+    "nothing but NaN": {"person": range(50), "x": [math.nan] * 50, "w": [0.0] * 50},
+}
+PUBLIC = {"column": "person", "rows": 1, "neighbours": "replace", "size": 50}
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("level", [pytest.param(0.5, marks=SLOW), 0.9999])
+@pytest.mark.parametrize("rows", [pytest.param(BARE[each], id=each, marks=[SLOW] * (each != "one")) for each in BARE])
+def test_of_hardly_any_table_all_ends_are_numbers_around_what_is_published(rows, level):
+    """Of nobody, one, equal values, weights of 0 and missing values; also where the number of persons is public."""
+    size = len(rows.get("person", []))
+    columns = {name: list(rows.get(name, [None] * size)) for name in TYPES}
+    asked = [{"name": f"q{at}", **each} for at, each in enumerate(ASKED)]
+    for unit in [UNITS[2], *([PUBLIC] if size == 50 else [])]:
+        data = {"budget": {"epsilon": 0.5}, "level": level, "intervals": "both", "unit": unit, "query": asked}
+        plan = make_plan({**data, "keys": {"g": ["a", "b"], "k": ["u", "v"]}})
+        found = release(plan, pa.table(columns, schema=SCHEMA), ledger=None)
+        for cell in found.cells:
+            low, high = RANGES.get(plan.query[cell.question].kind, (-math.inf, math.inf))
+            assert low <= cell.lower <= cell.value <= cell.upper <= high
+            if plan.query[cell.question].kind not in WITHOUT:
+                assert low <= cell.population_lower <= cell.value <= cell.population_upper <= high
+        assert any("no interval for the population" in each for each in found.notes)  # the control: of a count
+        published = found.to_bytes()
+        there = f'"population_lower":{found.cells[0].population_lower!r}'.encode()
+        assert there in published
+        with pytest.raises(CertificateInvalid):
+            check_certificate(found.certificate, published.replace(there, b'"population_lower":NaN', 1))

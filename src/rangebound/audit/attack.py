@@ -14,7 +14,9 @@ from rangebound.audit.bound import (
     FEATURES,
     Classifier,
     EmpiricalBound,
+    EventChoice,
     HistogramClassifier,
+    Pair,
     best,
     classified,
     lower_bound,
@@ -94,19 +96,34 @@ def attack(
     strict = 1.0 - _STRICTER * (1.0 - level)
     choices = [best(each, first[:half], second[:half], share, strict) for each in FEATURES]
     choices += [best(each, first[quarter:half], second[quarter:half], share, strict) for each in learned]
-    held_out = count - half
     chosen = max((each for each in choices if each is not None), key=lambda each: each.score, default=None)
-    facts = {"delta": share, "confidence": level, "held_out": held_out, "claimed": claimed}
-    if chosen is None:
-        return EmpiricalBound(epsilon=0.0, event="no event was found", pair=(a, b), hits=(0, 0), **facts)  # type: ignore[arg-type]
-    ordered = ((a, first), (b, second))[:: -1 if chosen.swapped else 1]
-    hits = chosen.event.count(ordered[0][1][half:]), chosen.event.count(ordered[1][1][half:])
+    return counted(chosen, (a, b), (first[half:], second[half:]), delta=share, confidence=level, claimed=claimed)
+
+
+def counted(
+    chosen: EventChoice | None,
+    pair: Pair,
+    held_out: tuple[Floats, Floats],
+    *,
+    delta: float,
+    confidence: float,
+    claimed: float | None,
+) -> EmpiricalBound:
+    """The bound that an event proves by outputs on which it was not chosen; 0 where there is no event."""
+    count, hits, found = len(held_out[0]), (0, 0), 0.0
+    if chosen is not None:
+        first, second = (chosen.event.count(each) for each in held_out)
+        hits, pair = ((second, first), pair[::-1]) if chosen.swapped else ((first, second), pair)
+        found = lower_bound(hits, count, delta=delta, confidence=confidence)
     return EmpiricalBound(
-        epsilon=lower_bound(hits, held_out, delta=share, confidence=level),
-        event=chosen.event.name,
-        pair=(ordered[0][0], ordered[1][0]),
+        epsilon=found,
+        delta=delta,
+        confidence=confidence,
+        event="no event was found" if chosen is None else chosen.event.name,
+        pair=pair,
         hits=hits,
-        **facts,  # type: ignore[arg-type]
+        held_out=count,
+        claimed=claimed,
     )
 
 

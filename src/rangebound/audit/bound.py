@@ -18,6 +18,9 @@ from rangebound.errors import ArgumentError
 from rangebound.values import arguments
 from rangebound.values.array_types import Floats, Integers
 
+Pair = tuple[float | str, float | str]
+"""Two neighbouring answers; or two tables, in words that follow "3 of 10 times"."""
+
 _DOWN = 1.0 - 1e-9  # far more than the errors of the inverse beta function
 
 
@@ -34,7 +37,7 @@ class EmpiricalBound:
     delta: float
     confidence: float
     event: str
-    pair: tuple[float, float]
+    pair: Pair
     hits: tuple[int, int]
     held_out: int
     claimed: float | None = None
@@ -52,9 +55,9 @@ class EmpiricalBound:
         claim = "" if self.claimed is None else f"this mechanism claims ({self.claimed:g}, {self.delta:g}); "
         with_delta = f" with delta {self.delta:g}" if self.delta and self.claimed is None else ""
         found = f"at {100 * self.confidence:.10g} % confidence it leaks at least {_floor(self.epsilon)}{with_delta}"
-        a, b = self.pair
+        a, b = (each if isinstance(each, str) else f"at {each:.15g}" for each in self.pair)
         times = arguments.counted(self.held_out, "time")
-        seen = f"{self.event}: {self.hits[0]} of {times} at {a:.15g}, {self.hits[1]} at {b:.15g}"
+        seen = f"{self.event}: {self.hits[0]} of {times} {a}, {self.hits[1]} {b}"
         return f"{claim}{found} ({seen})"
 
 

@@ -18,7 +18,7 @@ import typer
 
 import rangebound as rb
 from rangebound.cli import printing
-from rangebound.cli.options import Json, check_files, group, option, progress_bar, taking
+from rangebound.cli.options import Json, PlanFile, check_files, group, option, progress_bar, taking
 from rangebound.errors import ArgumentError
 from rangebound.values import arguments
 
@@ -182,6 +182,17 @@ def call(
             draw, pair=pair, epsilon=claim, delta=delta, draws=draws, confidence=confidence, progress=progress
         )
     _report([found], json)
+
+
+@audit_app.command()
+def plan(
+    plan: PlanFile,
+    draws: Annotated[int, typer.Option(help="Releases to draw of each of the two tables.")] = 10_000,
+    confidence: Confidence = 0.999,
+    json: Json = False,
+) -> None:
+    """Audit all that a plan publishes, of made-up tables."""
+    _report([rb.audit.table(rb.read_plan(plan), draws=draws, confidence=confidence)], json)
 
 
 def _imported(path: str) -> Any:

@@ -284,7 +284,7 @@ def summary(
     if found.made:
         notes.append(f"of each {found.unit!r} the least value of each column counts; --rows N counts up to N rows")
     for column in found.unknown:
-        way = f"--keys {column}=A,B or --range {column}=LOWER:UPPER"
+        way = f"--keys {column + '=A,B'!r} or --range {column + '=LOWER:UPPER'!r}, or take a larger --share"
         notes.append(f"of {column!r} only missing values are counted, since nothing more was found; state it, by {way}")
     if error is not None and all(len(each.by) < 2 for each in published[0].plan.query):
         notes.append(f"no two-way table leaves every count within {error:g}; ask for a larger --error")

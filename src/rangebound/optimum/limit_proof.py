@@ -27,12 +27,11 @@ from rangebound.values.support import Grid, Interval, Query
 FORMAT = "rangebound limit 1"
 LONGEST = 4_000_000
 """Characters of the longest certificate of a limit that is read."""
-
-
 WORK = 4_000_000
 """Pairs of an input and a number y that a proof may have: some seconds, at a large epsilon up to a minute or two."""
 NUMBERS = 100_000
 """Numbers y that it may have, however few its inputs are."""
+_MOST_PAIRS = 4_000  # of a proof for Coq, which takes 3 to 4 milliseconds for each
 
 
 class LimitedError(enum.Enum):
@@ -285,7 +284,7 @@ class Limit:
         """The limit as a theorem for the proof assistant Coq, with its proof, which the kernel computes.
 
         Guarantee: what `coqc` accepts is proved of every mechanism and expectation; read the last theorem.
-        Edge cases: averages, and inputs of which not all hang together by neighbours, raise `ArgumentError`.
+        Edge cases: averages, inputs that do not all hang together by neighbours, and many raise `ArgumentError`.
         With `library` the file asks for the compiled folder `proofs/` of the repository.
 
         >>> import rangebound as rb
@@ -305,10 +304,10 @@ class Limit:
         known = [each * unit ** (2 if squared else 1) for each in prices]
         bits, fine = 128 + math.ceil(3.0 * self.epsilon), math.lcm(*(each.denominator for each in (*prior, *known)))
         fine <<= max(bits - int(max(map(abs, known)) * fine).bit_length(), 0)
-        inside, located = (
-            f"exists r, (r < {len(places)})%nat /\\ x = IZR (at_ inputs r) / {unit}",
-            "intros r ?; now exists r",
-        )
+        if len(outputs) * len(exact) > _MOST_PAIRS:
+            raise uncovered(f"limits of over {_MOST_PAIRS} pairs of an input and an output, which take it long")
+        inside = f"exists r, (r < {len(places)})%nat /\\ x = IZR (at_ inputs r) / {unit}"
+        located = "intros r ?; now exists r"
         numbers: dict[str, float | Fraction] = {"epsilon": self.epsilon, "value": self.value}
         if isinstance(self.query.range, Interval):
             first, last = Fraction(self.query.range.lower), Fraction(self.query.range.upper)

@@ -266,6 +266,13 @@ def answers(ready: Prepared, *found: Aggregate, whole: Collection[str] = (), bit
     Guarantee: what is returned is private at the allocation's shares and lies in its support; it and nothing else may
     be published. How many numbers there are depends on public facts and on selected keys alone.
     """
+    return cells_of(ready, *draws_of(ready, *found, bits=bits), whole=whole)
+
+
+def draws_of(
+    ready: Prepared, *found: Aggregate, bits: Bits = secure_bits
+) -> tuple[dict[int, Sequence[Key]], dict[int, list[list[Draw]]]]:
+    """The keys of every question and what is drawn for them: all of a release that depends on data."""
     keys: dict[int, Sequence[Key]] = {}
     drawn: dict[int, list[list[Draw]]] = {}
     counted: dict[int, Aggregate] = {}
@@ -287,7 +294,7 @@ def answers(ready: Prepared, *found: Aggregate, whole: Collection[str] = (), bit
             counts = [tuple(count for key in one.keys for count in one.answers[at][key]) for one, at in scans]
             groups = zip(workload.questions, ready.publishers[first].draw(counts, bits), strict=True)
             drawn |= {index: [[each] for each in group] for index, group in groups}
-    return cells_of(ready, keys, drawn, whole=whole)
+    return keys, drawn
 
 
 def _keys(ready: Prepared, found: Aggregate, bits: Bits) -> tuple[tuple[Key, ...], dict[int, list[list[Draw]]]]:

@@ -21,10 +21,13 @@ def same_weights() -> None:
     torch.manual_seed(7)
 
 
-SIZES = {"test_survey.py": range(1, 8), "test_padded_chunks.py": (4, 6)}
-"""Eighths of a chunk up to which the last one may be filled, where tests are about that; to try all takes long."""
-
-
 @pytest.fixture(autouse=True)
-def few_sizes_tried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rangebound.learn.torch.gradients.survey._EIGHTHS", SIZES.get(request.path.name, ()))
+def few_sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eighths of a chunk up to which the last one may be filled: to try all takes long, and they change no sum."""
+    few = (4, 6) if request.path.name == "test_padded_chunks.py" else ()
+    monkeypatch.setattr("rangebound.learn.torch.gradients.survey._EIGHTHS", few)
+
+
+@pytest.fixture
+def all_sizes(few_sizes: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rangebound.learn.torch.gradients.survey._EIGHTHS", range(1, 8))

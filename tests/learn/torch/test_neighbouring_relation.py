@@ -75,6 +75,7 @@ def off_lattice(weights: np.ndarray) -> np.ndarray:
     return np.abs(steps - np.round(steps)).max(axis=1)
 
 
+@pytest.mark.claim("privacy")
 def test_whole_trainings_with_a_missing_example_stay_within_the_claim() -> None:
     """An audit of the divisor and of the sum; dividing by the number of examples, as before, is caught."""
     mechanism = step_mechanism(clipping=Elementwise(clip=1.0), noise_multiplier=6.0)

@@ -89,6 +89,18 @@ def test_a_release_has_intervals_of_that_width(kind):
     assert published != pytest.approx(expected_widths(plan, rows / 2)[0].half_width, rel=0.05)  # the control
 
 
+@pytest.mark.parametrize("unit", [{}, {"unit": {"column": "u", "rows": 2}}], ids=["rows", "pairs"])
+@pytest.mark.parametrize("kind", ["mean", "share"])
+def test_a_sample_that_varies_most_has_both_intervals_of_those_widths(kind, unit):
+    rows, plan = 800, asked(KINDS[kind], epsilon=8.0, intervals="both", **unit)
+    (cell,) = released(plan, {"x": [0.0, 0.0, 10.0, 10.0] * (rows // 4), "u": [at // 2 for at in range(rows)]}).cells
+    (found,), (fewer,) = expected_widths(plan, rows), expected_widths(plan, rows / 2)
+    assert (cell.population_upper - cell.population_lower) / 2 == pytest.approx(found.population, rel=0.05)
+    assert (cell.upper - cell.lower) / 2 == pytest.approx(found.half_width, rel=0.05)
+    assert fewer.population > 1.3 * found.population > 1.3 * found.half_width  # the control, of half as many rows
+    assert expected_widths(asked(KINDS[kind]), rows)[0].population is None
+
+
 def test_a_mean_has_the_closed_form_of_two_clamped_laplace_numbers():
     """Two coordinates with Laplace noise of scale 1 / epsilon hold together with 95 % within ln(40) / epsilon."""
     (found,) = expected_widths(asked(KINDS["mean"], epsilon=0.5), 1000)

@@ -22,8 +22,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from rangebound.release.noise.joint_loss import NoiseAccount
+from rangebound.release.noise.noisy_coordinates import gaussian_length
 from rangebound.release.noise.strategies.strategy import LatticeNoise, gaussian_beyond, gaussian_reach, laplace_radius
 from rangebound.release.plan.kinds.facts import SampledCounts
+from rangebound.release.plan.statistic import Sensitivity
 from rangebound.values.array_types import Bools, Floats
 
 DEFINITIONS = 1  # rows by which the usual definitions of a sample quantile differ from the rank level * n
@@ -43,6 +45,16 @@ def cut_around(places: Sequence[int], size: int) -> list[int]:
 
 def most_cells(levels: int, size: int) -> int:
     return min(2 * levels * (size.bit_length() + 1) + 1, size)
+
+
+def cells_reach(found: Sensitivity, cells: int, *, gaussian: bool) -> Fraction:
+    """How far a unit moves counts of disjoint cells, in grains: in L1 with one step, or in L2 over all groups together.
+
+    The sensitivity holds for any counts that are not negative and add up to a unit's rows, however they are spread over
+    cells; rounding down to a grain moves each by less than one more.
+    """
+    moved = gaussian_length(found, float(GRAIN), cells) if gaussian else found.cell + cells * GRAIN
+    return moved / GRAIN
 
 
 _WAVES = (np.arange(640) + 0.5) * (math.tau / 80.0)
@@ -184,10 +196,8 @@ class NoisyRanks:
         are independent. Each side has its part of what that leaves, and so has the number of rows.
         """
         part = _ROWS_PART * (1.0 - confidence)
-        rows, side = (
-            most_rows(self.noise, len(self.rows), float(self.rows.sum()), part),
-            (1.0 - confidence - part) / 2.0,
-        )
+        rows = most_rows(self.noise, len(self.rows), float(self.rows.sum()), part)
+        side = (1.0 - confidence - part) / 2.0
         low, high = (
             sampled_reach(self.noise, most, level, rows, sampled, side) for level in (self.level, 1.0 - self.level)
         )

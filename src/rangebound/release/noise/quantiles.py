@@ -24,8 +24,7 @@ from rangebound.release.noise.allocation import BudgetShare, LossForm, demand
 from rangebound.release.noise.draw import Bits, Columns, Coordinates, Draw, Estimate, Form, Publisher, Reading, held
 from rangebound.release.noise.exponential_mechanism import ExponentialPublisher, QuantileGrid, interval_between
 from rangebound.release.noise.joint_loss import JointLoss, NoiseAccount
-from rangebound.release.noise.noisy_coordinates import gaussian_length
-from rangebound.release.noise.noisy_ranks import GRAIN, NoisyRanks, cut_around, most_cells
+from rangebound.release.noise.noisy_ranks import GRAIN, NoisyRanks, cells_reach, cut_around, most_cells
 from rangebound.release.noise.strategies.strategy import LatticeNoise, admits, published, wholes
 from rangebound.release.plan.fields import written
 from rangebound.release.plan.kinds.facts import SampledCounts
@@ -235,16 +234,6 @@ def _rising(ends: Sequence[Pair]) -> list[Pair]:
     return list(zip(lowest, accumulate((high for _, high in ends), max), strict=True))
 
 
-def cells_reach(found: Sensitivity, cells: int, *, gaussian: bool) -> Fraction:
-    """How far a unit moves counts of disjoint cells, in grains: in L1 with one step, or in L2 over all groups together.
-
-    The sensitivity holds for any counts that are not negative and add up to a unit's rows, however they are spread over
-    cells; rounding down to a grain moves each by less than one more.
-    """
-    moved = gaussian_length(found, float(GRAIN), cells) if gaussian else found.cell + cells * GRAIN
-    return moved / GRAIN
-
-
 @dataclass(frozen=True, kw_only=True)
 class EarlierQuantiles(QuantilePublisher):
     """Quantiles as earlier versions drew them: each with both ends of its interval by exponential mechanisms.
@@ -369,8 +358,8 @@ class RankForm(Form):
     def publisher(self, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns) -> Publisher:
         """The exponential mechanism for each level, and counts around them all.
 
-        Of one level the counts have the part of the budget that the plan says. Draws of k levels have to share the
-        rest, and all of them use the counts: these have all but 1 / k^(1/4) of that rest.
+        The counts serve the numbers, too, so they have more than the plan says is for intervals alone: the square root
+        of that part, a half by default. Draws of k levels share the rest but for 1 - 1 / k^(1/4) of it, for the counts.
 
         Guarantee: all quantiles with their intervals are private at the share.
         Edge cases: with noise too large for doubles there are no counts, and an interval is the whole support.
@@ -387,7 +376,7 @@ class RankForm(Form):
                 ordered=self.question.ordered,
             )
         gaussian, own = bool(share.mu), self.question.interval_share
-        part = Fraction(1.0 - (1.0 - own) / math.sqrt(math.sqrt(len(levels)))) if own else Fraction(0)
+        part = Fraction(1.0 - (1.0 - math.sqrt(own)) / math.sqrt(math.sqrt(len(levels)))) if own else Fraction(0)
         reach = cells_reach(found, most_cells(len(levels), len(grid.points)), gaussian=gaussian)
         whole = Fraction(share.mu) ** 2 if gaussian else Fraction(share.epsilon) * share.parts
         counted = Fraction(rounded_down(whole * part))

@@ -10,13 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from rangebound.errors import ArgumentError, PlanError
 from rangebound.release.budget_split import LARGEST, least_epsilon
 from rangebound.release.noise.allocation import Allocation, BudgetShare
 from rangebound.release.noise.forms import FractionForm
+from rangebound.release.noise.population import added_noise, population_interval
 from rangebound.release.noise.quantiles import QuantilePublisher
 from rangebound.release.output.plan_facts import PlanFacts, plan_facts
 from rangebound.release.output.plan_risk import Conversions, percent
+from rangebound.release.plan.kinds.facts import Sampled
 from rangebound.release.plan.kinds.fractions import Mean, Share
 from rangebound.release.plan.kinds.histogram import Histogram
 from rangebound.release.plan.kinds.kind import Kind
@@ -192,14 +196,16 @@ class ExpectedWidth:
     """One question in a table of about this many rows.
 
     `rows` are those of an average group, of all where keys are selected privately. `half_width` is half the width of
-    an interval there, None where the values decide. `hopeless` says in words that such an interval says next to nothing
-    about an average group; empty where it does not.
+    an interval there, None where the values decide, and `population` about that for the population, at most, where the
+    plan asks for one. `hopeless` says in words that such an interval says next to nothing about an average group; empty
+    where it does not.
     """
 
     query: str
     rows: float
     half_width: float | None
     hopeless: str
+    population: float | None = None
 
     def to_dict(self) -> dict[str, object]:
         """The width as plain data."""
@@ -229,19 +235,39 @@ def expected_widths(plan: Plan | Mapping[str, object], rows: float) -> tuple[Exp
     facts = plan_facts(plan)
     if not 1.0 <= arguments.real("rows", rows) <= _MOST_ROWS:
         raise ArgumentError(f"rows={rows!r}: must lie in [1, {_MOST_ROWS:g}], as the number of rows of a table")
-    return tuple(_expected(each, facts.plan.groups(each.question.by), float(rows)) for each in facts.questions)
+    groups = (facts.plan.groups(each.question.by) for each in facts.questions)
+    level = facts.plan.interval_level if facts.plan.of_population else None
+    return tuple(_expected(each, own, float(rows), level) for each, own in zip(facts.questions, groups, strict=True))
 
 
-def _expected(own: PreparedQuestion, groups: float, rows: float) -> ExpectedWidth:
+def _expected(own: PreparedQuestion, groups: float, rows: float, level: float | None) -> ExpectedWidth:
     each = rows / groups if math.isfinite(groups) else rows
     width = own.half_width
     if width is None and isinstance(own.question, Mean | Share) and isinstance(own.form, FractionForm):
         width = own.form.half_width_of(own.publisher, each)
+    population = None if level is None else _sampled_width(own, each, level)
+    if width is None and level is not None:  # squares were measured as well
+        width = _sampled_width(own, each, level, sampling=False)
     words, most = _most(own.question, each)
     hopeless = "" if width is None or width < most else f"half-width {width:.4g}, and {words}"
     if isinstance(own.publisher, QuantilePublisher) and 2.0 * own.publisher.rank_error >= each:
         hopeless = f"may be {_rows(own.publisher.rank_error)} off, and a group has about {_rows(each)}"
-    return ExpectedWidth(query=own.question.name, rows=each, half_width=width, hopeless=hopeless)
+    return ExpectedWidth(query=own.question.name, rows=each, half_width=width, hopeless=hopeless, population=population)
+
+
+def _sampled_width(own: PreparedQuestion, rows: float, level: float, *, sampling: bool = True) -> float | None:
+    """Half the width of the interval for the population of a mean or share that half of the rows have at each end.
+
+    The rows of a unit are alike, so that no values vary more; with weights it is None.
+    """
+    question, sampled, added = own.question, own.sampled, added_noise(own.publisher)
+    if not isinstance(question, Mean | Share) or added is None or not isinstance(sampled, Sampled) or question.weights:
+        return None
+    known, half = question.known_rows(own.unit) is not None, rows / 2.0
+    rest = len(sampled.deviation(np.zeros(1))) - 3 + known  # beside the first and last of the values: with squares more
+    draw = (half, *[0.0] * min(rest, 1), half, *[0.0] * (rest - 1))[known:]
+    low, high = population_interval(sampled, draw, added, level, sampling=sampling)
+    return (high - low) / 2.0
 
 
 def _rows(rows: float) -> str:

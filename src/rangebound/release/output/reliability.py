@@ -23,8 +23,6 @@ from rangebound.release.plan.kinds.cuts import WIDE
 from rangebound.release.plan.kinds.facts import Agreement
 from rangebound.values.support import Interval, Query
 
-_SMALL = 0.3  # of the range between the quartiles: six errors of a twentieth
-
 
 @dataclass(frozen=True, kw_only=True)
 class Moved:
@@ -111,7 +109,7 @@ def is_unreliable(cell: Cell, spread: float = 0.0) -> bool:
     """Whether the interval of a number is wider than the number: upper - lower > |value|.
 
     A number with noise that is 0 is unreliable too, also where clamping has left its interval no width. A quantile is
-    not if its interval is at most 3/10 as wide as the `spread` of its rows.
+    not if its interval is at most as wide as the `spread` of its rows, from one quartile to the other.
 
     >>> from dataclasses import dataclass, replace
     >>> cell = Cell(question=0, key=(), part="", value=12.0, lower=9.0, upper=15.0, epsilon=1.0, delta=0.0)
@@ -119,7 +117,7 @@ def is_unreliable(cell: Cell, spread: float = 0.0) -> bool:
     (False, True)
     """
     noisy = bool(cell.epsilon or cell.mu)
-    if spread and cell.upper - cell.lower <= _SMALL * spread:
+    if spread and cell.upper - cell.lower <= spread:
         return False
     return cell.upper - cell.lower > abs(cell.value) or (noisy and not cell.value)
 

@@ -70,7 +70,9 @@ export function showCertified(view) {
   at("terms").textContent = view.terms;
   showSight(view.risk, view.queries.map((each, index) => {
     const about = view.expected?.[index]?.half_width ?? null;
-    return [each.query, each.half_width !== null ? `± ${view.cells[index]["half-width"]}` : about !== null ? `about ± ${short(about)}` : "by the data"];
+    const sampled = view.expected?.[index]?.population ?? null;
+    const own = each.half_width !== null ? `± ${view.cells[index]["half-width"]}` : about !== null ? `about ± ${short(about)}` : "by the data";
+    return [each.query, sampled === null ? own : `${own}; population ± ${short(sampled)} at most`];
   }));
   showUnit(view.unit);
   showShares(view.queries);
@@ -141,6 +143,7 @@ function showQuestions(view) {
 function expectedWords(each, expected) {
   const width = each.half_width === null && expected.half_width !== null
     ? [make("span", { class: "at-rows", "data-value": expected.half_width }, `about ${short(expected.half_width)} for ${expected.rows === 1 ? "one row" : `${short(expected.rows)} rows`}`)] : [];
+  if (expected.population !== null) width.push(make("span", { class: "at-rows", "data-population": expected.population }, `at most about ${short(expected.population)} for the population`));
   return expected.hopeless ? [...width, make("span", { class: "fault at-rows" }, `Hopeless: ${expected.hopeless}.`)] : width;
 }
 
