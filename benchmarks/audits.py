@@ -15,7 +15,7 @@ import numpy as np
 
 import rangebound as rb
 from rangebound.accounting import Event, MechanismEvent, SampledEvent
-from rangebound.audit import TrainingBound, training
+from rangebound.audit import Reading, TrainingBound, training
 from rangebound.values.array_types import Bools, Floats
 
 DELTA = 1e-5
@@ -138,7 +138,7 @@ def audited(case: Case, seed: int, confidence: float = 0.99) -> TrainingBound:
     claim = rb.accounting.compose(case.event).epsilon(DELTA).upper, DELTA
     return training(
         lambda coins: case.run(coins, draw), canaries=case.canaries, claim=claim, event=case.event,
-        confidence=confidence, entropy=draw.bytes,
+        reading=Reading.EACH, confidence=confidence, entropy=draw.bytes,
     )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def test_several_counts_share_the_risk_and_a_bound_is_below_what_it_refutes():
     def family(mu, reading):
         return Curve(((0.0, float(2.0 * ndtr(mu / 2.0) - 1.0)),))
 
-    found = largest_refuted(family, [Count(8500, 10_000, 10_000)], Reading.EACH, 0.95, 1.0)
+    found = largest_refuted(family, [Count(8500, 10_000, 10_000)], Reading.EACH, 0.95, 1.0, 16.0)
     exact = 2.0 * stats.norm.ppf(stats.beta.ppf(0.05, 8500, 1501))
     assert 0.998 * exact <= found <= exact
-    assert largest_refuted(family, [none], Reading.EACH, 0.95, 1.0) is None
+    assert largest_refuted(family, [none], Reading.EACH, 0.95, 1.0, 16.0) is None

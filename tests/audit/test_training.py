@@ -7,7 +7,7 @@ from scipy import stats
 import rangebound as rb
 from benchmarks.audits import DELTA, FAULTS, HONEST, audited, gaussian, one_step
 from rangebound.audit import Reading, training, trainings
-from rangebound.audit.right_guesses import Curve, is_refuted
+from rangebound.audit.right_guesses import Count, Curve, is_refuted
 from rangebound.audit.training import Threshold, at_once, features, in_turn, tossed
 
 QUICK = ("noise x 0.8", "noise in float16", "bias forgotten in the noise")
@@ -38,6 +38,7 @@ def test_most_of_a_gaussian_claim_is_found(epsilon, canaries):
         canaries=canaries,
         claim=(epsilon, DELTA),
         event=m,
+        reading=Reading.EACH,
         entropy=draw.bytes,
     )
     assert 0.85 * epsilon < found.epsilon < epsilon
@@ -75,19 +76,50 @@ def test_without_an_event_or_as_a_whole_less_is_found_and_still_a_fault():
             **more,
         )
 
-    bare, whole = audit(0.5, reading=Reading.WHOLE), audit(0.5, reading=Reading.WHOLE, event=gaussian(0.5))
+    bare, whole = audit(0.5), audit(0.5, event=gaussian(0.5))
     assert 0.2 * 10.0 < bare.epsilon < whole.epsilon < 10.0
     assert not bare.family
     assert "any mechanism (the output as a whole" in str(bare)
     assert whole.to_dict()["reading"] == "the output as a whole"
-    assert audit(0.3, claimed=4.0, reading=Reading.WHOLE).refutes
+    assert audit(0.3, claimed=4.0).refutes
+
+
+def test_a_complete_leak_is_refuted_where_little_noise_is_too_little_to_account_for():
+    draw = np.random.default_rng(6)
+    leak = {
+        "canaries": 1000,
+        "claim": (4.0, DELTA),
+        "entropy": draw.bytes,
+        "reading": "each canary, given those before it",
+    }
+    found = training(lambda coins: coins.astype(float), event=gaussian(1.05), **leak)
+    assert found.refutes
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2])
+def test_all_coins_in_a_share_of_runs_keep_a_delta_of_that_share_as_a_whole_alone(share):
+    """Every coin right, which happens with the probability of delta, refutes nothing at a smaller confidence."""
+    every, curve = [Count(2000, 2000, 2000)], Curve(((0.0, share),))
+    assert not is_refuted(curve, every, Reading.WHOLE, 1.0 - share / 2)
+    assert is_refuted(curve, every, Reading.WHOLE, 1.0 - 2 * share)  # control
+    assert is_refuted(curve, every, Reading.EACH, 0.99)  # it is not so private given the coins before
+    everything = training(lambda c: c.astype(float), canaries=2000, claim=(0.01, share), confidence=1.0 - share / 2)
+    assert not everything.refutes
 
 
 def test_scores_and_arguments_that_do_not_fit_are_refused():
     good = {"canaries": 200, "claim": (1.0, 1e-5)}
-    for bad, match in (({"claim": (1.0,)}, "an epsilon and a delta"), ({"canaries": 100}, "at least 128")):
-        with pytest.raises(rb.ArgumentError, match=match):
-            training(lambda coins: coins, **{**good, **bad})
+    for bad, match in (
+        ({"claim": (1.0,)}, "an epsilon and a delta"),
+        ({"claim": (800.0, 1e-5)}, "at most 100"),
+        ({"claim": (4.0, 0.0), "event": gaussian(1.0)}, "no epsilon at this delta"),
+        ({"canaries": 100}, "at least 128"),
+        ({"event": "x"}, "must be a mechanism"),
+        ({"reading": "x"}, "reading='x'"),
+        ({"classifier": 5}, "fit and predict_proba"),
+    ):
+        with pytest.raises((rb.ArgumentError, rb.ArgumentTypeError), match=match):
+            training(lambda coins: pytest.fail("trained before the arguments were checked"), **{**good, **bad})
     with pytest.raises(rb.ArgumentError, match="one row for each of the 200"):
         training(lambda coins: coins[:5].astype(float), **good)
     with pytest.raises(rb.ArgumentError, match="finite"):

@@ -125,15 +125,15 @@ def _height(line: tuple[float, float], x: float) -> float:
 
 
 def largest_refuted(
-    family: Family, counts: Sequence[Count], reading: Reading, confidence: float, start: float
+    family: Family, counts: Sequence[Count], reading: Reading, confidence: float, start: float, most: float
 ) -> float | None:
-    """The largest parameter whose claim is refuted, rounded down, searched from `start`; None where none is near it.
+    """The largest parameter whose claim is refuted, rounded down, from `start` up to `most`; None where none is near.
 
     Assumes: larger parameters claim less privacy, so that all below a refuted one are refuted too.
 
     >>> def bare(epsilon, reading):
     ...     return Curve(((epsilon, 0.0),))
-    >>> round(largest_refuted(bare, [Count(800, 1000, 1000)], Reading.EACH, 0.95, 1.0), 2)
+    >>> round(largest_refuted(bare, [Count(800, 1000, 1000)], Reading.EACH, 0.95, 1.0, 9.0), 2)
     1.25
     """
 
@@ -142,7 +142,7 @@ def largest_refuted(
 
     low = high = start
     if falls(start):
-        while high < _FAR * start and falls(high):
+        while high < most and falls(high):
             low, high = high, 2.0 * high
     else:
         while not falls(low):

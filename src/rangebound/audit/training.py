@@ -26,6 +26,8 @@ Run = Callable[[Bools], npt.ArrayLike]
 """One training with the canaries whose coin is True; a row of scores for each canary, or one score."""
 
 _CLAIM = "an epsilon and a delta, such as (1.0, 1e-5)"
+_MOST, _FAR = 100.0, 2.0**8  # epsilon of a claim; how many times that may be found
+_LESS = 16.0  # times the noise of an event, at the least and the most
 _FIRST = 64  # canaries whose coins are learned from before the first guess
 _SHARES = (1.0, 0.3, 0.1, 0.03, 0.01)  # of the coins that are guessed, where the output is read as a whole
 _FEWEST = 16  # guesses
@@ -75,7 +77,7 @@ def training(
     canaries: int,
     claim: Sequence[float],
     event: Composable | None = None,
-    reading: Reading = Reading.EACH,
+    reading: Reading = Reading.WHOLE,
     confidence: float = 0.95,
     classifier: Classifier | None = None,
     entropy: Callable[[int], bytes] = os.urandom,
@@ -91,13 +93,17 @@ def training(
 
     `claim` is the guarantee of one canary's whole row, (epsilon, delta). With `event`, the mechanism or event that one
     canary goes through, the bound is made of its exact profile: all noise so large that the count would be too unlikely
-    is refuted, and the bound is epsilon at the least such noise. It is about this event with another noise. Without
-    `event` it is about every mechanism, and smaller.
+    is refuted, and the bound is epsilon at the least such noise. Then what is refuted is that this event was run, not
+    every mechanism that keeps the claim. Without `event` it is about every mechanism, and smaller.
 
-    Guarantee: with probability `confidence`, for any number of canaries, the bound is not above the true epsilon, if
-    what was run satisfies its claim in the sense of `reading` (see `rangebound.audit.right_guesses`): of each canary
-    given those before it, as noise does that is drawn anew for each coordinate or step; or `Reading.WHOLE`, of the
-    output as a whole, without any such assumption, which proves less.
+    `reading` says what the claim is taken to say of many canaries (see `rangebound.audit.right_guesses`):
+    `Reading.WHOLE` nothing but differential privacy of the output as a whole, for each of them. `Reading.EACH` the same
+    of each given those before it, which proves more: noise that is drawn anew for each coordinate, one for each canary,
+    keeps that, and so does noise drawn anew for each step with one canary a step. A mechanism that now and then reveals
+    all canaries at once does not, and is refuted however rarely it does so.
+
+    Guarantee: with probability `confidence`, for any number of canaries, the bound is not above the true epsilon of the
+    event, or without one of the mechanism, if what was run keeps its claim in the sense of `reading`.
     Assumes: the canaries' coins are used for nothing else; with one canary a step, `run` uses them in their order.
     Edge cases: a claim that was not refuted may still be false. 0 where nothing was found. `entropy` returns as many
     random bytes as asked for; whoever can foresee it can forge an audit.
@@ -111,6 +117,7 @@ def training(
     ...     canaries=20_000,
     ...     claim=(claimed.epsilon(1e-5), 1e-5),
     ...     event=claimed,
+    ...     reading=Reading.EACH,
     ...     confidence=0.99,
     ... )
     >>> found.refutes
@@ -120,10 +127,22 @@ def training(
     if len(arguments.instance("claim", claim, (tuple, list), _CLAIM)) != 2:
         raise ArgumentError(f"claim={arguments.shown(claim)}: must be {_CLAIM}")
     claimed, delta = arguments.positive("claim", claim[0]), arguments.probability("claim", claim[1])
+    if claimed > _MOST:
+        raise ArgumentError(
+            f"claim={arguments.shown(claim)}: epsilon must be at most {_MOST:g}; no audit finds as much"
+        )
     count = arguments.positive("canaries", canaries)
     if count != int(count) or count < 2 * _FIRST:
         raise ArgumentError(f"canaries={arguments.shown(canaries)}: must be a whole number of at least {2 * _FIRST}")
-    arguments.member("reading", reading, Reading)
+    reading = arguments.member("reading", reading, Reading)
+    if classifier is not None and not (hasattr(classifier, "fit") and hasattr(classifier, "predict_proba")):
+        raise ArgumentError(
+            f"classifier={arguments.shown(classifier)}: must have fit and predict_proba, as those of scikit-learn"
+        )
+    if event is not None and not math.isfinite(accountant.epsilon(scaled(compose(event).event, 1.0), delta).upper):
+        raise ArgumentError(
+            f"claim={arguments.shown(claim)}: the event has no epsilon at this delta; state a larger one"
+        )
     arguments.function("run", run, 1, "a function of the coins that returns a row of scores for each canary")
     coins = tossed(int(count), entropy)
     found = arguments.reals("scores", run(coins.copy()), rounded=True)
@@ -225,11 +244,18 @@ def lower_epsilon(
 ) -> float:
     """The largest epsilon that these counts refute: of the event with another noise, or of any mechanism."""
     if event is None:
-        refuted = largest_refuted(lambda epsilon, _: Curve(((epsilon, delta),)), counts, reading, level, claimed)
+        refuted = largest_refuted(
+            lambda epsilon, _: Curve(((epsilon, delta),)), counts, reading, level, claimed, _FAR * claimed
+        )
         return 0.0 if refuted is None else refuted
     whole = compose(event).event
-    less = largest_refuted(_with_less_noise(whole, delta), counts, reading, level, 1.0)
-    return 0.0 if less is None else accountant.epsilon(scaled(whole, 1.0 / less), delta).lower
+    less = largest_refuted(_with_less_noise(whole, delta), counts, reading, level, 1.0, _LESS)
+    while less is not None and less > 1.0 / _LESS:
+        found = accountant.epsilon(scaled(whole, 1.0 / less), delta).lower
+        if found > 0.0:
+            return found
+        less *= 0.5  # more noise is refuted too, and has a lower end where less has none
+    return 0.0
 
 
 def _with_less_noise(event: Event, delta: float) -> Family:
