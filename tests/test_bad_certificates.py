@@ -9,6 +9,7 @@ import pytest
 
 import rangebound as rb
 from tests.cli.conftest import command  # noqa: F401  the fixture
+from website.verifier import asked
 
 ROOT = Path(__file__).parents[1]
 PLAIN = (ROOT / "tests" / "certificates" / "laplace-truncate.json").read_text(encoding="utf-8")
@@ -83,7 +84,14 @@ def elsewhere(text, folder, run):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("checker", [verified, elsewhere, in_coq])
+def in_a_browser(text, *_):
+    """What the page says that verifies in a browser, which is the library with words of its own."""
+    found = json.loads(asked.answer(text, None))
+    assert found["verdict"] == "refused"
+    return found["words"][0]
+
+
+@pytest.mark.parametrize("checker", [verified, elsewhere, in_coq, in_a_browser])
 @pytest.mark.parametrize("bad", BAD)
 def test_bad_input_is_refused_within_a_second_with_the_reason_in_a_line(bad, checker, tmp_path, command):  # noqa: F811
     text, begin = BAD[bad](), time.process_time()

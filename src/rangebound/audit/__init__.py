@@ -1,4 +1,4 @@
-"""Audit: empirical lower bounds on the privacy loss of any mechanism or table, from its outputs alone."""
+"""Audit: empirical lower bounds on the privacy loss of any mechanism, training or table, from its outputs alone."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 from rangebound.audit.attack import attack, worst_pair
 from rangebound.audit.bound import EmpiricalBound, lower_bound
+from rangebound.audit.right_guesses import Reading
 from rangebound.audit.timing import TimingLeak, timing
+from rangebound.audit.training import TrainingBound, training
 
 if TYPE_CHECKING:
     from rangebound.audit.hard_pairs import TablePair
     from rangebound.audit.whole_tables import TableBound, table
 
 __all__ = ["EmpiricalBound", "TableBound", "TablePair", "TimingLeak", "attack", "lower_bound", "table", "timing"]
-__all__ += ["worst_pair"]
+__all__ += ["Reading", "TrainingBound", "training", "worst_pair"]
 
 if not TYPE_CHECKING:  # tables need packages that mechanisms do not
 

@@ -204,6 +204,33 @@ def test_the_ordinary_loop_takes_arguments_by_name_and_several_outputs(way: str)
     assert net.eval()(p["words"])["cache"] is not None  # in evaluation mode it is the module itself
 
 
+class Alone(nn.Module):
+    """One output, in a dictionary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(3, 4)
+
+    def forward(self, numbers: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"logits": self.head(numbers)}
+
+
+def test_the_criterion_gets_a_dictionary_of_one_output_as_it_is() -> None:
+    def criterion(output: Any, target: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(output["logits"], target)
+
+    model, seen, clip, p = Alone(), NoNoise(seen=[]), Euclidean(clip=0.3), parts()
+    engine, optimizer, loader = private(model, Items(), criterion=criterion, clipping=clip, noise=seen)
+    net = engine.attach(model)
+    wanted = expected(model, clip, lambda i: criterion(model(p["numbers"][i : i + 1]), p["labels"][i : i + 1]))
+    for _ in loader:
+        with pytest.raises(Refused, match="with all its parts"):
+            net.criterion(net(p["numbers"])["logits"], p["labels"])
+        net.criterion(net(p["numbers"]), p["labels"]).backward()
+        optimizer.step()
+    torch.testing.assert_close(seen.seen[0], wanted, rtol=0.0, atol=COUNT * 1e-6)
+
+
 def test_a_loss_of_the_module_is_not_changed_and_outputs_come_back_whole() -> None:
     engine, optimizer, loader = private(Reader(), Items(), criterion=lambda o, y: o["logits"].sum())
     net = engine.attach(optimizer.module)

@@ -42,7 +42,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"clipping": Adaptive(clip=1.0), "watchers": (RenyiWatcher(),)}, "Euclidean"),
     ({"clipping": Euclidean(clip=1.0), "watchers": (RenyiWatcher(),)}, "Euclidean"),
     ({"clipping": Euclidean(clip=1.0), "watchers": (FisherWatcher(),)}, "Euclidean"),
-    ({"batch_size": 3, "watchers": (RenyiWatcher(),)}, "all examples"),
+    ({"batch_size": 3, "sampling": "fixed-size", "watchers": (RenyiWatcher(),)}, "all examples"),
     ({"clipping": Adaptive(clip=1.0, tally_noise=0.5), "noise_multiplier": 2.0}, "above half the noise multiplier"),
     ({"inner": torch.optim.LBFGS}, "LBFGS"),  # which asks again
     ({"chunk_size": 0}, "chunk_size"),

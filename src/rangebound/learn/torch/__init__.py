@@ -10,11 +10,15 @@ engine.epsilon(delta=1e-6)
 
 from __future__ import annotations
 
+import os
+
 from rangebound.values.extras import need
 
 need("torch")
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")  # or a row of a product on x86 is rounded by where it lies in memory
 
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
+from rangebound.learn.torch.accounts.loss_histogram import LossHistogram, PublishedLosses
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
 from rangebound.learn.torch.attached_module import AttachedModule
 from rangebound.learn.torch.clipping_norm import Adaptive, Elementwise, Euclidean
@@ -33,10 +37,12 @@ __all__ = [
     "Euclidean",
     "FisherWatcher",
     "InsecureTorchNoise",
+    "LossHistogram",
     "Noise",
     "PlannedRun",
     "PrivacyEngine",
     "PrivateOptimizer",
+    "PublishedLosses",
     "Relation",
     "RenyiWatcher",
     "Sampling",

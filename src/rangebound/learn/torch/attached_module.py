@@ -66,8 +66,9 @@ class Outputs(torch.Tensor):
             given = inspect.signature(func).bind(*args, **named).arguments
             output, target, *_ = given.values()
             if isinstance(output, Outputs):
+                given = {"reduction": "mean", **given}
                 settings = {name: each for name, each in given.items() if name not in ("input", "target")}
-                return output.net._judged(output, (output,), target, func, {"reduction": "mean", **settings})
+                return output.net._judged(output, torch.Tensor, (output,), target, func, settings)
         with torch._C.DisableTorchFunctionSubclass():
             found = func(*args, **named)
         first = args[0] if args else None
@@ -173,10 +174,8 @@ class AttachedModule(torch.nn.Module):
 
             with discarded_state(self.module, whole=True):
                 form, found = tried(run, *asked.leaves)
-            if not any(each.is_floating_point() for each in found) or {tuple(each.shape[:1]) for each in found} - {
-                (1,),
-                (),
-            }:
+            sizes = {tuple(each.shape[:1]) for each in found}
+            if sizes - {(1,), ()} or not any(each.is_floating_point() for each in found):
                 told = " and ".join(f"{each.dtype} of shape {tuple(each.shape)}" for each in found) or "no tensor"
                 raise ArgumentError(
                     f"module: returns {told} for one example; the ordinary loop needs tensors with a "
@@ -194,28 +193,26 @@ class AttachedModule(torch.nn.Module):
         ours = [each for each in found if isinstance(each, Outputs)]
         if not ours:
             return own(output, y)
-        whole = [
-            isinstance(each, Outputs) and each.place == i for i, each in enumerate(found) if each.is_floating_point()
-        ]
-        if ours[0].form != form or not all(whole):
+        floats = ((i, each) for i, each in enumerate(found) if each.is_floating_point())
+        if ours[0].form != form or not all(isinstance(each, Outputs) and each.place == i for i, each in floats):
             raise ArgumentError(
                 "output: must be what the attached module returned, as it is, with all its parts; where one of them is "
                 "a loss, call backward() of that"
             )
-        return self._judged(ours[0], found, y, own, {})
+        return self._judged(ours[0], form, found, y, own, {})
 
     def _judged(
-        self, output: Outputs, found: Leaves, y: object, criterion: Callable[..., torch.Tensor],
+        self, output: Outputs, form: Structure, found: Leaves, y: object, criterion: Callable[..., torch.Tensor],
         settings: dict[str, object],
     ) -> torch.Tensor:  # fmt: skip
-        """The loss that the loop sees, whose backward pass leads to the step, of one output or of all."""
+        """The loss that the loop sees, whose backward pass leads to the step, of one output or of all in their form."""
         optimizer, asked = self._optimizer[0], output.asked
         kind, targets = taken_apart(y, "y")
         like = found[0].shape[:1]
         if not targets or any(each.shape[:1] != like or each.requires_grad for each in targets):
             raise ArgumentError("y: must be tensors with one target for each example, without a gradient of their own")
         _check_settings(settings, optimizer.criterion)
-        alone = output is found[0] and len(found) == 1
+        alone = form is torch.Tensor
         made = CalledCriterion(
             criterion, scale=optimizer.loss_scale, settings=settings, place=output.place if alone else None,
             precision=precision(output.device), dtype=output.dtype if alone else torch.float32,
@@ -223,7 +220,7 @@ class AttachedModule(torch.nn.Module):
         called = optimizer.called(made, asked, y)
         plain = tuple(each.detach().as_subclass(torch.Tensor) for each in found)
         with torch.no_grad():
-            losses = example_losses(called, torch.Tensor if alone else output.form, plain, kind, targets, known=True)
+            losses = example_losses(called, form, plain, kind, targets, known=True)
         return self._shown(called, losses / called.scale, settings, asked, y)
 
     def _shown(

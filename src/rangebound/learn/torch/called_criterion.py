@@ -102,10 +102,8 @@ def check_weights(criterion: object, settings: Mapping[str, object], y: object) 
         settings = {"weight": criterion.weight, "reduction": criterion.reduction}
     elif criterion not in (F.cross_entropy, F.nll_loss):
         return
-    mean = settings.get("reduction", "mean") == "mean"
-    if not isinstance(y, torch.Tensor):
-        return
-    if mean and settings.get("weight") is not None and y.dim() == 1 and not y.is_floating_point():
+    mean = settings.get("reduction", "mean") == "mean" and settings.get("weight") is not None
+    if mean and isinstance(y, torch.Tensor) and y.dim() == 1 and not y.is_floating_point():
         raise ArgumentError(
             "criterion: with one label for each example, the weight of its class cancels in the mean; "
             'use reduction="sum", with which it counts'

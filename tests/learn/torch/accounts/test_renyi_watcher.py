@@ -157,4 +157,5 @@ def test_the_margin_for_rounding_is_that_of_the_farther_location() -> None:
     table = LossTable(mechanism(rb.RECTIFY, rb.Interval(-1.0, 1.0)), ORDERS)
     near, far = np.asarray([0.5, -0.5, 5.0, -5.0]), np.asarray([1e3, -1e3, 5e3, -5e3])
     for p, q in ((near, far), (far, near)):
-        assert np.array_equal(table._pairs(p, q)[::-1], table._pairs(q, p))
+        for ours, turned in zip(table._pairs(p, q), table._pairs(q, p), strict=True):
+            assert np.array_equal(ours[::-1], turned)

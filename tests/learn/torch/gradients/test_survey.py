@@ -1,6 +1,7 @@
 """Chunks in which an example's gradient has the same bits at every place, and how floats are multiplied."""
 
 import math
+import os
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -488,3 +489,16 @@ def test_a_buffer_that_the_forward_pass_writes_is_refused_by_its_name_or_declare
     for a, b in loader:
         optimizer.backward(a, b)
         optimizer.step()
+
+
+@pytest.mark.parametrize("width", [5, 6, 13])
+def test_a_row_of_a_product_is_rounded_alike_wherever_it_lies(width: int) -> None:
+    """On x86 it was not, unless MKL is told before its first product, which the import does."""
+    generator = torch.Generator().manual_seed(width)
+    weight = torch.randn(4, width, generator=generator)
+    rows = torch.randn(1, width, generator=generator).expand(16, -1).contiguous()
+    found = F.linear(rows, weight)
+    assert os.environ["MKL_CBWR"]
+    assert torch.equal(found, found[:1].expand_as(found))
+    rows[3] *= 1.001  # the control
+    assert not torch.equal(found, F.linear(rows, weight))

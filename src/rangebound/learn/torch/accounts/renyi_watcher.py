@@ -37,8 +37,9 @@ from rangebound.accounting.fisher_information import PerInstance
 from rangebound.accounting.renyi import epsilon_at
 from rangebound.errors import ArgumentError
 from rangebound.laws.boundings import TRUNCATE
+from rangebound.learn.torch.accounts.sampled_loss import sampled, tabulated
 from rangebound.learn.torch.clipping_norm import Elementwise
-from rangebound.learn.torch.loader import PrivateLoader
+from rangebound.learn.torch.loader import BatchSampling, PrivateLoader
 from rangebound.learn.torch.optimizer import Batch, Criterion, PrivateOptimizer
 from rangebound.mechanisms.mechanism import Mechanism
 from rangebound.privacy.pairs.divergences import renyi_formula
@@ -80,7 +81,8 @@ class LossTable:
         self._ceiling = 0.5 * self.orders * (self.orders - 1.0) * (self._shift / self._scale) ** 2 * (1.0 + 1e-12)
         self._wide = bool(self.orders.max() * self._shift > 0.25 * self._scale)
         self._bins: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)  # the bins that are known, sorted
-        self._known = np.empty((6, len(self.orders), 0))  # of each: G at its edges, forward and backward; wider pairs
+        # Of each: G at its edges, forward and backward; log(1 + G) of wider pairs; lower bounds of it at its edges.
+        self._known = np.empty((10, len(self.orders), 0))
         self._on: dict[torch.device, torch.Tensor] = {}  # the same on devices
 
     def divergence(self, location: torch.Tensor) -> Floats:
@@ -88,15 +90,26 @@ class LossTable:
 
         Guarantee: forward covers D(q || q +- c) and backward D(q +- c || q), for every shift of at most c.
         """
+        return np.asarray(self.sums(location)[1].max(axis=0) / (self.orders - 1.0))
+
+    def sums(self, location: torch.Tensor) -> tuple[Floats, Floats]:
+        """Lower and upper bounds of the sums of (order - 1) D: a row for forward and one for backward, per order.
+
+        Guarantee: the upper ones cover every choice of a shift of at most c for each coordinate. The lower ones are
+        for shifts of +c or -c, whichever is chosen where.
+        """
         if not location.numel():
-            return np.zeros(len(self.orders))
+            return np.zeros((2, len(self.orders))), np.zeros((2, len(self.orders)))
         values, counts, places = self._histogram(location)
         slack = torch.from_numpy(self._slack[:, None]).to(location.device)
-        totals = []
-        for left, right, top in ((0, 1, 4), (2, 3, 5)):
+        below, above = [], []
+        for left, right, top, low, high in ((0, 1, 4, 6, 7), (2, 3, 5, 8, 9)):
             chord = (values[left] * (1.0 - places) + values[right] * places) * (1.0 + 4.0 * _NUDGE) + slack
-            totals.append(torch.minimum(torch.log1p(chord), values[top]) @ counts)
-        return torch.maximum(*totals).cpu().numpy() / (self.orders - 1.0) * (1.0 + 1e-12)
+            above.append(torch.minimum(torch.log1p(chord), values[top]) @ counts)
+            # Concave in the place, so above the chord of the logarithms, which needs no more than the mean place.
+            below.append(values[low] @ (counts * (1.0 - places)) + values[high] @ (counts * places))
+        upper = torch.stack(above).cpu().numpy() * (1.0 + 1e-12)
+        return torch.stack(below).cpu().numpy() * (1.0 - 1e-12), upper
 
     def _histogram(self, location: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """The tabulated rows of some bins, how many coordinates each has, and their mean position in it from 0 to 1."""
@@ -131,24 +144,32 @@ class LossTable:
             return
         nodes = np.unique(np.concatenate([new, new + 1]))
         at, c = nodes * self.width, self._shift
-        values = np.maximum(self._pairs(at, at + c), self._pairs(at, at - c))  # the worse of both shifts
+        shifts = [self._pairs(at, at + c), self._pairs(at, at - c)]
+        values = np.maximum(*(above for _, above in shifts))  # the worse of both shifts
         left, right = (values[:, :, np.searchsorted(nodes, new + k)] for k in (0, 1))
+        # G is above its chord less the slack; a place that was moved off an edge weighs too little for `_NUDGE`.
+        lowest = np.minimum(*(below for below, _ in shifts))
+        lowest = np.log1p(np.maximum(np.expm1(np.clip(lowest, 0.0, _LARGEST)) - self._slack[:, None], 0.0))
+        first, second = (lowest[:, :, np.searchsorted(nodes, new + k)] for k in (0, 1))
+        nudge = 4.0 * _NUDGE * np.maximum(first, second)
+        floors = np.maximum(np.stack([first[0], second[0], first[1], second[1]]) - np.repeat(nudge, 2, axis=0), 0.0)
         edges = np.expm1(np.minimum(np.stack([left[0], right[0], left[1], right[1]]), _LARGEST))
         tops = np.broadcast_to(self._ceiling[None, :, None], (2, len(self.orders), len(new)))
         if self._wide:
             lower, upper = np.asarray(new * self.width), np.asarray((new + 1) * self.width)
-            tops = np.minimum(tops, np.maximum(self._pairs(lower, upper + c), self._pairs(upper, lower - c)))
+            wider = [self._pairs(lower, upper + c), self._pairs(upper, lower - c)]
+            tops = np.minimum(tops, np.maximum(*(above for _, above in wider)))
         # Where e to the divergence does not fit into a double there is no chord, and the wider pair remains.
         edges = np.where(np.repeat(np.maximum(left, right), 2, axis=0) < _LARGEST, edges, math.inf)
         order = np.argsort(joined := np.concatenate([self._bins, new]), kind="stable")
         self._bins = joined[order]
-        self._known = np.concatenate([self._known, np.concatenate([edges, tops])], axis=2)[:, :, order]
+        self._known = np.concatenate([self._known, np.concatenate([edges, tops, floors])], axis=2)[:, :, order]
         self._on.clear()
 
-    def _pairs(self, p: Floats, q: Floats) -> Floats:
-        """(a-1) D(p || q) and (a-1) D(q || p) for pairs of locations, with a margin for rounding."""
+    def _pairs(self, p: Floats, q: Floats) -> tuple[Floats, Floats]:
+        """Lower and upper bounds of (a-1) D(p || q) and (a-1) D(q || p) for pairs of locations."""
         noise, shape = self.mechanism.noise, self.mechanism.shape
-        found = np.empty((2, len(self.orders), len(p)))
+        below, above = np.empty((2, 2, len(self.orders), len(p)))
         size = max(1, _CHUNK // len(self.orders))
         weights = (self.orders - 1.0)[:, None]
         low, high = shape.ends
@@ -159,9 +180,10 @@ class LossTable:
             outside = np.where(np.isfinite(outside), outside, 0.0)
             far = (outside + self.orders[:, None] * abs(b - a)) / self._scale
             margin = _ROUNDING * self.orders[:, None] * (4.0 + far * far)
-            found[0, :, part] = weights * renyi_formula(noise, shape, a, b, self.orders) + margin
-            found[1, :, part] = weights * renyi_formula(noise, shape, b, a, self.orders) + margin
-        return found
+            for way, (first, second) in enumerate(((a, b), (b, a))):
+                value = weights * renyi_formula(noise, shape, first, second, self.orders)
+                below[way, :, part], above[way, :, part] = value - margin, value + margin
+        return below, above
 
 
 def _slack(orders: Floats, shift: float, truncated: bool, width: float) -> Floats:
@@ -190,11 +212,13 @@ _READING = "odometer reading of one run on the scale of an epsilon at delta {}, 
 
 
 class RenyiWatcher:
-    """The per-instance Renyi divergence of full-batch training, at many orders [hu2024, Prop 5.1, corrected].
+    """The per-instance Renyi divergence of training, at many orders [hu2024, Prop 5.1, corrected].
 
-    For each step: forward = sum over coordinates of max over both shifts of D(q || q +- clip), backward the same with
-    the roles exchanged, and the larger of the two. It bounds what the presence of any one example would have changed,
-    given the sums q of this run.
+    For each step on all examples: forward = sum over coordinates of max over both shifts of D(q || q +- clip), backward
+    the same with the roles exchanged, and the larger of the two. It bounds what the presence of any one example would
+    have changed, given the sums q of this run. On Poisson samples (which hu2024 leaves open) the same of the sampled
+    step, given the coins of all others: joining and leaving, for an example that the sum q is without or with
+    (`rangebound.learn.torch.accounts.sampled_loss`).
 
     **The total is an odometer reading.** The sums of a step depend on what earlier steps released, so a sum of losses
     along the path that was taken is a random number that describes this run. No (epsilon, delta) of the run follows
@@ -202,7 +226,7 @@ class RenyiWatcher:
     training stops. The guarantee is `PrivacyEngine.epsilon`.
 
     Guarantee: never below these sums; a certified table is used (`LossTable`).
-    Assumes: elementwise clipping, and all examples in each step; both are checked.
+    Assumes: elementwise clipping, and all examples in each step or Poisson samples; both are checked.
     Edge cases: the divergences depend on the data and on the path that training took, so they are private, and not a
     guarantee. Only `PerInstance` numbers are returned.
     """
@@ -224,17 +248,22 @@ class RenyiWatcher:
                 "clipping=Euclidean: leaves the split over coordinates free, so that a sum over coordinates bounds "
                 "nothing; use Elementwise(clip=...)"
             )
-        if loader.rate < 1.0:
+        self._rate = loader.rate
+        if self._rate < 1.0 and loader.sampling is not BatchSampling.POISSON:
             raise ArgumentError(
-                f"rate={loader.rate}: per-instance Renyi needs all examples in each step, because no sound bound is "
-                "known for samples; use the worst-case account, or FisherWatcher"
+                f"sampling={loader.sampling.value}: per-instance Renyi needs all examples in each step, or Poisson "
+                "samples; whether an example is in a batch of another kind depends on the other batches"
             )
-        self._table = LossTable(optimizer.mechanism, self.orders)
+        self._table = LossTable(optimizer.mechanism, self.orders if self._rate == 1.0 else tabulated(self.orders))
 
     def saw(self, location: torch.Tensor, batches: list[Batch]) -> None:
         """Add a step at these sums."""
         assert self._table is not None
-        self._total = self._total + self._table.divergence(location) * (1.0 + 1e-15)
+        if self._rate == 1.0:
+            added = self._table.divergence(location)
+        else:
+            added = sampled(*self._table.sums(location), self._rate, self.orders)
+        self._total = self._total + added * (1.0 + 1e-15)
         self._path.append(self._total)
 
     def epsilon(self, delta: float) -> PerInstance:

@@ -263,8 +263,8 @@ def _found(
             return same
     warnings.warn(
         "module: on this machine an example's gradient depends, in its last bits or more, on its place in the batch, "
-        "and so on who else is in it, which no account covers; try another chunk_size, torch.set_num_threads(1), or "
-        "layers of other sizes",
+        "and so on who else is in it, which no account covers; import rangebound.learn.torch before torch multiplies "
+        "anything, or try another chunk_size, torch.set_num_threads(1), or layers of other sizes",
         stacklevel=2,
     )
     return replace(candidates[0], why="moved by its place in the chunk, which no account covers")

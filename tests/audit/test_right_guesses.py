@@ -1,0 +1,84 @@
+"""How many right guesses a claim allows, against a linear program, the binomial law, and a mechanism that lies low."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+from scipy.special import ndtr
+
+from rangebound.audit.right_guesses import Count, Curve, Reading, is_refuted, largest_refuted
+
+
+def gaussian(mu):
+    """The profile of N(0, 1) and N(mu, 1)."""
+    epsilons = np.linspace(0.0, 6.0 * mu + mu**2 / 2, 40)
+    return Curve(tuple((e, float(ndtr(-e / mu + mu / 2) - math.exp(e) * ndtr(-e / mu - mu / 2))) for e in epsilons))
+
+
+def largest_tail(curve, canaries, guesses, right):
+    """The second route: the largest P(W >= right) under R_(k+1) <= F(V_k) for all k, as a linear program."""
+    k = np.arange(guesses + 1)
+    rows, limits = [], []
+    for start in range(guesses):
+        r = np.where(k >= start + 1, k, 0) / canaries
+        v = np.where(k >= start, guesses - k, 0) / canaries
+        for epsilon, delta in curve.points:  # r <= e^eps v + delta, and r <= 1 - e^-eps (1 - delta - v)
+            rows += [r - math.exp(epsilon) * v, r - math.exp(-epsilon) * v]
+            limits += [delta, 1.0 - math.exp(-epsilon) * (1.0 - delta)]
+    found = optimize.linprog(
+        -(k >= right).astype(float), A_ub=rows, b_ub=limits, A_eq=[np.ones(guesses + 1)], b_eq=[1.0], method="highs"
+    )
+    return -found.fun
+
+
+@pytest.mark.parametrize(
+    ("curve", "canaries", "guesses"),
+    [
+        (gaussian(1.0), 20, 20),
+        (gaussian(0.3), 25, 10),
+        (Curve(((1.0, 0.01),)), 20, 20),
+        (Curve(((0.5, 0.0),)), 30, 12),
+        (Curve(((0.0, 0.2),)), 15, 15),
+    ],
+)
+def test_the_tail_is_the_largest_that_the_claim_allows(curve, canaries, guesses):
+    for right in range(guesses // 2 + 1, guesses + 1):
+        tail = largest_tail(curve, canaries, guesses, right)
+        count = [Count(right, guesses, canaries)]
+        if tail < 0.999:
+            assert is_refuted(curve, count, Reading.WHOLE, 1.0 - tail * 1.001)
+        assert not is_refuted(curve, count, Reading.WHOLE, 1.0 - min(tail * 0.999, 1.0 - 1e-9))
+
+
+def test_of_a_pure_claim_the_tail_is_binomial():
+    """A count is refuted where a binomial one is that unlikely: randomised response is the worst."""
+    curve, p = Curve(((1.0, 0.0),)), math.e / (1.0 + math.e)
+    for reading in Reading:
+        fewest = next(r for r in range(1001) if is_refuted(curve, [Count(r, 1000, 1000)], reading, 0.99))
+        exact = next(r for r in range(1001) if stats.binom.sf(r - 1, 1000, p) < 0.01)
+        assert exact <= fewest <= exact + (0 if reading is Reading.EACH else 12)
+
+
+def test_the_whole_is_not_refuted_by_a_mechanism_that_rarely_reveals_much():
+    """With 5 % it shows every coin through RR(p), else nothing: as private for each canary as N(0, 1) and N(1, 1)."""
+    share, m, curve = 0.05, 10_000, gaussian(1.0)
+    p = optimize.brentq(lambda p: share * p - ndtr(stats.norm.ppf(share * (1.0 - p)) + 1.0), 0.51, 0.99)
+    caught = [Count(int(m * p), m, m)]  # what is seen in those 5 %
+    assert is_refuted(curve, caught, Reading.EACH, 0.95)
+    assert not is_refuted(curve, caught, Reading.WHOLE, 0.95)
+
+
+def test_several_counts_share_the_risk_and_a_bound_is_below_what_it_refutes():
+    one, none = Count(560, 1000, 1000), Count(500, 1000, 1000)
+    weak = Curve(((0.0, 0.05),))
+    assert is_refuted(weak, [one], Reading.EACH, 0.97)
+    assert not is_refuted(weak, [one, none, none, none], Reading.EACH, 0.97)
+
+    def family(mu, reading):
+        return Curve(((0.0, float(2.0 * ndtr(mu / 2.0) - 1.0)),))
+
+    found = largest_refuted(family, [Count(8500, 10_000, 10_000)], Reading.EACH, 0.95, 1.0, 16.0)
+    exact = 2.0 * stats.norm.ppf(stats.beta.ppf(0.05, 8500, 1501))
+    assert 0.998 * exact <= found <= exact
+    assert largest_refuted(family, [none], Reading.EACH, 0.95, 1.0, 16.0) is None
