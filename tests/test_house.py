@@ -32,10 +32,10 @@ ROOMS = {
 NEW = {
     "": 18,
     "accounting": 76,
-    "audit": 1_253,
+    "audit": 1_260,
     "cli": 326,
     "laws": 1,
-    "learn": 1_412,
+    "learn": 1_416,
     "ledger": 7,
     "mechanisms": 527,
     "optimum": 68,

@@ -26,6 +26,7 @@ from rangebound.release.plan.toml import read_plan
 from rangebound.release.prepare import Prepared
 from rangebound.release.sql.aggregate import Aggregate, aggregated, compiled
 from rangebound.release.sql.relation import Salt
+from rangebound.values import arguments
 
 _OTHERS = 40  # made-up rows of others
 _MOST_ROWS, _MOST_KEYS = 5000, 2000  # of the unit, and of a column
@@ -36,6 +37,7 @@ _ENDS = ("at the upper ends", "at the lower ends", "at either end", "at other en
 """Where the values of a unit lie. The last two take an end, or a value of a condition, for each column."""
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class TablePair:
     """Two neighbouring tables for a plan with what they are joined with, and in words what they differ in.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import secrets
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import Any, TypeVar
@@ -28,6 +28,11 @@ Example = TypeVar("Example")
 Parameters = TypeVar("Parameters")
 
 _LOUDER = 100.0
+
+
+def _seed() -> int:
+    """63 random bits, for the generators of other libraries."""
+    return int.from_bytes(os.urandom(8)) >> 1
 
 
 def fitted(
@@ -131,9 +136,9 @@ def jax_privacy(*, noise_multiplier: float, rate: float, steps: int, clip: float
     def run(coins: Bools) -> Floats:
         rows, weights = _one_hot(coins, clip), np.zeros(len(coins), dtype=np.float32)
         summed = clipping.clipped_grad(lambda w, x: (x @ w).sum(), l2_clip_norm=clip, batch_argnums=1)
-        noise = noising.gaussian_privatizer(stddev=noise_multiplier * clip, prng_key=secrets.randbits(31))
+        noise = noising.gaussian_privatizer(stddev=noise_multiplier * clip, prng_key=_seed() >> 32)
         state, found = noise.init(weights), []
-        for batch in sampling.CyclicPoissonSampling(rate, steps).batch_iterator(len(rows), secrets.randbits(63)):
+        for batch in sampling.CyclicPoissonSampling(rate, steps).batch_iterator(len(rows), _seed()):
             published, state = noise.update(summed(weights, rows[batch]), state)
             found.append(np.asarray(published, dtype=np.float64))
         return np.stack(found, axis=1)
@@ -150,7 +155,7 @@ def opake(*, noise_multiplier: float, rate: float, steps: int, clip: float = 0.7
     def run(coins: Bools) -> Floats:
         rows, weights = torch.from_numpy(_one_hot(coins, clip)), torch.zeros(len(coins))
         summed, clipped = clipping.clipped_grad(lambda w, x: (x @ w).sum(), clipping_norm=clip, batch_argnums=1)
-        first, second = (random.key(secrets.randbits(63)) for _ in range(2))
+        first, second = (random.key(_seed()) for _ in range(2))
         noise, state = noising.gaussian_noise(noise_multiplier=noise_multiplier, key=first)
         found = []
         for batch in sampling.PoissonSampler(rows, sample_rate=rate, n_steps=steps, key=second):

@@ -287,7 +287,7 @@ class TrainingProgress:
         self._batches, self._delta = batches, arguments.probability("delta", delta)
         self._taken, self._planned, self._epsilon = taken, planned, epsilon
         self._stream = sys.stderr if stream is None else stream
-        self._loss = ""
+        self._loss = self._written = ""
         self._next = time.monotonic() + _PAUSE
         self._end = "" if end is None else f", {arguments.upwards(end, 4)} at the end"
 
@@ -312,7 +312,9 @@ class TrainingProgress:
         return f"step {steps}{of}: epsilon {spent}{self._end}, delta {self._delta:g}{self._loss}"
 
     def _write(self) -> None:
-        begun = time.monotonic()
-        self._stream.write(self.line() + "\n")
-        self._stream.flush()
+        begun, line = time.monotonic(), self.line()
+        if line != self._written:
+            self._stream.write(line + "\n")
+            self._stream.flush()
+        self._written = line
         self._next = time.monotonic() + max(_PAUSE, 10.0 * (time.monotonic() - begun))

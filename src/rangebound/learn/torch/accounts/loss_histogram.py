@@ -44,6 +44,7 @@ _SIZES = 40 * _FINENESS
 _WIDEST = Elementwise(clip=1e30)  # gradients as they are
 
 
+@arguments.brief
 @dataclass(frozen=True, kw_only=True)
 class PublishedLosses:
     """How many examples have a loss from one edge to the next (the last: and above), with noise; safe to publish.

@@ -60,8 +60,9 @@ class Moments:
     def __post_init__(self) -> None:
         if len(self.lower) != len(self.upper) or len(self.lower) <= _FEWEST:
             raise ArgumentError(f"moments: must be as many from below as from above, at least {_FEWEST + 1}")
-        if not (self.lower <= self.upper).all() or self.lower[:2].any() or self.upper[:2].any():
-            raise ArgumentError("moments: lower bounds must be below upper ones, and those of the orders 0 and 1 be 0")
+        finite = np.isfinite(self.lower).all() and np.isfinite(self.upper).all()
+        if not finite or not (self.lower <= self.upper).all() or self.lower[:2].any() or self.upper[:2].any():
+            raise ArgumentError("moments: must be finite, from below not above the others, and 0 at the orders 0 and 1")
 
     @classmethod
     def between(cls, orders: Sequence[int], lower: Floats, upper: Floats) -> Moments:
@@ -105,7 +106,7 @@ def joining_below(moments: Moments, rate: float, order: float) -> float:
     if whole == order:
         found = _binomial(moments.lower, rate, whole, -1)
     else:
-        found = _quadrature(moments, rate, 1.0 + order - whole, whole - 1, fixed=False)
+        found = _quadrature(moments, rate, 1.0 + (order - whole), whole - 1, fixed=False)
     return max(found, 0.0) / (order - 1.0) * (1.0 - 1e-15)
 
 
