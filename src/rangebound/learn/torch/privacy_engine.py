@@ -15,7 +15,6 @@ from rangebound.laws.boundings import UNBOUNDED
 from rangebound.learn.torch import several_processes
 from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
-from rangebound.learn.torch.accounts.loss_histogram import LossHistogram
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
 from rangebound.learn.torch.attached_module import AttachedModule, Reduction
 from rangebound.learn.torch.called_criterion import objective
@@ -70,7 +69,7 @@ class PrivacyEngine:
     1 step
     """
 
-    def __init__(self, *watchers: RenyiWatcher | FisherWatcher | LossHistogram, **other: object) -> None:
+    def __init__(self, *watchers: RenyiWatcher | FisherWatcher, **other: object) -> None:
         refuse_arguments("PrivacyEngine", other)
         for each in watchers:
             if not hasattr(each, "needs_batches"):

@@ -16,7 +16,7 @@ from rangebound.accounting.fisher_information import PerInstance
 from rangebound.audit import attack
 from rangebound.learn.torch import Elementwise, Euclidean, FisherWatcher, RenyiWatcher, SecureNoise, several_processes
 from rangebound.learn.torch.accounts import worst_case
-from rangebound.learn.torch.accounts.fisher_loss import clipped_gradient, frobenius_losses, spectral_losses
+from rangebound.learn.torch.accounts.fisher_loss import _clipped_gradient, frobenius_losses, spectral_losses
 from rangebound.learn.torch.noise_source import step_mechanism
 from tests.learn.torch.models import (
     CRITERION,
@@ -244,7 +244,7 @@ def test_fisher_losses_are_spectral_norms(clip: float) -> None:
     x = x.double()
     width = sum(each.numel() for each in module.parameters())
     eta2 = torch.rand(width, generator=torch.Generator().manual_seed(8), dtype=torch.float64)
-    gradient = clipped_gradient(module, CRITERION, rule)
+    gradient = _clipped_gradient(module, CRITERION, rule)
     jacobians = [
         torch.func.jacfwd(lambda z, t=target: gradient(z, t))(one).flatten(1) for one, target in zip(x, y, strict=True)
     ]

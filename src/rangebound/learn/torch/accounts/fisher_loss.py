@@ -47,7 +47,7 @@ def spectral_losses(
     after few iterations. `frobenius_losses` is an upper bound.
     """
     repetitions("iterations", iterations)
-    gradient = clipped_gradient(module, criterion, clip)
+    gradient = _clipped_gradient(module, criterion, clip)
     largest = information.max()
     unit = torch.where(largest > 0.0, largest, 1.0)  # small informations would vanish in single precision
     weights = (information / unit).to(x.dtype)
@@ -86,7 +86,7 @@ def frobenius_losses(
 
     The root of the sum over the inputs k of |diag(eta) J e_k|^2, one forward derivative each.
     """
-    gradient = clipped_gradient(module, criterion, clip)
+    gradient = _clipped_gradient(module, criterion, clip)
     total = torch.zeros(len(x), dtype=torch.float64, device=x.device)
     for k in range(x[:1].numel()):
         basis = torch.zeros(x[:1].numel(), dtype=x.dtype, device=x.device)
@@ -187,7 +187,7 @@ class FisherWatcher:
         self._information = saved
 
 
-def clipped_gradient(module: torch.nn.Module, criterion: Criterion, clip: Elementwise) -> Gradient:
+def _clipped_gradient(module: torch.nn.Module, criterion: Criterion, clip: Elementwise) -> Gradient:
     """The clipped gradient of one example as a vector, a function of the example."""
     values = {name: each.detach() for name, each in learned(module).items()}
     rest = {name: each.detach() for name, each in module.named_parameters() if name not in values}
