@@ -102,7 +102,7 @@ FIELDS = [
     {"key": ["somebody"]},
     {"key": ["a", "b"]},
     {"key": "a"},
-    {"draws": [-12345.0]},  # farther out than chance goes: a table with the draw that it has is no other one
+    {"draws": [12345.0]},  # farther out than chance goes; far below, it may give the same number, clamped
     {"draws": [-0.0], "value": 0.0, "lower": 0.0},
 ]
 TABLES = [
