@@ -122,9 +122,9 @@ def test_intervals_of_numbers_hold(runs):
 
 @pytest.mark.claim("interval")
 def test_control_intervals_of_numbers_that_are_cut_do_not():
-    runs = 1000
+    runs = 2000
     for case in (("count", "pure"), ("signed count", "gaussian"), ("sum", "pure"), ("histogram", "gaussian")):
-        assert scalar_coverage(*case, runs, narrow=0.6) < least(runs), case
+        assert scalar_coverage(*case, runs, narrow=0.65) < least(runs), case
 
 
 HARDLY_VARYING = {  # values from 0 to 1 in equal parts
@@ -259,7 +259,7 @@ ALL = [pytest.param(name, account, 10_000, marks=pytest.mark.long) for name in W
 def test_intervals_of_workloads_hold(name, account, runs):
     hits = workload_coverage(name, account, runs)
     assert (hits >= least(runs)).all()
-    assert hits.mean() >= LEVEL * runs * (1 - 0.03)
+    assert hits.mean() >= LEVEL * runs * (1 - (0.03 if runs == 150 else 0.01))
 
 
 @pytest.mark.parametrize(
