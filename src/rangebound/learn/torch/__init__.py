@@ -18,6 +18,7 @@ need("torch")
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")  # or a row of a product on x86 is rounded by where it lies in memory
 
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
+from rangebound.learn.torch.accounts.loss_histogram import LossHistogram, PublishedLosses
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
 from rangebound.learn.torch.attached_module import AttachedModule
 from rangebound.learn.torch.clipping_norm import Adaptive, Elementwise, Euclidean
@@ -36,10 +37,12 @@ __all__ = [
     "Euclidean",
     "FisherWatcher",
     "InsecureTorchNoise",
+    "LossHistogram",
     "Noise",
     "PlannedRun",
     "PrivacyEngine",
     "PrivateOptimizer",
+    "PublishedLosses",
     "Relation",
     "RenyiWatcher",
     "Sampling",

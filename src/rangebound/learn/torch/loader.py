@@ -249,6 +249,11 @@ class PrivateLoader:
             raise ArgumentError("members: must be distinct indices out of the loader's members, one for each example")
         return self.members if members is None else np.asarray(members)
 
+    def everything(self, size: int) -> Iterator[Any]:
+        """All examples of this process, whichever are in a sample, in batches of at most this size."""
+        for start in range(0, len(self._own), size):
+            yield self._rows[self._own[start : start + size]][1]
+
     def empty(self) -> Any:
         """A batch without an example."""
         return self._rows[self._own[:0]][1]

@@ -114,6 +114,11 @@ class PrivateOptimizer(torch.optim.Optimizer):
         return self._clipping if self._control is None else self._control.clipping
 
     @property
+    def adaptive(self) -> bool:
+        """Whether the clipping norm moves from step to step."""
+        return self._control is not None
+
+    @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """The groups of the wrapped optimizer."""
         return self._inner.param_groups
@@ -133,17 +138,46 @@ class PrivateOptimizer(torch.optim.Optimizer):
         """
         device = next(iter(self._parameters.values())).device
         if self._like is None:
-            batch, objective = self._loader.empty(), self._objective
-            if isinstance(objective, CalledCriterion):
-                if not isinstance(batch, (tuple, list)) or len(batch) < 2:
-                    raise ArgumentError("explain: knows what the module is called with only after a first forward pass")
-                batch = ((batch[0],), {}), batch[1]
-            self._like = objective, *taken_apart(batch, "batch")
+            self._like = self._objective, *self._apart(self._loader.empty(), "explain")
         objective, structure, leaves = self._like
         found = survey(self._problem(objective, structure), tuple(each.to(device) for each in leaves))
         why = "" if self._captured is None else self._captured.refused
         told = found.explain(self._parameters)
         return f"{told}\nno CUDA graph: {why}" if why else told
+
+    @torch.enable_grad()
+    def all_squares(self) -> torch.Tensor:
+        """The squared norms of the clipped gradients of all examples of this process, in a batch or not; private.
+
+        Guarantee: as in a step, each is that of the example alone, and 0 where it has no finite gradient. With
+        Euclidean clipping, before clipping.
+        Assumes: `backward` gets batches as the loader has them; where their kind or shape is another, that is an error.
+        """
+        found, device = [torch.zeros(0, dtype=torch.float64)], self._location.device
+        clip = replace(self.clipping, clip=self.clipping.clip * self.loss_scale)
+        unit = clip.quantum**2 if isinstance(clip, Elementwise) else 1.0
+        for batch in self._loader.everything(self._chunk or 1):
+            structure, leaves = self._apart(batch, "LossHistogram")
+            if self._like is not None:
+                kinds = [(like, [(each.shape[1:], each.dtype) for each in some]) for like, some in
+                         ((structure, leaves), self._like[1:])]  # fmt: skip
+                if kinds[0] != kinds[1]:
+                    raise ArgumentError(
+                        "LossHistogram: computes gradients of batches as the loader has them, but backward gets others;"
+                        " prepare examples in the dataset"
+                    )
+            leaves, problem = tuple(each.to(device) for each in leaves), self._problem(self._objective, structure)
+            squares = clipped_sum(problem, leaves, clip, self._memory, self._chunk, lengths=True)[2]
+            found.append(squares.cpu() * (unit / self.loss_scale**2))
+        return torch.cat(found)
+
+    def _apart(self, batch: Any, what: str) -> tuple[Structure, Leaves]:
+        """A batch as the loader has it, as it is given to the objective."""
+        if isinstance(self._objective, CalledCriterion):
+            if not isinstance(batch, (tuple, list)) or len(batch) < 2:
+                raise ArgumentError(f"{what}: knows what the module is called with only after a first forward pass")
+            batch = ((batch[0],), {}), batch[1]
+        return taken_apart(batch, "batch")
 
     def _problem(self, objective: Objective, structure: Structure) -> Problem:
         return Problem(self.module, objective, self._parameters, structure, self._discarded)

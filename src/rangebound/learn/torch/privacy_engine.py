@@ -15,6 +15,7 @@ from rangebound.laws.boundings import UNBOUNDED
 from rangebound.learn.torch import several_processes
 from rangebound.learn.torch.accounts import worst_case
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
+from rangebound.learn.torch.accounts.loss_histogram import LossHistogram
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher
 from rangebound.learn.torch.attached_module import AttachedModule, Reduction
 from rangebound.learn.torch.called_criterion import objective
@@ -69,11 +70,13 @@ class PrivacyEngine:
     1 step
     """
 
-    def __init__(self, *watchers: RenyiWatcher | FisherWatcher, **other: object) -> None:
+    def __init__(self, *watchers: RenyiWatcher | FisherWatcher | LossHistogram, **other: object) -> None:
         refuse_arguments("PrivacyEngine", other)
         for each in watchers:
             if not hasattr(each, "needs_batches"):
-                raise ArgumentError(f"watchers={arguments.shown(each)}: must be RenyiWatcher() or FisherWatcher()")
+                raise ArgumentError(
+                    f"watchers={arguments.shown(each)}: must be RenyiWatcher(), FisherWatcher() or LossHistogram(...)"
+                )
         self._watchers = watchers
         self._history: dict[worst_case.Step, int] = {}
         self._step: worst_case.Step | None = None

@@ -25,6 +25,7 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from rangebound.errors import ArgumentError
 from rangebound.learn.torch.batch_tree import Leaves
 from rangebound.learn.torch.clipping_norm import Clipping, Elementwise
+from rangebound.learn.torch.gradients import sums as row_sums
 from rangebound.learn.torch.gradients.bad_examples import finite, known_all, spared
 from rangebound.learn.torch.gradients.captured_pass import CapturedPasses, Measured
 from rangebound.learn.torch.gradients.gradient_forms import ExampleRows, Gradients, held
@@ -33,6 +34,7 @@ from rangebound.learn.torch.gradients.survey import Route, SteadyChunk, computed
 from rangebound.values import arguments
 
 _COPIES = 4  # about this many copies of the gradients of a block exist at once
+_AT_ONCE = 1 << 20  # numbers of clamped rows
 _SMALL = 1 << 14  # rows up to this width are joined, so that one operation serves many small parameters
 
 
@@ -107,11 +109,12 @@ def check_frozen(name: str, part: torch.nn.Module) -> None:
 
 def clipped_sum(
     problem: Problem, leaves: Leaves, clip: Clipping, memory: int, chunk: int | None = None,
-    captured: CapturedPasses | None = None,
+    captured: CapturedPasses | None = None, lengths: bool = False,
 ) -> Measured:  # fmt: skip
     """The sum over the examples of the clipped gradients, in doubles, and the losses of the examples.
 
-    With Euclidean clipping also the squared norms of the gradients in doubles; nothing for another.
+    With Euclidean clipping also the squared norms of the gradients in doubles; with elementwise clipping nothing, or,
+    for `lengths`, those of the clipped gradients in quanta, which are whole numbers.
 
     Guarantee: finite, and moved by an example by at most the clipping norm, whatever its values are. The loss of an
     example whose gradient is not finite, and so counts as zero, is NaN, and its norm 0. Elementwise sums are in quanta
@@ -141,13 +144,13 @@ def clipped_sum(
             size = steady.size or size
             here = tuple(each[start : start + size] for each in leaves)
             with computed_as(steady):
-                parts = _block(route, problem, here, clip, steady.filled(len(here[0])), captured)
-            for sums, some, lengths in parts:
+                parts = _block(route, problem, here, clip, steady.filled(len(here[0])), captured, lengths)
+            for sums, some, found in parts:
                 for name, each in sums.items():
                     part = each.reshape(problem.parameters[name].shape)
                     totals[name] = totals[name].add_(part) if name in totals else part
                 losses.append(some)
-                squares.append(lengths)
+                squares.append(found)
             start += size
     for name, value in problem.parameters.items():
         if name not in totals:
@@ -177,18 +180,19 @@ def _made(route: Route, problem: Problem, module: torch.nn.Module, leaves: Leave
 
 
 def _block(
-    route: Route, problem: Problem, leaves: Leaves, clip: Clipping, full: int, captured: CapturedPasses | None
-) -> list[Measured]:
+    route: Route, problem: Problem, leaves: Leaves, clip: Clipping, full: int, captured: CapturedPasses | None,
+    lengths: bool,
+) -> list[Measured]:  # fmt: skip
     def one_by_one(*some: torch.Tensor) -> Measured:
         gradients, losses = example_gradients(problem, some, known=True)
         padded = filled(full, *gradients.values())  # norms see one shape, too
         rows: dict[str, Gradients] = {name: held(each) for name, each in zip(gradients, padded, strict=True)}
         watched = [each.rows(0, full or len(losses)) for each in rows.values()]
-        return _clipped(rows, filled(full, losses)[0], watched, clip, len(losses))
+        return _clipped(rows, filled(full, losses)[0], watched, clip, len(losses), lengths)
 
     def passed(some: Leaves, counted: int | torch.Tensor) -> Measured:
         found = one_pass(problem, some)
-        return _clipped(found.gradients, found.losses, found.watched, clip, counted)
+        return _clipped(found.gradients, found.losses, found.watched, clip, counted, lengths)
 
     def together(*some: torch.Tensor) -> Measured:
         given = filled(full, *some)
@@ -206,7 +210,7 @@ def _block(
 
 def _clipped(
     gradients: dict[str, Gradients], losses: torch.Tensor, watched: list[torch.Tensor], clip: Clipping,
-    counted: int | torch.Tensor,
+    counted: int | torch.Tensor, lengths: bool = False,
 ) -> Measured:  # fmt: skip
     """The sums of the clipped gradients by the parameters' names, the losses, NaN where nothing counts, and norms.
 
@@ -222,6 +226,8 @@ def _clipped(
                 good &= finite(*watched)
             _keep(packed, good)
             good = good[:count]
+            if lengths:
+                squares = _lengths(packed, clip, count)
             sums = {}
             for name, each in packed.items():
                 each.trim(count)
@@ -241,7 +247,27 @@ def _clipped(
     for joined, names in parts.items():
         widths = [gradients[name].rows(0, 0).shape[1] for name in names]
         sums.update(zip(names, torch.split(sums.pop(joined), widths), strict=True))  # type: ignore[no-untyped-call, unused-ignore]
+    if lengths:
+        squares = torch.where(good[:count], squares[:count], 0.0)
     return sums, losses[:count].masked_fill(~good[:count], math.nan), squares[:count]
+
+
+def _lengths(gradients: dict[str, Gradients], clip: Elementwise, count: int) -> torch.Tensor:
+    """The squared norms of the clamped gradients in quanta, as whole numbers are added: exactly, up to 2^53."""
+    totals = []
+    for each in gradients.values():
+        width, found = each.rows(0, 1).shape[1], []
+        size = max(1, _AT_ONCE // width)
+        room = torch.empty(0)
+        for first in range(0, count, size):
+            rows = each.rows(first, min(first + size, count))
+            rows = rows.to(row_sums.wide(rows))
+            room = torch.empty_like(rows) if len(room) != len(rows) else room  # new memory would take more time
+            whole = 1.5 / torch.finfo(rows.dtype).eps  # what is added to it is rounded to a whole number
+            torch.mul(rows, 1.0 / clip.quantum, out=room)
+            found.append(row_sums.squares(room.clamp_(-clip.levels, clip.levels).add_(whole).sub_(whole)))
+        totals.append(torch.cat(found))
+    return torch.stack(totals).sum(0)
 
 
 def _keep(gradients: dict[str, Gradients], good: torch.Tensor) -> None:
