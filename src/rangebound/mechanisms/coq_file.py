@@ -89,8 +89,8 @@ def _answers(m: Mechanism, claim: Claim) -> tuple[str, str]:
     ends = {name: end for name, end in (("first", first), ("last", last)) if end is not None}
     left, right = "first <= " * ("first" in ends), " <= last" * ("last" in ends)
     near = "".join(f"{left}{x}{right} -> " for x in ("x", "x'") if ends) + "Rabs (x - x') <= sensitivity ->"
-    said = {"sensitivity": m.query.sensitivity, "farthest": apart, **ends}
-    return coq_numbers(scale=m.noise.scale, **said, epsilon=claim.epsilon, delta=claim.delta), near
+    named = coq_numbers(scale=m.noise.scale, sensitivity=m.query.sensitivity, farthest=apart, **ends)
+    return named + coq_numbers(epsilon=claim.epsilon, delta=claim.delta), near
 
 
 def _of_truncated_laplace(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
