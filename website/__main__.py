@@ -27,7 +27,7 @@ def stage(*, quick: bool, versioned: bool) -> list[str]:
         shutil.copytree(ROOT / folder, PAGES / folder, ignore=shutil.ignore_patterns("*.py", "*.json", "__pycache__"))
     for page in PAGES.rglob("*.md"):
         text = re.sub(r"\]\(\.\./(papers/|benchmarks/)", r"](\1", page.read_text(encoding="utf-8"))
-        page.write_text(text.replace("](../docs/", "](../"), encoding="utf-8")
+        page.write_text(re.sub(r"\]\(((?:\.\./)+)docs/", r"](\1", text), encoding="utf-8")
     if (OUT / "page" / "index.html").exists():
         shutil.copytree(OUT / "page", PAGES / "verifier", dirs_exist_ok=True)
     listed = (DOCS / "api.md").read_text(encoding="utf-8")
