@@ -136,6 +136,7 @@ HARDLY_VARYING = {  # values from 0 to 1 in equal parts
 SPREADS = [RATIOS["variance"], RATIOS["standard deviation"], {**RATIOS["standard deviation"], "step": 0.1}]
 
 
+@pytest.mark.few
 @pytest.mark.claim("interval")
 @pytest.mark.parametrize("column", HARDLY_VARYING)
 @pytest.mark.parametrize("account", ["pure", "gaussian"])
