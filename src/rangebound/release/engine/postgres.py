@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
-from rangebound.release.engine.dialect import CHECKED, Dialect, Tree, call, choice, integer, term, text
+from rangebound.release.engine.dialect import CHECKED, Dialect, Tree, call, cast, choice, integer, term, text
 from rangebound.release.engine.duckdb import public_table
 from rangebound.release.engine.interface import Engine, Further, Place, Record, Unrunnable
 from rangebound.release.plan.condition import HIDDEN
@@ -75,7 +75,7 @@ _REMAINDER = f"""CASE WHEN abs(:x) < abs(:y) THEN :x
 
 def _collated(node: Tree, parent: Tree) -> Tree:
     """A text, if it is one, with its collation; \\z is \\Z in a pattern."""
-    textual = node.args["to"].is_type("TEXT") if isinstance(node, exp.Cast) else node.args.get("is_string")
+    textual = node.args["to"].this is exp.DType.TEXT if isinstance(node, exp.Cast) else node.args.get("is_string")
     if not textual or isinstance(parent, (exp.Cast, exp.Collate, exp.Interval)):
         return node
     if isinstance(parent, exp.RegexpLike) and isinstance(node, exp.Literal):
@@ -122,7 +122,7 @@ class _Postgres(Dialect):
         return exp.select(index, *map(exp.column, names[1:]), copy=False).from_(rows, copy=False)
 
     def item(self, numbers: Sequence[str], place: Tree, *, whole: bool) -> Tree:
-        listed = exp.cast(text("{" + ",".join(numbers) + "}"), "DECIMAL[]" if whole else "DOUBLE[]")
+        listed = cast(text("{" + ",".join(numbers) + "}"), "DECIMAL[]" if whole else "DOUBLE[]")
         return exp.Bracket(this=exp.Paren(this=listed), expressions=[place], offset=1)  # counted from 1 already
 
 
