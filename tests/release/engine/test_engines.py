@@ -243,7 +243,7 @@ class Tried:
     tables: Callable = lambda name: TABLES[: 1 if name == EDGED else 4]
     once: Callable = contextlib.nullcontext
     kinds: Sequence = tuple(KINDS)
-    expressions: int = 40
+    expressions: int = 15
     zones: Sequence = tuple(test_local_time.ZONES[:2])
     slow: bool = False
 
@@ -260,7 +260,7 @@ ENGINES = {
         made=lambda session, table: Spark(frame(session, table)),
         place="spark",
         private=lambda session, table: ("visits", {"visits": frame(session, table)}),
-        tables=lambda name: TABLES[: 1 + (name == "people, private keys")],
+        tables=lambda _: TABLES[:1],
         kinds=KINDS[3:5],  # whatever a statement has takes long to plan
         expressions=5,
         zones=["Asia/Kolkata"],
