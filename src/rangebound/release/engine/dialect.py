@@ -25,34 +25,15 @@ def _parsed(template: str, dialect: str | None) -> Tree:
 
 
 def term(template: str, dialect: str | None = None, /, **parts: Tree) -> Tree:
-    """A tree from SQL with holes such as `:x`, in which other trees are put; never their text.
+    """A tree from SQL with holes such as `:x`, in which other trees are put; never their text, and none is changed.
 
-    The SQL is our own, or that of a `dialect` of sqlglot. No tree is changed once it is made, so one may stand in many
-    places, and only a whole statement is ever copied, as it is written.
+    The SQL is our own, or that of a `dialect` of sqlglot.
     """
     root = exp.Paren(this=_parsed(template, dialect).copy())
     for hole in list(root.find_all(exp.Placeholder)):
         hole.replace(parts[hole.name])
     found: Tree = root.this.pop()
     return found
-
-
-@cache
-def _type(name: str, dialect: str | None) -> exp.DataType:
-    return exp.DataType.build(name, dialect=dialect)
-
-
-def typed(name: str, dialect: str | None = None) -> exp.DataType:
-    """A type by its name, which is read once: sqlglot would read it at every cast."""
-    found: exp.DataType = _type(name, dialect).copy()
-    return found
-
-
-def cast(this: Tree, to: str, dialect: str | None = None) -> Tree:
-    """A value as one of a type; what is one by a cast already stays as it is."""
-    if isinstance(this, exp.Cast):
-        return exp.cast(this, typed(to, dialect), copy=False, dialect=dialect)
-    return exp.Cast(this=this, to=typed(to, dialect))
 
 
 def integer(value: int) -> Tree:
@@ -63,7 +44,7 @@ def integer(value: int) -> Tree:
 
 def double(value: float) -> Tree:
     """A double, to the last bit: a decimal point alone would make a decimal number of it in one of the engines."""
-    return cast(exp.Literal.string(repr(float(value))), "DOUBLE")
+    return exp.Cast(this=exp.Literal.string(repr(float(value))), to=exp.DataType(this=exp.DType.DOUBLE))
 
 
 def text(value: str) -> Tree:

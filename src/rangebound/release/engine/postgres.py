@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, EngineError, PlanError
-from rangebound.release.engine.dialect import CHECKED, Dialect, Tree, call, cast, choice, integer, term, text
+from rangebound.release.engine.dialect import CHECKED, Dialect, Tree, call, choice, integer, term, text
 from rangebound.release.engine.duckdb import public_table
 from rangebound.release.engine.interface import Engine, Further, Place, Record, Unrunnable
 from rangebound.release.plan.condition import HIDDEN
@@ -122,7 +122,7 @@ class _Postgres(Dialect):
         return exp.select(index, *map(exp.column, names[1:]), copy=False).from_(rows, copy=False)
 
     def item(self, numbers: Sequence[str], place: Tree, *, whole: bool) -> Tree:
-        listed = cast(text("{" + ",".join(numbers) + "}"), "DECIMAL[]" if whole else "DOUBLE[]")
+        listed = exp.cast(text("{" + ",".join(numbers) + "}"), "DECIMAL[]" if whole else "DOUBLE[]")
         return exp.Bracket(this=exp.Paren(this=listed), expressions=[place], offset=1)  # counted from 1 already
 
 

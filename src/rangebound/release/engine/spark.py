@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError, ArgumentTypeError, EngineError, PlanError
-from rangebound.release.engine.dialect import Dialect, Tree, call, cast, term, text
+from rangebound.release.engine.dialect import Dialect, Tree, call, term, text
 from rangebound.release.engine.duckdb import public_table
 from rangebound.release.engine.interface import Engine, Further, Place, Record, Relation, Unrunnable
 from rangebound.release.plan.table_schema import Family, Schema, TypedSchema
@@ -70,7 +70,7 @@ def _spelled(tree: Tree, _: Tree) -> Tree:
     """A text by its bytes unless it is plain: how Spark reads quotes, backslashes and dollars depends on settings."""
     if not tree.args.get("is_string") or _PLAIN.fullmatch(tree.this):
         return tree
-    return cast(exp.HexString(this=tree.this.encode().hex()), "TEXT")
+    return exp.cast(exp.HexString(this=tree.this.encode().hex()), "TEXT")
 
 
 class _Spark(Dialect):

@@ -15,7 +15,7 @@ from typing import Any, assert_never
 from sqlglot import exp
 
 from rangebound.release.engine import Engine
-from rangebound.release.engine.dialect import Dialect, Tree, cast, choice, integer, term
+from rangebound.release.engine.dialect import Dialect, Tree, choice, integer, term
 from rangebound.release.engine.interface import Record
 from rangebound.release.noise.draw import Coordinates, Key
 from rangebound.release.plan import measure
@@ -25,7 +25,7 @@ from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.plan.unit import Unit
 from rangebound.release.sql.contribution_bound import Scan, Sheet
-from rangebound.release.sql.expression import as_key, beyond_doubles, column, is_there, local, meets
+from rangebound.release.sql.expression import as_key, beyond_doubles, cast, column, is_there, local, meets
 from rangebound.release.sql.measured import fixed_point, outside, place, scaled_product, value
 from rangebound.release.sql.relation import Relation, Salt, at_most, counted
 from rangebound.release.sql.view import not_too_deep, try_statements, view

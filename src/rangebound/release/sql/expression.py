@@ -10,12 +10,12 @@ import datetime
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from functools import cache, reduce
 from typing import TypeGuard
 
 from sqlglot import exp
 
-from rangebound.release.engine.dialect import Tree, cast, choice, double, integer, matches, term, text, typed
+from rangebound.release.engine.dialect import Tree, choice, double, integer, matches, term, text
 from rangebound.release.plan.condition import HIDDEN, Comparison, Condition, Plain, hidden_text, size
 from rangebound.release.plan.expressions.nodes import ValueType, type_of
 from rangebound.release.plan.fields import HUGE, WHOLE, number
@@ -40,6 +40,7 @@ _DATE = (  # of a year that may be 0000
 _DAY = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{_TIME}\z"
 _DAY_OF_CALENDAR = rf"^{_DATE}{_TIME}\z"
 _TIMED = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T]([01][0-9]|2[0-3]):"
+_type = cache(exp.DataType.build)
 EPOCH = datetime.date(1970, 1, 1)
 _FIRST_DAY, _LAST_DAY = datetime.date(1, 1, 1), datetime.date(9999, 12, 31)
 
@@ -62,6 +63,13 @@ def column(name: str) -> exp.Column:
 def local(name: str) -> exp.Column:
     """A column of a table that we made."""
     return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def cast(this: Tree, to: str, dialect: str | None = None) -> Tree:
+    """A value as one of a type, whose name is read once; what is one by a cast already stays as it is."""
+    kind = _type(to, dialect).copy()
+    again = isinstance(this, exp.Cast)
+    return exp.cast(this, kind, copy=False, dialect=dialect) if again else exp.Cast(this=this, to=kind)
 
 
 def day(value: datetime.date) -> Tree:
@@ -100,7 +108,7 @@ def _text(this: Tree) -> Tree:
 
 def _parsed(this: Tree) -> Tree:
     """The nearest double to a numeral; infinite, or NULL, where it is too large for one."""
-    return exp.TryCast(this=_text(this), to=typed("DOUBLE"), safe=True)
+    return exp.TryCast(this=_text(this), to=_type("DOUBLE").copy(), safe=True)
 
 
 def longer(this: Tree, most: int) -> Tree:
@@ -114,8 +122,7 @@ def _spelled(this: Tree, *cases: tuple[Tree, Tree], otherwise: Tree | None = Non
     One that is too long matches none, and its length is asked for first, in a branch of its own: with a pattern one
     engine stops at a very long text, and another takes a time that grows with the square of its length.
     """
-    other = exp.Null() if otherwise is None else otherwise
-    return choice((longer(this, _LONGEST), other), *cases, otherwise=otherwise)
+    return choice((longer(this, _LONGEST), otherwise or exp.Null()), *cases, otherwise=otherwise)
 
 
 def _plain_number(this: Tree, form: TextFormat) -> Tree:
@@ -202,8 +209,7 @@ def as_day(name: str, schema: Schema) -> Tree:
 
 def _days(this: Tree) -> Tree:
     """Days since 1970-01-01 of a date."""
-    count = exp.DateDiff(this=this, expression=day(EPOCH), unit=exp.var("DAY"))
-    return cast(count, "DOUBLE")
+    return cast(exp.DateDiff(this=this, expression=day(EPOCH), unit=exp.var("DAY")), "DOUBLE")
 
 
 def read_day(this: Tree) -> Tree:
@@ -311,8 +317,7 @@ def finite(this: Tree, *, numeric: bool) -> Tree:
     """Whether there is a value, or NULL: no NULL and, among numbers, neither NaN nor infinite."""
     if not numeric:
         return is_there(this)
-    largest = sys.float_info.max
-    return exp.Between(this=this, low=double(-largest), high=double(largest))
+    return exp.Between(this=this, low=double(-sys.float_info.max), high=double(sys.float_info.max))
 
 
 def clipped(this: Tree, low: Tree, high: Tree) -> Tree:

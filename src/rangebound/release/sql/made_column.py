@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from sqlglot import exp
 
-from rangebound.release.engine.dialect import Dialect, Tree, cast, choice, double, term, text
+from rangebound.release.engine.dialect import Dialect, Tree, choice, double, term, text
 from rangebound.release.plan.columns import MadeColumn
 from rangebound.release.plan.condition import Comparison, Condition
 from rangebound.release.plan.expressions.nodes import CALENDAR, Constant, Named, Range, ValueType
@@ -27,6 +27,7 @@ from rangebound.release.sql.expression import (
     as_key,
     as_number,
     by_truth,
+    cast,
     clipped,
     column,
     day,

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from rangebound.release.engine.dialect import Dialect, Tree, cast, choice, double, integer, term, text
+from rangebound.release.engine.dialect import Dialect, Tree, choice, double, integer, term, text
 from rangebound.release.plan.fields import canonical, number, written
 from rangebound.release.plan.key_rule import KeyRule
 from rangebound.release.plan.measure import ONE, Places, Values
@@ -24,6 +24,7 @@ from rangebound.release.sql.expression import (
     as_number,
     beyond,
     beyond_doubles,
+    cast,
     column,
     day,
     finite,

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from rangebound.errors import ArgumentError
-from rangebound.release.engine.dialect import Dialect, Tree, cast, choice, integer, term, text
+from rangebound.release.engine.dialect import Dialect, Tree, choice, integer, term, text
 from rangebound.release.engine.interface import Relation as Relation
 from rangebound.release.plan.table_schema import TEXTS, Family, Schema, extended
-from rangebound.release.sql.expression import SOURCE, column, every, local, longer
+from rangebound.release.sql.expression import SOURCE, cast, column, every, local, longer
 from rangebound.values import arguments
 
 PRIME = 2**31 - 1

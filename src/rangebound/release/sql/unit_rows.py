@@ -18,11 +18,11 @@ from functools import partial
 
 from sqlglot import exp
 
-from rangebound.release.engine.dialect import Dialect, Tree, cast, choice, double, integer, term
+from rangebound.release.engine.dialect import Dialect, Tree, choice, double, integer, term
 from rangebound.release.plan.columns import UnitColumn
 from rangebound.release.plan.fields import HUGE, WHOLE, date
 from rangebound.release.plan.table_schema import KEYS, Family, Schema, TypedSchema, form_of
-from rangebound.release.sql.expression import as_key, as_number, clipped, column, day, finite, is_there, scaled
+from rangebound.release.sql.expression import as_key, as_number, cast, clipped, column, day, finite, is_there, scaled
 from rangebound.release.sql.relation import Relation, Salt, View, aliased, named, star, unused_name, where
 
 _BITS = 40  # of a value in fixed point, at the end of its range that is farther from 0

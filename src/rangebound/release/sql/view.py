@@ -44,7 +44,7 @@ from sqlglot import exp
 
 from rangebound.errors import EngineError, PlanError
 from rangebound.release.engine import Engine
-from rangebound.release.engine.dialect import Dialect, Tree, cast, choice, double, integer, term
+from rangebound.release.engine.dialect import Dialect, Tree, choice, double, integer, term
 from rangebound.release.engine.dialect import text as literal
 from rangebound.release.engine.interface import Further, Place, Unrunnable
 from rangebound.release.plan.columns import MadeColumn
@@ -65,7 +65,7 @@ from rangebound.release.plan.table_schema import (
     extended,
     form_of,
 )
-from rangebound.release.sql.expression import as_key, as_number, column, every, is_there, local
+from rangebound.release.sql.expression import as_key, as_number, cast, column, every, is_there, local
 from rangebound.release.sql.made_column import made_columns
 from rangebound.release.sql.relation import (
     Relation,
