@@ -249,6 +249,22 @@ def test_a_file_has_one_comment_and_assumes_nothing(kind):
     assert (head.count("(*"), head.count("*)")) == (1, 1)
 
 
+@needs_coq
+@pytest.mark.slow
+def test_spans_that_overlap_or_touch_have_no_proof(tmp_path):
+    """A mass would count twice what two spans share; no certificate has such spans, and Coq refuses them as well."""
+    m = rb.Mechanism(noise=rb.Laplace(scale=4.0), query=COUNT, support=rb.Union((0, 4), (6, 10)))
+    assert accepted(coq_file(m, rb.Claim(epsilon=1.0)), tmp_path)
+    for spans in (((0.0, 6.0), (4.0, 10.0)), ((0.0, 5.0), (5.0, 10.0))):
+        with pytest.raises(ArgumentError, match="must not touch or overlap"):
+            rb.Union(*spans)
+        support = rb.Union((0, 4), (6, 10))
+        object.__setattr__(support, "spans", spans)
+        text = coq_file(replace(m, support=support), rb.Claim(epsilon=1.0))
+        assert f"Notation spans := ([((0), ({spans[0][1]:g})); (({spans[1][0]:g}), (10))])" in text
+        assert not accepted(text, tmp_path)
+
+
 def test_a_program_that_compiles_nothing_is_not_believed(tmp_path, monkeypatch):
     from rangebound.cli.verify_command import _coqc
 
@@ -257,7 +273,9 @@ def test_a_program_that_compiles_nothing_is_not_believed(tmp_path, monkeypatch):
     liar.write_text("#!/bin/sh\nexit 0\n")
     liar.chmod(0o755)
     monkeypatch.setenv("PATH", str(liar.parent))
-    (tmp_path / "proof.v").write_text("Theorem certified : False.")
-    accepted, said = _coqc(tmp_path / "proof.v")
+    accepted, said = _coqc(tmp_path / "proof.v", "Theorem certified : False.")
     assert accepted is False
     assert str(liar) in said
+    assert "another text" not in said
+    assert "another text, which is replaced" in _coqc(tmp_path / "proof.v", "Theorem certified : True.")[1]
+    assert (tmp_path / "proof.v").read_text() == "Theorem certified : True."

@@ -1,6 +1,6 @@
 """An engine in one file, as an example: tables of a SQLite database.
 
-It passes the contract of engines (`docs/data-sources.md`) and shows how one is added; it is no part of the package. A
+It passes the contract of engines (`CONTRIBUTING.md`) and shows how one is added; it is no part of the package. A
 column of SQLite may hold a value of any type, so whatever is not of the type that is declared is missing here. Dates
 and times are texts. What SQLite lacks, or rounds in a way of its own, is a function in Python: right to the last bit,
 and slow.

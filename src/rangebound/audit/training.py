@@ -223,7 +223,7 @@ def in_turn(rows: Floats, coins: Bools, learner: Classifier) -> Iterator[Count]:
 
 
 def at_once(rows: Floats, coins: Bools, learner: Classifier) -> Iterator[Count]:
-    """The coins of a quarter are known; of the others so many are guessed whose scores are farthest on each side."""
+    """The coins of a quarter are known; of the others as many are guessed whose scores are farthest on each side."""
     known = max(_FIRST, len(coins) // 4)
     ahead = slice(known, len(coins))
     order = np.argsort(_share(rows, coins, learner, known, ahead), kind="stable")
