@@ -33,7 +33,7 @@ NEW = {
     "": 18,
     "accounting": 76,
     "audit": 1_260,
-    "cli": 308,
+    "cli": 311,
     "laws": 1,
     "learn": 1_217,
     "ledger": 7,
