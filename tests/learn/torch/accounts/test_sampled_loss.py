@@ -1,7 +1,7 @@
 """Per-instance divergences on Poisson samples against direct integration, with rules that must fail beside them."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -168,6 +168,24 @@ def test_naive_rules_fall_below() -> None:
     assert math.log(naive) / 11.0 < 0.99 * exact
     assert low_of_leaving < 0.9 * exact
     assert exact <= joining_above(known(case), 0.3, 12.0) <= exact * (1.0 + 1e-9)
+
+
+@pytest.mark.slow
+def test_leaving_near_rate_one_is_bounded_by_leaving_without_sampling() -> None:
+    """Never below integration; the rules alone are far above, and the chord of the other direction falls below."""
+    generator, without, capped, wrong = np.random.default_rng(5), [], [], 0
+    for _ in range(200):
+        case = replace(drawn(generator, most=2), rate=1.0 - math.exp(generator.uniform(math.log(1e-3), math.log(0.5))))
+        table, rest = LossTable(case.mechanism, orders := tabulated([case.order])), (case.rate, case.order)
+        below, above = table._pairs(case.places + case.shifts, case.places)
+        there, back = (Moments.between(orders, below[row].sum(axis=1), above[row].sum(axis=1)) for row in range(2))
+        exact, found = brute(case)[1], leaving_above(there, *rest, back)
+        assert found >= exact * (1.0 - 1e-10) - 1e-12, case
+        without.append(leaving_above(there, *rest) / exact)
+        capped.append(found / exact)
+        wrong += leaving_above(there, *rest, there) < exact * (1.0 - 1e-9)
+    assert max(capped) < 5.0 < 50.0 < max(without)
+    assert wrong > 0
 
 
 def test_wide_enclosures_stay_sound() -> None:

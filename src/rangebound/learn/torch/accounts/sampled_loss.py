@@ -9,9 +9,11 @@ log E_P[z^(1-a)] / (a-1).
 | --- | --- | --- |
 | joining, whole order | the binomial sum of the moments | the same |
 | joining, order m + s, 0 < s < 1 | Gauss on z^(s+1), weight z^(m-1) | Radau on the same; chord of m and m + 1 |
-| leaving | Gauss on z^(1-a) | Radau on z^(1-a); never above -log(1-q) |
+| leaving | Gauss on z^(1-a) | Radau on z^(1-a); never above -log(1-q); the chord of 1 and r |
 
-The chord holds because log E[z^a] is convex in a. For h(z) = z^s with s < 0 or 1 < s < 2 the even derivatives are
+The chord of orders holds because log E[z^a] is convex in a. The chord of 1 and r: z lies between them at 1 - q and q,
+and x^(1-a) is convex, so z^(1-a) <= 1 - q + q r^(1-a), and E_P[r^(1-a)] = exp((a-1) D_a(P || Q)), which is the loss of
+leaving without sampling. Near the rate 1 it is best. For h(z) = z^s with s < 0 or 1 < s < 2 the even derivatives are
 positive and the odd ones from the third on negative. So the polynomial p that meets h and its slope at n points has
 h - p = h^(2n) / (2n)! times a square: p is below. If it meets h in r = 0 too, h - p = h^(2n+1) / (2n+1)! times r times
 a square: p is above for every r >= 0. **This holds for any points, so none of them needs to be exact**; those of
@@ -93,9 +95,9 @@ def sampled(lower: Floats, upper: Floats, rate: float, orders: Sequence[float]) 
     a row for Q at the sums of this run, and one for P there.
     """
     found = np.zeros(len(orders))
-    for row in range(2):
-        moments = Moments.between(tabulated(orders), lower[row], upper[row])
-        both = [max(joining_above(moments, rate, each), leaving_above(moments, rate, each)) for each in orders]
+    rows = [Moments.between(tabulated(orders), lower[row], upper[row]) for row in range(2)]
+    for moments, reverse in (rows, rows[::-1]):  # P and Q exchanged: the other row, for the same shifts
+        both = [max(joining_above(moments, rate, each), leaving_above(moments, rate, each, reverse)) for each in orders]
         found = np.maximum(found, both)
     return found
 
@@ -127,11 +129,19 @@ def leaving_below(moments: Moments, rate: float, order: float) -> float:
     return max(_quadrature(moments, rate, 1.0 - order, 0, fixed=False) / (order - 1.0) * (1.0 - 1e-15), 0.0)
 
 
-def leaving_above(moments: Moments, rate: float, order: float) -> float:
-    """An upper bound of D_order(P || sample), never above -log(1 - q), since z is never below 1 - q."""
+def leaving_above(moments: Moments, rate: float, order: float, reverse: Moments | None = None) -> float:
+    """An upper bound of D_order(P || sample), never above -log(1 - q), since z is never below 1 - q.
+
+    With `reverse`, the moments of P to Q in Q, also never above what the loss without sampling gives.
+    """
     _checked(moments, rate, order)
-    found = _quadrature(moments, rate, 1.0 - order, 0, fixed=True) / (order - 1.0)
-    return min(found, -math.log1p(-rate)) * (1.0 + 1e-15)
+    found = _quadrature(moments, rate, 1.0 - order, 0, fixed=True)
+    if reverse is not None:
+        _checked(reverse, rate, order)
+        whole = np.interp(order, np.arange(len(reverse.upper)), reverse.upper) * (1.0 + 1e-14)  # convex in the order
+        chord = whole + math.log(rate + (1.0 - rate) * math.exp(-whole)) + 1e-15 * (whole + 1.0)
+        found = min(found, chord * (1.0 + 1e-14))
+    return min(found / (order - 1.0), -math.log1p(-rate)) * (1.0 + 1e-15)
 
 
 def _checked(moments: Moments, rate: float, order: float) -> int:
