@@ -140,12 +140,12 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
 
 
 def _cast(node: Tree, _: Tree) -> Tree:
-    kind, this = node.args["to"], node.this
-    if kind.is_type("DOUBLE"):
+    kind, this = node.args["to"].this, node.this
+    if kind is exp.DType.DOUBLE:
         return call("RB_DOUBLE", this) if isinstance(this, exp.Literal) and this.is_string else node
-    if kind.is_type("DATE"):
+    if kind is exp.DType.DATE:
         return term("SUBSTRING(:x, 1, 10)", x=this)
-    return call("RB_WHOLE", this) if kind.is_type("INT", "BIGINT") else node
+    return call("RB_WHOLE", this) if kind in (exp.DType.INT, exp.DType.BIGINT) else node
 
 
 def _values(node: Tree, _: Tree) -> Tree:

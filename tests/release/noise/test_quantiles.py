@@ -116,6 +116,7 @@ def test_cells_hold_the_quantile_as_often_as_stated_and_control_noise_that_is_la
     assert wrong < 335
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("account", NoiseAccount)
 @pytest.mark.parametrize("level", [0.04, 0.5, 0.9])
 @pytest.mark.parametrize(("rows", "scale"), [(5, 0.2), (40, 3.0), (400, 3.0), (400, 60.0)])
