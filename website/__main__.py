@@ -11,11 +11,12 @@ import sys
 from pathlib import Path
 
 from rangebound.release import field_table
-from website import llms, navigation, notebooks, reference, versions
+from website import formulas, llms, navigation, notebooks, reference, versions
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS, OUT = ROOT / "docs", ROOT / "out"
 PAGES, SITE, SETTINGS = OUT / "pages", OUT / "site", OUT / "zensical.toml"
+FORMULAS = {"numerics.md", "theory.md"}
 NO_GUIDES = {"api.md", "benchmarks.md", "comparison.md", "install.md"}
 
 
@@ -27,7 +28,8 @@ def stage(*, quick: bool, versioned: bool) -> list[str]:
         shutil.copytree(ROOT / folder, PAGES / folder, ignore=shutil.ignore_patterns("*.py", "*.json", "__pycache__"))
     for page in PAGES.rglob("*.md"):
         text = re.sub(r"\]\(\.\./(papers/|benchmarks/)", r"](\1", page.read_text(encoding="utf-8"))
-        page.write_text(re.sub(r"\]\(((?:\.\./)+)docs/", r"](\1", text), encoding="utf-8")
+        text = re.sub(r"\]\(((?:\.\./)+)docs/", r"](\1", text)
+        page.write_text(formulas.typeset(text) if page.name in FORMULAS else text, encoding="utf-8")
     if (OUT / "page" / "index.html").exists():
         shutil.copytree(OUT / "page", PAGES / "verifier", dirs_exist_ok=True)
     listed = (DOCS / "api.md").read_text(encoding="utf-8")

@@ -75,10 +75,13 @@ def verify(
         limit = stated is not None and stated.startswith(_OF_A_LIMIT)
         facts, words, proof = _limit(text) if limit else _mechanism(text, coq)
     if coq is not None:
-        accepted, said = _coqc(coq, proof())
+        text = proof()
+        theory = [each for each in re.findall(r"^Module (\w+)", text, re.MULTILINE) if each != "Computed"][-1]
+        accepted, said = _coqc(coq, text)
         if accepted is False:
             raise CertificateInvalid(f"coq={str(coq)!r}: {said}; please report it, with the certificate")
-        facts, words = {**facts, "coq": accepted}, f"{words}\n{coq}: {said}."
+        facts |= {"coq": accepted, "theory": f"proofs/{theory}.v"}
+        words += f"\n{coq}, by the theorems of proofs/{theory}.v: {said}."
     printing.fact(facts, words, as_json=as_json)
 
 
