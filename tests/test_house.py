@@ -42,10 +42,10 @@ NEW = {
     "privacy": 2,
     "release": 421,
     "release/engine": 4,
-    "release/noise": 823,
+    "release/noise": 847,
     "release/output": 297,
     "release/plan": 988,
-    "release/sql": 8,
+    "release/sql": 18,
     "values": 145,
     "web": 60,
 }
