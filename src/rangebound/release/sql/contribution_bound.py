@@ -257,18 +257,28 @@ class Scan:
         Each unit adds one in all, spread over the places of its values; it needs no range, and cannot fail.
         """
         this = as_number(column, self.schema, dated=dated)
-        found, met = edge_place(local(self.read.name(choice((present(this), this)))), edges), self.asked(wheres)
-        return self.by_place({"j": found if met is None else choice((met, found), otherwise=integer(-1))}, 1)
+        x: Tree = local(self.read.name(choice((present(this), this))))
+        found, met = edge_place(x, edges), self.asked(wheres)
+        if met is not None:
+            x, found = choice((met, x)), choice((met, found), otherwise=integer(-1))
+        return self.by_place({"j": found, "x": x}, 1, inside=is_there(local("x")))
 
     def by_place(
-        self, measures: Mapping[str, Tree], rows: int | None, listed: Key = (), times: Sequence[str] = ()
+        self,
+        measures: Mapping[str, Tree],
+        rows: int | None,
+        listed: Key = (),
+        times: Sequence[str] = (),
+        inside: Tree | None = None,
     ) -> exp.Select:
         """Counts by key and place `j` in units of 1 / ONE row, `rows` of each unit at most; none at negative places.
 
         Without `rows` a unit adds 1 at every place where it has a row. With `listed` a place is one of these texts.
-        With `times`, measures that say when a row was, `rows` of each unit at each time.
+        With `times`, measures that say when a row was, `rows` of each unit at each time. A place is negative where what
+        `inside` says of the measures is not so. If it says it of the place of a value among many edges, an engine that
+        asks it of rows as it reads them makes the value once for each edge.
         """
-        inside: Tree = exp.GTE(this=local("j"), expression=integer(0))
+        inside = exp.GTE(this=local("j"), expression=integer(0)) if inside is None else inside
         if listed:
             inside = is_listed([local("j")], [(each,) for each in listed], self.dialect)
         if self.unit is None:
