@@ -32,7 +32,7 @@ ROOMS = {
 NEW = {
     "": 18,
     "accounting": 76,
-    "audit": 1_260,
+    "audit": 1_300,
     "cli": 326,
     "laws": 1,
     "learn": 1_217,
