@@ -9,6 +9,7 @@ import os
 from importlib.util import find_spec
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each worker has a core; threads that wait for another one spin
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # the same for torch, which keeps its threads: they sleep
 _NEEDS = {
     "src/rangebound/cli": ("typer", "rich"),
     "src/rangebound/learn/sklearn": ("sklearn",),

@@ -1,7 +1,7 @@
 """Random certificates for Coq: all true ones accepted, none with less noise, and no forged file.
 
-    python -m benchmarks.coq_claims FOLDER [--count 1000] [--forged 200] [--seed 1] [--together 32] [--seconds 3600]
-        [--later KIND ...]
+    python -m benchmarks.coq_claims FOLDER [--count 1000] [--first 0] [--forged 200] [--seed 1] [--together 32]
+        [--seconds 3600] [--later KIND ...]
 
 Every certificate is made from the seed and its number, and its result is a line of FOLDER/results.jsonl; a run that is
 stopped goes on where it was. Files are checked `together` in one process of Coq, each as a module of its own, so that
@@ -344,6 +344,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first certificate")
     parser.add_argument("--forged", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--together", type=int, default=32)
@@ -357,8 +358,8 @@ def main() -> int:
     results = [json.loads(line) for line in path.read_text().split("\n") if line] if path.exists() else []
     done = {("forged" in each, each["number"]) for each in results}
     begun = time.monotonic()
-    for is_forged, count in ((False, chosen.count), (True, chosen.forged)):
-        numbers = [number for number in range(count) if (is_forged, number) not in done]
+    for is_forged, first, count in ((False, chosen.first, chosen.count), (True, 0, chosen.forged)):
+        numbers = [number for number in range(first, count) if (is_forged, number) not in done]
         if not is_forged:
             numbers = [number for number in numbers if list(KINDS)[number % len(KINDS)] not in chosen.later]
         for at in range(0, len(numbers), chosen.together):

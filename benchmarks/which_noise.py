@@ -2,9 +2,9 @@
 
 python -m benchmarks.which_noise [--quick] [--page]
 
-Writes benchmarks/results/which_noise.json and, from that, the tables of docs/choosing.md; `--page` writes only the
-tables. Noise comes from torch's generator, since nothing here is published: how much of it is what the account of
-`rangebound.learn.torch` proves.
+Writes benchmarks/results/which_noise.json and, from that, the tables of the page which_noise.md beside it; `--page`
+writes only the tables. Noise comes from torch's generator, since nothing here is published: how much of it is what the
+account of `rangebound.learn.torch` proves.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rangebound.learn.torch.noise_source import step_mechanism
 from rangebound.learn.torch.training_plan import smallest_multiplier
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS, PAGE = ROOT / "benchmarks" / "results" / "which_noise.json", ROOT / "docs" / "choosing.md"
+RESULTS, PAGE = (ROOT / "benchmarks" / "results" / f"which_noise.{end}" for end in ("json", "md"))
 EPSILON, DELTA, STEPS = 8.0, 1e-5, 100
 LOWER = (1.0, 3.0)  # beside that, on digits
 STARTS = {  # where the search begins: clipping norm and learning rate of Euclidean clipping, and of elementwise

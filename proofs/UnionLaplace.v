@@ -9,7 +9,9 @@ Open Scope R_scope.
 Fixpoint mass (b : R) (spans : list (R * R)) (x : R) : R :=
   match spans with [] => 0 | (l, u) :: rest => at_most b (u - x) - at_most b (l - x) + mass b rest x end.
 Definition truncated (b : R) (spans : list (R * R)) (x y : R) : R := exp (- Rabs (y - x) / b) / (2 * b * mass b spans x).
-Fixpoint proper (spans : list (R * R)) : Prop := match spans with [] => True | (l, u) :: rest => l < u /\ proper rest end.
+(** Spans ascend and do not meet: where two overlapped, [mass] would count what they share twice. *)
+Definition starts_after (u : R) (spans : list (R * R)) : Prop := match spans with [] => True | (l, _) :: _ => u < l end.
+Fixpoint proper (spans : list (R * R)) : Prop := match spans with [] => True | (l, u) :: rest => l < u /\ starts_after u rest /\ proper rest end.
 
 Lemma span_moves : forall b l u x x', 0 < b -> l < u ->
   at_most b (u - x) - at_most b (l - x) <= exp (Rabs (x - x') / b) * (at_most b (u - x') - at_most b (l - x')).
@@ -29,18 +31,18 @@ Qed.
 
 Lemma mass_moves : forall b spans x x', 0 < b -> proper spans -> mass b spans x <= exp (Rabs (x - x') / b) * mass b spans x'.
 Proof.
-  induction spans as [|[l u] rest IH]; intros x x' Hb H; simpl; [lra|]. destruct H as [Hlu Hr].
+  induction spans as [|[l u] rest IH]; intros x x' Hb H; simpl; [lra|]. destruct H as (Hlu & _ & Hr).
   assert (A := span_moves b l u x x' Hb Hlu). assert (B := IH x x' Hb Hr). lra.
 Qed.
 
 Lemma mass_pos : forall b spans x, 0 < b -> proper spans -> spans <> [] -> 0 < mass b spans x.
 Proof.
-  induction spans as [|[l u] rest IH]; intros x Hb H N; [now elim N|]. destruct H as [Hlu Hr]. simpl.
+  induction spans as [|[l u] rest IH]; intros x Hb H N; [now elim N|]. destruct H as (Hlu & _ & Hr). simpl.
   assert (A := span_pos b l u x Hb Hlu). destruct rest as [|each rest]; [simpl; lra|].
   assert (B := IH x Hb Hr ltac:(discriminate)). lra.
 Qed.
 
-(** The density is one: over all spans, which do not overlap, it adds up to 1. *)
+(** The density is one: over all spans, it adds up to 1. *)
 Lemma share : forall b all x l u, 0 < b -> l <= u -> mass b all x <> 0 ->
   is_RInt (truncated b all x) l u ((at_most b (u - x) - at_most b (l - x)) / mass b all x).
 Proof.
@@ -57,7 +59,7 @@ Theorem adds_up : forall b spans x, 0 < b -> proper spans -> spans <> [] -> prob
 Proof.
   intros b all x Hb Hp Hn. assert (M := mass_pos b all x Hb Hp Hn).
   assert (S : forall spans, proper spans -> probability (truncated b all x) spans = mass b spans x / mass b all x).
-  { induction spans as [|[l u] rest IH]; simpl; [intros _; field; lra|]. intros [Hlu Hr]. rewrite (IH Hr).
+  { induction spans as [|[l u] rest IH]; simpl; [intros _; field; lra|]. intros (Hlu & _ & Hr). rewrite (IH Hr).
     rewrite (is_RInt_unique (V := R_CompleteNormedModule) _ _ _ _ (share b all x l u Hb ltac:(lra) ltac:(lra))). field. lra. }
   rewrite (S all Hp). field. lra.
 Qed.

@@ -22,7 +22,7 @@ def text_of(name):
     return (FOLDER / f"{name}.json").read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def checker():
     return runpy.run_path(str(ROOT / "examples" / "check_certificate.py"))
 

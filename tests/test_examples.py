@@ -33,7 +33,7 @@ NAMES = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name 
 every_certificate = pytest.mark.parametrize("name", NAMES)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def checker():
     return runpy.run_path(str(EXAMPLES / "check_certificate.py"))
 
@@ -172,7 +172,7 @@ def test_the_other_program_encloses_the_normal_tail(checker, z):
     assert float(tail.delta) <= max(0.1 * truth, 1e-30) if z > 9 else float(tail.delta) < 1e-30
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def limit_checker():
     return runpy.run_path(str(EXAMPLES / "check_limit.py"))
 

@@ -75,7 +75,7 @@ def query(row: dict[str, Any]) -> rb.Query:
     return rb.Query(range=rb.Interval(*map(float, row["range"])), sensitivity=float(row["sensitivity"]))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def scales() -> list[tuple[dict[str, Any], str, rb.Mechanism, float]]:
     """Every target of every row, with our mechanism and how far its scale is above golden's, relative."""
     found = []

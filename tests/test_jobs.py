@@ -34,7 +34,7 @@ FILES = {"flights": "flights.parquet", "visits": "visits.parquet", "films": "fil
 every_job = pytest.mark.parametrize("job", JOBS)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("jobs")
     shutil.copytree(EXAMPLES, made / "examples")

@@ -37,7 +37,7 @@ def test_calls_on_intervals_are_quick_and_closed():
 
 
 def test_calls_on_grids_and_unions_are_closed_and_none_takes_long():
-    """Not the compositions: one in a hundred of them takes more than ten seconds (see docs/security.md)."""
+    """Not the compositions: one in a hundred of them takes more than ten seconds (see papers/attacks.md)."""
     some = [call for call in calls(80, seed=5) if ("Grid(" in call or "Union(" in call) and "accounting" not in call]
     assert len(some) > 30
     outcomes = [outcome(call) for call in some]
@@ -54,5 +54,5 @@ def test_control_an_open_or_a_slow_call_is_told():
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(10))
 def test_five_thousand_calls(seed):
-    """The bar. It is not quite reached: see docs/security.md for what still takes seconds."""
+    """The bar. It is not quite reached: see papers/attacks.md for what still takes seconds."""
     assert judged([outcome(call) for call in calls(500, seed=seed)]) == []

@@ -37,7 +37,7 @@ def build(kind: str, source: Path, into: Path, kernel: str = "none") -> Path:
     return into / result.stdout.splitlines()[-1]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the files of the repository, with something that does not belong to it."""
     folder = tmp_path_factory.mktemp("tree")

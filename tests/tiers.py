@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import itertools
+import mmap
 import os
 import resource
 import statistics
@@ -46,10 +47,11 @@ BUDGET = 800.0
 CASE, NOISE = 2.0, 1.5
 """Seconds of processor time for a case without a claim, and how much more one takes with cold caches or by chance."""
 
-LOOP, PACE = 0.115, 15.0
-"""Seconds that `_loop` takes on that machine; the seconds between two loops of a process, which say how fast it is.
+WORK, PACE = (0.027, 0.027, 0.025), 15.0
+"""Seconds that each part of `_work` takes on that machine; the seconds between two tries, which say how fast this is.
 
-Between the cases, since two processes slow each other down: a loop alone at the end says nothing of that.
+Between the cases, since two processes slow each other down: a try alone at the end says nothing of that. In parts:
+a machine may be as fast with numbers and half as fast with memory and files, which tests use more.
 """
 
 SHARED = ("spark", "postgres", "browser", "serve", "torch")
@@ -198,7 +200,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[pytest.TestReport]:
     report.processor = item.stash[_begun] - before
     report.claims = bool(item.get_closest_marker("claim")) or isinstance(item, pytest.DoctestItem)
     if report.when == "teardown" and item.config.getoption("--budget") and time.monotonic() >= _paced[0] + PACE:
-        report.loop, _paced[0] = _loop(), time.monotonic()
+        report.work, _paced[0] = _work(), time.monotonic()
     return report
 
 
@@ -209,16 +211,17 @@ class Times:
         self.config = config
         self.cases: dict[str, float] = defaultdict(float)
         self.claims: set[str] = set()
-        self.loops: list[float] = []
-        self.slower: float | None = None
+        self.work: list[tuple[float, ...]] = []
+        self.slower = 1.0
+        self.parts: list[float] = []
         self.faults: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.cases[report.nodeid] += getattr(report, "processor", 0.0)
         if getattr(report, "claims", False):
             self.claims.add(report.nodeid)
-        if hasattr(report, "loop"):
-            self.loops.append(report.loop)
+        if hasattr(report, "work"):
+            self.work.append(tuple(report.work))
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Iterator[None]:
@@ -227,7 +230,9 @@ class Times:
             rows = sorted(self.cases.items(), key=lambda row: -row[1])
             Path(self.config.getoption("--times")).write_text("".join(f"{s:.3f}\t{name}\n" for name, s in rows))
         if self.config.getoption("--budget"):
-            self.slower = max(1.0, statistics.median(self.loops or [_loop()]) / LOOP)
+            tries = zip(*(self.work or [_work()]), strict=True)
+            self.parts = [statistics.median(each) / usual for each, usual in zip(tries, WORK, strict=True)]
+            self.slower = max(1.0, statistics.fmean(self.parts))
             marked = self.claims if self.config.getoption("--shuffled") is None else set(self.cases)
             self.run_again([name for name in over_budget(self.cases, marked, self.slower) if name in self.cases])
             self.faults = [f"{name}: {why}" for name, why in over_budget(self.cases, marked, self.slower).items()]
@@ -251,7 +256,8 @@ class Times:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
         result = yield  # the list of failed and skipped tests: what is over budget stands below it, where it is seen
         total = sum(self.cases.values())
-        pace = "" if self.slower is None else f"; plain work took {self.slower:.2f} times as long as the budget expects"
+        found = "numbers {:.2f}, objects {:.2f}, the system {:.2f}".format(*self.parts) if self.parts else ""
+        pace = f"; plain work took {self.slower:.2f} times as long as the budget expects ({found})" if found else ""
         terminalreporter.write_line(f"{total:.0f} s of processor time in {len(self.cases)} cases{pace}")
         for line in self.faults:
             terminalreporter.write_line(f"over budget: {line}", red=True)
@@ -275,9 +281,18 @@ def over_budget(cases: dict[str, float], claims: set[str], slower: float) -> dic
     return found
 
 
-def _loop() -> float:
-    """Seconds of processor time that some plain work takes here."""
-    begun, total = time.process_time(), 0
-    for each in range(1_000_000):
-        total += each * each % 7
-    return time.process_time() - begun
+def _work() -> tuple[float, float, float]:
+    """Seconds of processor time that plain work takes here: with numbers, with many small objects, by the system."""
+    times = [time.process_time()]
+    sum(each * each % 7 for each in range(300_000))
+    times.append(time.process_time())
+    sorted(str(each * 7919 % 1_000_003) for each in range(60_000))
+    times.append(time.process_time())
+    with mmap.mmap(-1, 4_000 * mmap.PAGESIZE) as pages, tempfile.TemporaryDirectory() as folder:
+        for at in range(0, len(pages), mmap.PAGESIZE):
+            pages[at] = 1
+        for at in range(50):
+            Path(folder, str(at)).write_text(str(at))
+    times.append(time.process_time())
+    numbers, objects, system = (after - before for before, after in itertools.pairwise(times))
+    return numbers, objects, system

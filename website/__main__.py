@@ -10,11 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from website import llms, navigation, notebooks, reference, versions
+from rangebound.release import field_table
+from website import formulas, llms, navigation, notebooks, reference, versions
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS, OUT = ROOT / "docs", ROOT / "out"
 PAGES, SITE, SETTINGS = OUT / "pages", OUT / "site", OUT / "zensical.toml"
+FORMULAS = {"numerics.md", "theory.md"}
 NO_GUIDES = {"api.md", "benchmarks.md", "comparison.md", "install.md"}
 
 
@@ -26,7 +28,8 @@ def stage(*, quick: bool, versioned: bool) -> list[str]:
         shutil.copytree(ROOT / folder, PAGES / folder, ignore=shutil.ignore_patterns("*.py", "*.json", "__pycache__"))
     for page in PAGES.rglob("*.md"):
         text = re.sub(r"\]\(\.\./(papers/|benchmarks/)", r"](\1", page.read_text(encoding="utf-8"))
-        page.write_text(text.replace("](../docs/", "](../"), encoding="utf-8")
+        text = re.sub(r"\]\(((?:\.\./)+)docs/", r"](\1", text)
+        page.write_text(formulas.typeset(text) if page.name in FORMULAS else text, encoding="utf-8")
     if (OUT / "page" / "index.html").exists():
         shutil.copytree(OUT / "page", PAGES / "verifier", dirs_exist_ok=True)
     listed = (DOCS / "api.md").read_text(encoding="utf-8")
@@ -37,6 +40,7 @@ def stage(*, quick: bool, versioned: bool) -> list[str]:
         (PAGES / file).write_text(text, encoding="utf-8")
     for notebook in notebooks.found():
         notebooks.write(notebook, PAGES / "gallery", run=not quick)
+    (PAGES / "plan.md").write_text(with_fields((DOCS / "plan.md").read_text("utf-8")), encoding="utf-8")
     (PAGES / "gallery.md").write_text(notebooks.linked((DOCS / "gallery.md").read_text("utf-8")), encoding="utf-8")
     text = navigation.settings((ROOT / "zensical.toml").read_text(encoding="utf-8"), names)
     SETTINGS.write_text(text + (versions.SETTING if versioned else ""), encoding="utf-8")
@@ -44,6 +48,13 @@ def stage(*, quick: bool, versioned: bool) -> list[str]:
     if not misfits:
         (PAGES / "llms.txt").write_text(llms.listing(text, PAGES), encoding="utf-8")
     return misfits
+
+
+def with_fields(page: str) -> str:
+    """The page of plans, with the table of all fields, which is made from the code, as its end."""
+    before, mark, _ = page.partition("## Every field\n")
+    assert mark
+    return before + field_table()
 
 
 def guides() -> dict[str, str]:

@@ -161,6 +161,7 @@ def _grid(times):
     return MechanismEvent(mechanism=m, times=times)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("times", [2, 100])
 def test_orders_that_cannot_help_are_not_asked_for(times, monkeypatch):
     """Some 26 orders were, whatever the others said; what is left out changes nothing above 1e-6."""

@@ -1,4 +1,4 @@
-"""How many right guesses a claim allows, against a linear program, the binomial law, and a mechanism that lies low."""
+"""How many right guesses a claim allows: linear programs, the binomial law, the best and rarely loud mechanisms."""
 
 import math
 
@@ -30,6 +30,49 @@ def largest_tail(curve, canaries, guesses, right):
         -(k >= right).astype(float), A_ub=rows, b_ub=limits, A_eq=[np.ones(guesses + 1)], b_eq=[1.0], method="highs"
     )
     return -found.fun
+
+
+def best_attack(points, canaries, guesses, right):
+    """The largest P(W >= right) of all mechanisms with this profile and all attackers, as a linear program.
+
+    Permuting canaries and turning coins keeps privacy and W, so the best law of guesses follows from the number of
+    wrong ones alone: g[w] is its probability. The coin of a guessed canary turned, w becomes w + 1 or w - 1.
+    """
+    w = np.arange(guesses)
+    up = np.zeros((guesses, guesses + 1))  # mass of those with this canary right and w others wrong ...
+    down = up.copy()  # ... and the mass of the same outputs with its coin turned
+    up[w, w], down[w, w + 1] = (guesses - w) / canaries, (w + 1) / canaries
+    rows, limits, size = [], [], 2 * guesses
+    for at, (epsilon, delta) in enumerate(points):
+        excess = np.vstack([up - math.exp(epsilon) * down, down - math.exp(epsilon) * up])
+        parts = np.zeros((size + 1, len(points) * size))  # the positive parts of the excess, and their sum
+        parts[:size, at * size : (at + 1) * size] = -np.eye(size)
+        parts[size, at * size : (at + 1) * size] = 1.0
+        rows.append(np.hstack([np.vstack([excess, np.zeros(guesses + 1)]), parts]))
+        limits += [0.0] * size + [delta]
+    wanted = np.zeros(guesses + 1 + len(points) * size)
+    wanted[: guesses - right + 1] = -1.0
+    whole = (np.arange(len(wanted)) <= guesses).astype(float)[None]
+    return -optimize.linprog(wanted, A_ub=np.vstack(rows), b_ub=limits, A_eq=whole, b_eq=[1.0], method="highs").fun
+
+
+@pytest.mark.parametrize(
+    ("points", "canaries", "guesses"),
+    [
+        (gaussian(1.0).points[:15:2], 12, 12),
+        (((1.0, 0.01),), 20, 20),
+        (((0.5, 0.0),), 30, 12),
+        (((0.0, 0.2),), 15, 15),
+        (((3.0, 0.001),), 24, 8),
+    ],
+)
+def test_no_mechanism_that_keeps_the_claim_is_refuted_more_often_than_is_said(points, canaries, guesses):
+    """From the definition; where all guesses have to be right, some mechanism is refuted as often."""
+    for right in range(guesses // 2 + 1, guesses + 1):
+        best = best_attack(points, canaries, guesses, right)
+        count = [Count(right, guesses, canaries)]
+        assert not is_refuted(Curve(points), count, Reading.WHOLE, 1.0 - min(best * 0.999, 1.0 - 1e-9))
+    assert is_refuted(Curve(points), count, Reading.WHOLE, 1.0 - best * 1.001)  # control
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """Trainings audited in one run: honest ones pass, planted faults do not, and a bound comes near to what is claimed."""
 
+import math
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -33,8 +36,8 @@ def test_an_honest_training_is_not_and_most_of_its_claim_is_found(name):
 def test_most_of_a_gaussian_claim_is_found(epsilon, canaries):
     m = rb.calibrate(noise=rb.Gaussian, query=gaussian(1.0).query, bounding=rb.UNBOUNDED, epsilon=epsilon, delta=DELTA)
     draw = np.random.default_rng(4)
-    found = training(
-        lambda coins: coins + m.noise.scale * draw.normal(size=len(coins)),
+    found = training(  # on a grid, or the last bits of the sum tell more
+        lambda coins: np.round(coins + m.noise.scale * draw.normal(size=len(coins)), 9),
         canaries=canaries,
         claim=(epsilon, DELTA),
         event=m,
@@ -96,6 +99,64 @@ def test_a_complete_leak_is_refuted_where_little_noise_is_too_little_to_account_
     assert found.refutes
 
 
+def responses(epsilon):
+    """Randomised response to each coin."""
+    return lambda coins, draw: np.where(draw.random(len(coins)) < 1.0 / (1.0 + np.exp(-epsilon)), coins, ~coins)
+
+
+def now_and_then(share, loud, quiet):
+    """One of two mechanisms for all coins."""
+    return lambda coins, draw: (loud if draw.random() < share else quiet)(coins, draw)
+
+
+WORST = {
+    "responses": (responses(1.0), 0.0, [*Reading]),
+    "each coin with delta": (
+        lambda coins, draw: np.where(draw.random(len(coins)) < 0.05, 4.0 * coins - 1.5, responses(1.0)(coins, draw)),
+        0.05,
+        [*Reading],
+    ),
+    "all coins with delta": (
+        now_and_then(0.0095, lambda coins, draw: 4.0 * coins - 1.5, responses(1.0)),
+        0.0095,
+        [Reading.WHOLE],
+    ),
+    "louder responses with delta": (  # q (e^E - e^eps)/(1 + e^E) = delta
+        now_and_then(0.0095 * (1 + np.e**3) / (np.e**3 - np.e), responses(3.0), responses(1.0)),
+        0.0095,
+        [Reading.WHOLE],
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("confidence", [0.95, 0.99])
+@pytest.mark.parametrize("name", WORST)
+def test_of_2000_runs_of_a_worst_mechanism_no_more_are_refuted_than_is_said(name, confidence):
+    """Up to 1 in 10^9, with learning, choosing and counting. The control: 1.3 times the epsilon is found."""
+    run, delta, readings = WORST[name]
+    for reading in readings:
+        guessed = {Reading.EACH: in_turn, Reading.WHOLE: at_once}[reading]
+
+        @cache
+        def fewest(guesses, canaries, counts, reading=reading):
+            none = [Count(0, 1, 1)] * (counts - 1)
+            one = (Count(right, guesses, canaries) for right in range(guesses + 1))
+            curve = Curve(((1.0, delta),))
+            return next((each.right for each in one if is_refuted(curve, [each, *none], reading, confidence)), math.inf)
+
+        def refuted(run, seed, canaries, guessed=guessed, fewest=fewest):
+            draw = np.random.default_rng(seed)
+            coins = draw.random(canaries) < 0.5
+            rows = features(run(coins, draw).astype(float)[:, None])
+            counts = list(guessed(rows, coins, Threshold()))
+            return any(each.right >= fewest(each.guesses, each.canaries, len(counts)) for each in counts)
+
+        assert sum(refuted(run, seed, 400) for seed in range(2000)) <= stats.binom.isf(1e-9, 2000, 1.0 - confidence)
+        if delta == 0.0:
+            assert all(refuted(responses(1.3), seed, 6000) for seed in range(10))
+
+
 @pytest.mark.parametrize("share", [0.05, 0.2])
 def test_all_coins_in_a_share_of_runs_keep_a_delta_of_that_share_as_a_whole_alone(share):
     """Every coin right, which happens with the probability of delta, refutes nothing at a smaller confidence."""
@@ -105,6 +166,16 @@ def test_all_coins_in_a_share_of_runs_keep_a_delta_of_that_share_as_a_whole_alon
     assert is_refuted(curve, every, Reading.EACH, 0.99)  # it is not so private given the coins before
     everything = training(lambda c: c.astype(float), canaries=2000, claim=(0.01, share), confidence=1.0 - share / 2)
     assert not everything.refutes
+
+
+def test_limited_noise_is_audited_as_a_whole():
+    """It has no epsilon at a small delta."""
+    m = rb.Mechanism(
+        noise=rb.TruncatedLaplacian(scale=1.0, limit=5.0), query=gaussian(1.0).query, bounding=rb.UNBOUNDED
+    )
+    audit = {"canaries": 2000, "claim": (m.epsilon(0.05), 0.05), "event": m}
+    assert training(lambda coins: coins.astype(float), **audit).refutes
+    assert not training(lambda coins: np.zeros(len(coins)), **audit).refutes
 
 
 def test_scores_and_arguments_that_do_not_fit_are_refused():

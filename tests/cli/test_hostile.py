@@ -91,7 +91,7 @@ def changed(place, text):
     return "\n".join(f"{key} = {written(each)}" for key, each in plan.items())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def prepared(tmp_path_factory):
     place = tmp_path_factory.mktemp("hostile")
     (place / "visits.csv").write_text("person,clinic,wait\n1,a,3\n2,b,4\n")

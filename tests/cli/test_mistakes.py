@@ -32,7 +32,7 @@ DRAWN = "--range 0:20 --sensitivity 1"
 PAIR = "--pair 0 1 --draws 1000"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     """A plan with its table and ledger, and the same with a mistake in each."""
     place = tmp_path_factory.mktemp("first hour")

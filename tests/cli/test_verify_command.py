@@ -15,7 +15,7 @@ COUNT = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
 SHORT = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def certificates():
     truncated = rb.calibrate(noise=rb.Laplace, query=COUNT, epsilon=1.0)
     table = rb.optimal(query=SHORT, epsilon=1.0)

@@ -45,7 +45,7 @@ NEXT = "(SELECT max(seq) + 1 FROM {s}.entries)"
 _NUMBER = itertools.count()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def team(postgres, tmp_path_factory):
     """A ledger with roles, a login for each, one without, and the superuser; and the key."""
     address, folder = fresh_address(postgres), tmp_path_factory.mktemp("team")

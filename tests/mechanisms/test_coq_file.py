@@ -16,6 +16,7 @@ from rangebound.errors import ArgumentError
 from rangebound.mechanisms.coq_file import coq_file
 from rangebound.release import parse_plan, release
 from rangebound.release.output.table_certificate import plan_to_coq
+from tests.cli.conftest import command  # noqa: F401  the fixture
 
 PROOFS = Path(__file__).parents[2] / "proofs"
 COUNT = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
@@ -147,8 +148,8 @@ def test_the_theorems_rest_on_the_real_numbers_alone(tmp_path):
     shutil.copytree(PROOFS, tmp_path / "proofs", ignore=shutil.ignore_patterns("*.vo*", "*.glob", ".*"))
     printed = ""
     for name in (tmp_path / "proofs" / "_CoqProject").read_text().split("\n")[1:-1]:
-        command = ["coqc", "-q", "-w", "-ambiguous-paths", "-R", ".", "RB", name]
-        printed += subprocess.run(command, cwd=tmp_path / "proofs", capture_output=True, text=True, check=True).stdout
+        compiled = ["coqc", "-q", "-w", "-ambiguous-paths", "-R", ".", "RB", name]
+        printed += subprocess.run(compiled, cwd=tmp_path / "proofs", capture_output=True, text=True, check=True).stdout
     axioms = {line.split()[0] for line in printed.split("\n") if line and not line.startswith((" ", "Axioms:"))}
     assert axioms == {
         "ClassicalDedekindReals.sig_forall_dec",
@@ -249,6 +250,38 @@ def test_a_file_has_one_comment_and_assumes_nothing(kind):
     assert (head.count("(*"), head.count("*)")) == (1, 1)
 
 
+@needs_coq
+@pytest.mark.slow
+def test_spans_that_overlap_or_touch_have_no_proof(tmp_path):
+    """A mass would count twice what two spans share; no certificate has such spans, and Coq refuses them as well."""
+    m = rb.Mechanism(noise=rb.Laplace(scale=4.0), query=COUNT, support=rb.Union((0, 4), (6, 10)))
+    assert accepted(coq_file(m, rb.Claim(epsilon=1.0)), tmp_path)
+    for spans in (((0.0, 6.0), (4.0, 10.0)), ((0.0, 5.0), (5.0, 10.0))):
+        with pytest.raises(ArgumentError, match="must not touch or overlap"):
+            rb.Union(*spans)
+        support = rb.Union((0, 4), (6, 10))
+        object.__setattr__(support, "spans", spans)
+        text = coq_file(replace(m, support=support), rb.Claim(epsilon=1.0))
+        assert f"Notation spans := ([((0), ({spans[0][1]:g})); (({spans[1][0]:g}), (10))])" in text
+        assert not accepted(text, tmp_path)
+
+
+def test_verify_says_which_theory_covers_a_claim_and_that_a_file_was_of_another(tmp_path, command, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("PATH", str(tmp_path))
+    query = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=query, bounding=rb.RECTIFY)
+    (tmp_path / "c.json").write_text(rb.certify(m, epsilon=0.5).to_json())
+    code, said, _ = command("verify", tmp_path / "c.json", "--coq", tmp_path / "c.v")
+    assert (code, "another text" in said) == (0, False)
+    assert "by the theorems of proofs/UnboundedLaplace.v: coqc is not installed here" in said
+    (tmp_path / "c.v").write_text((tmp_path / "c.v").read_text().replace("epsilon := (1 / 2)", "epsilon := (1 / 3)"))
+    assert (
+        "it held another text, which is replaced"
+        in command("verify", tmp_path / "c.json", "--coq", tmp_path / "c.v")[1]
+    )
+    assert "epsilon := (1 / 2)" in (tmp_path / "c.v").read_text()
+
+
 def test_a_program_that_compiles_nothing_is_not_believed(tmp_path, monkeypatch):
     from rangebound.cli.verify_command import _coqc
 
@@ -257,7 +290,9 @@ def test_a_program_that_compiles_nothing_is_not_believed(tmp_path, monkeypatch):
     liar.write_text("#!/bin/sh\nexit 0\n")
     liar.chmod(0o755)
     monkeypatch.setenv("PATH", str(liar.parent))
-    (tmp_path / "proof.v").write_text("Theorem certified : False.")
-    accepted, said = _coqc(tmp_path / "proof.v")
+    accepted, said = _coqc(tmp_path / "proof.v", "Theorem certified : False.")
     assert accepted is False
     assert str(liar) in said
+    assert "another text" not in said
+    assert "another text, which is replaced" in _coqc(tmp_path / "proof.v", "Theorem certified : True.")[1]
+    assert (tmp_path / "proof.v").read_text() == "Theorem certified : True."

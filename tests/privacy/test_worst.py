@@ -264,7 +264,7 @@ def test_a_renyi_divergence_of_gaussian_noise_on_an_interval_has_one_peak(width,
     """The variance rises to the middle and falls from there, and so does what is a mean of it."""
     noise, d, reach = rb.Gaussian(scale=1.0), 1.5, max(8.0, 8.0 / width)
     shape = Shape(spans=((0.0, width),), normalised=True)
-    values = divergences(noise, shape, order, d, np.linspace(-reach, reach + order * d, 150))
+    values = divergences(noise, shape, order, d, np.linspace(-reach, reach + order * d, 100))
     assert valley([x.mid() for x in values]) < 1e-30
     assert Renyi(noise, shape, order).peaked
 
@@ -381,6 +381,7 @@ def stick_in_logs(spans, scale, p, q, epsilon):
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("scale", "delta"), [(0.5, 1e-5), (0.25, 1e-3)])
 def test_a_large_epsilon_on_many_spans_is_what_one_pair_needs_and_no_pair_needs_more(scale, delta):
     """Of pairs ten and more scales apart: with masses below what balls tell, hundreds too much were asked for."""

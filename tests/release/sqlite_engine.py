@@ -1,6 +1,6 @@
 """An engine in one file, as an example: tables of a SQLite database.
 
-It passes the contract of engines (`docs/data-sources.md`) and shows how one is added; it is no part of the package. A
+It passes the contract of engines (`CONTRIBUTING.md`) and shows how one is added; it is no part of the package. A
 column of SQLite may hold a value of any type, so whatever is not of the type that is declared is missing here. Dates
 and times are texts. What SQLite lacks, or rounds in a way of its own, is a function in Python: right to the last bit,
 and slow.
@@ -140,12 +140,12 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
 
 
 def _cast(node: Tree, _: Tree) -> Tree:
-    kind, this = node.args["to"], node.this
-    if kind.is_type("DOUBLE"):
+    kind, this = node.args["to"].this, node.this
+    if kind is exp.DType.DOUBLE:
         return call("RB_DOUBLE", this) if isinstance(this, exp.Literal) and this.is_string else node
-    if kind.is_type("DATE"):
+    if kind is exp.DType.DATE:
         return term("SUBSTRING(:x, 1, 10)", x=this)
-    return call("RB_WHOLE", this) if kind.is_type("INT", "BIGINT") else node
+    return call("RB_WHOLE", this) if kind in (exp.DType.INT, exp.DType.BIGINT) else node
 
 
 def _values(node: Tree, _: Tree) -> Tree:

@@ -69,7 +69,7 @@ def test_the_pages_have_plans_with_joins_steps_and_all_kinds_of_keys():
     assert any(plan.per_unit for plan in plans)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def jobs(tmp_path_factory):
     """The plans of the examples; the public files of keys, which a package brings, stand here in twenty lines."""
     folder = tmp_path_factory.mktemp("jobs")

@@ -119,7 +119,11 @@ def test_the_plan_is_the_one_that_a_person_would_write():
 
 
 @pytest.mark.claim("answer")
-@pytest.mark.parametrize("known", [KNOWN, EACH_ROW, SEVERAL], ids=["one row per unit", "each row", "several rows"])
+@pytest.mark.parametrize(
+    "known",
+    [KNOWN, SEVERAL, pytest.param(EACH_ROW, marks=pytest.mark.slow)],
+    ids=["one row per unit", "several rows", "each row"],
+)
 def test_the_answers_are_those_of_pandas(known):
     frame = made_up()
     made = release(known.plan(), arrow(frame), ledger=None)
@@ -190,7 +194,9 @@ def test_two_way_tables_come_while_every_count_is_within_the_error():
 
 
 @pytest.mark.claim("answer")
-@pytest.mark.parametrize("known", [KNOWN, EACH_ROW], ids=["one row per unit", "each row"])
+@pytest.mark.parametrize(
+    "known", [KNOWN, pytest.param(EACH_ROW, marks=pytest.mark.slow)], ids=["one row per unit", "each row"]
+)
 def test_ranges_and_keys_are_found_and_the_few_are_not(known):
     unknown = replace(known, ranges={}, keys={}, delta=1e-5)
     assert unknown.unknown == ("age", "town", "born")

@@ -48,7 +48,7 @@ def in_children(source, count: int) -> list[int]:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.parametrize("forks", [10, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("forks", [4, pytest.param(100, marks=pytest.mark.long)])
 def test_forks_share_no_block(forks):
     SECURE.word()  # the parent has words ready
     found = blocks(in_children(SECURE, forks) + some(SECURE))

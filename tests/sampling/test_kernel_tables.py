@@ -138,7 +138,7 @@ def test_the_error_of_the_floats_is_far_within_the_margin(m):
 
 @pytest.mark.parametrize(("margin", "rare"), [(MARGIN, RARE), (WIDER_MARGIN, RARER)])
 def test_the_margin_adds_up(margin, rare):
-    """The terms of docs/sampling.md, in scales: tails, masses, sums, the inverse, and the width of a word."""
+    """The terms of papers/numerics.md, in scales: tails, masses, sums, the inverse, and the width of a word."""
     tail, inverse, word = 2.0**-45.5, 2.0**-44.5, 2.0**-65 / rare
     mills = math.sqrt(math.pi / 2)
     assert mills * (4 * tail + inverse + word) + 2.0**-47 < margin

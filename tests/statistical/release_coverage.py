@@ -5,7 +5,7 @@ asks for and that have an owner and a value; a share `rows / n` of each row of a
 clipped to the range; the answer moved into the hull of the support. The aggregates are computed once, and the noise is
 drawn many times.
 
-    python -m tests.statistical.release_coverage [draws]     prints the table of docs/tables.md
+    python -m tests.statistical.release_coverage [draws]     prints that of benchmarks/results/coverage.md
 """
 
 import sys

@@ -154,7 +154,7 @@ def test_the_empty_text_is_not_read_as_nothing():
 
 
 @given(text=ODD_TEXTS)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_a_cell_is_one_line_and_no_formula_and_can_be_read_back(text):
     cell = spreadsheet_cell(text)
     assert not harmful(cell)

@@ -63,9 +63,9 @@ def delta(event: Event, epsilon: float, progress: Progress | None = None) -> Enc
 
     >>> import rangebound as rb
     >>> from rangebound.accounting import MechanismEvent
-    >>> count = rb.Query(range=rb.Interval(0, 100), sensitivity=1.0)
-    >>> m = rb.Mechanism(noise=rb.Laplace(scale=2.0), query=count)
-    >>> 0.0 < delta(MechanismEvent(mechanism=m, times=10), 5.0).upper < 0.0014
+    >>> count = rb.Query(range=rb.Interval(0, 10), sensitivity=1.0)
+    >>> m = rb.Mechanism(noise=rb.Laplace(scale=1.0), query=count)
+    >>> 0.0 < delta(MechanismEvent(mechanism=m, times=100), 73.0).upper < 1e-6
     True
     """
     return every_delta(event, epsilon, progress).best

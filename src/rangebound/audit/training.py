@@ -31,7 +31,7 @@ _LESS = 16.0  # times the noise of an event, at the least and the most
 _FIRST = 64  # canaries whose coins are learned from before the first guess
 _SHARES = (1.0, 0.3, 0.1, 0.03, 0.01)  # of the coins that are guessed, where the output is read as a whole
 _FEWEST = 16  # guesses
-_LAGS, _COLUMNS, _POINTS, _LEAST_DELTA = 8, 16, 24, 1e-9  # the last two of a profile
+_LAGS, _COLUMNS, _POINTS, _LEAST_DELTA, _FARTHEST = 8, 16, 24, 1e-9, 32.0  # the last three of a profile
 
 
 @arguments.brief
@@ -86,10 +86,9 @@ def training(
 
     `run` takes the coins, trains once with the canaries whose coin is True, and returns a row for each canary: its
     score at every step (white box), or one score of the final model (black box). `rangebound.audit.trainings` has such
-    functions for several libraries. The coins are guessed from the scores: from their sum, extremes, the change between
-    steps, bits behind the point, and the columns themselves if they are few. Which of these, and from what level on, is
-    learned from canaries whose coins are known by then, which are never guessed later; `classifier` may be any of
-    scikit-learn's instead.
+    functions for several libraries. The coins are guessed from the scores: their sum, extremes, change between steps,
+    bits behind the point, and columns if they are few; which of these, and from what level on, is learned from canaries
+    whose coins are known by then, which are never guessed later. `classifier` may be any of scikit-learn's instead.
 
     `claim` is the guarantee of one canary's whole row, (epsilon, delta). With `event`, the mechanism or event that one
     canary goes through, the bound is made of its exact profile: all noise so large that the count would be too unlikely
@@ -100,13 +99,13 @@ def training(
     `Reading.WHOLE` nothing but differential privacy of the output as a whole, for each of them. `Reading.EACH` the same
     of each given those before it, which proves more: noise that is drawn anew for each coordinate, one for each canary,
     keeps that, and so does noise drawn anew for each step with one canary a step. A mechanism that now and then reveals
-    all canaries at once does not, and is refuted however rarely it does so.
+    all canaries at once does not, and a run in which it does refutes it.
 
     Guarantee: with probability `confidence`, for any number of canaries, the bound is not above the true epsilon of the
     event, or without one of the mechanism, if what was run keeps its claim in the sense of `reading`.
-    Assumes: the canaries' coins are used for nothing else; with one canary a step, `run` uses them in their order.
-    Edge cases: a claim that was not refuted may still be false. 0 where nothing was found. `entropy` returns as many
-    random bytes as asked for; whoever can foresee it can forge an audit.
+    Assumes: the coins are used for nothing else; with one canary a step, in their order; less noise leaks more.
+    Edge cases: a claim that was not refuted may still be false. 0 where nothing was found; `inf` where no epsilon is
+    enough at this delta. Whoever can foresee `entropy`, which returns as many bytes as asked for, can forge an audit.
 
     >>> import rangebound as rb
     >>> query = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
@@ -223,7 +222,7 @@ def in_turn(rows: Floats, coins: Bools, learner: Classifier) -> Iterator[Count]:
 
 
 def at_once(rows: Floats, coins: Bools, learner: Classifier) -> Iterator[Count]:
-    """The coins of a quarter are known; of the others so many are guessed whose scores are farthest on each side."""
+    """The coins of a quarter are known; of the others as many are guessed whose scores are farthest on each side."""
     known = max(_FIRST, len(coins) // 4)
     ahead = slice(known, len(coins))
     order = np.argsort(_share(rows, coins, learner, known, ahead), kind="stable")
@@ -261,11 +260,9 @@ def lower_epsilon(
 def _with_less_noise(event: Event, delta: float) -> Family:
     def profile(less: float, reading: Reading) -> Curve:
         other = scaled(event, 1.0 / less)
-        if reading is Reading.EACH:
-            return Curve(((0.0, accountant.delta(other, 0.0).upper),))
-        farthest = accountant.epsilon(other, min(delta, _LEAST_DELTA)).upper
-        epsilons = [farthest * k / _POINTS for k in range(_POINTS + 1)]
-        return Curve(tuple((each, accountant.delta(other, each).upper) for each in epsilons))
+        most = 0.0 if reading is Reading.EACH else accountant.epsilon(other, min(delta, _LEAST_DELTA)).upper
+        epsilons = {min(most, _FARTHEST) * (k / _POINTS) ** 2 for k in range(_POINTS + 1)}
+        return Curve(tuple((each, accountant.delta(other, each).upper) for each in sorted(epsilons)))
 
     return profile
 

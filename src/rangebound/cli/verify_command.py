@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -21,6 +22,7 @@ _FORMAT = re.compile(r'"format"\s*:\s*"([^"\\]*)"')
 _ERRORS = {"mae": "mean absolute error", "mse": "mean squared error"}
 _LONGEST, _STEP = 64_000_000, 100_000  # bytes of a file that is read, and more of them to a step of the work allowed
 _PATIENCE = 600  # seconds that Coq may take
+Found: TypeAlias = tuple[dict[str, object], str, Callable[[], str]]  # facts, words, and what writes a proof for Coq
 _NOT_SIGNED = "Nothing is signed: compare this with what you were promised."
 
 
@@ -50,15 +52,18 @@ def verify(
     The certificate of a mechanism or of a limit is proved again from its file alone. That of a table needs the
     published .json file, from which the table is computed again.
     """
+    if coq is not None:
+        check_files([coq], [each for each in (certificate, published) if each is not None], name="coq")
     text = _text(certificate, work)
-    stated = _stated_format(text)
+    found = _FORMAT.search(text)
+    stated = found[1] if found else None  # nothing is believed of it but which check refuses or accepts the text
     if published is not None:
         if stated is not None and not stated.startswith(_OF_A_TABLE):
             raise ArgumentError(
                 f"certificate: is a {shown(stated)}, not that of a table; it is verified alone, without "
                 f"{str(published)!r}"
             )
-        facts, words = _table(text, _bytes("published", published, work), ledger, key, work)
+        facts, words, proof = _table(text, _bytes("published", published, work), ledger, key, work)
     else:
         if stated is not None and stated.startswith(_OF_A_TABLE):
             raise ArgumentError(
@@ -68,16 +73,15 @@ def verify(
             name, given = ("key", str(key)) if ledger is None else ("ledger", ledger)
             raise ArgumentError(f"{name}={given!r}: goes with the certificate of a table and its published .json file")
         limit = stated is not None and stated.startswith(_OF_A_LIMIT)
-        if coq is None:
-            facts, words = _limit(text) if limit else _mechanism(text)
+        facts, words, proof = _limit(text) if limit else _mechanism(text, coq)
     if coq is not None:
-        if published is None:
-            facts, words = _in_coq(text, certificate, coq, limit=limit)
-        else:
-            check_files([coq], [certificate, published], name="coq")
-            from rangebound.release.output.table_certificate import plan_to_coq
-
-            facts, words = _proved(coq, plan_to_coq(text), facts, words)
+        text = proof()
+        theory = [each for each in re.findall(r"^Module (\w+)", text, re.MULTILINE) if each != "Computed"][-1]
+        accepted, said = _coqc(coq, text)
+        if accepted is False:
+            raise CertificateInvalid(f"coq={str(coq)!r}: {said}; please report it, with the certificate")
+        facts |= {"coq": accepted, "theory": f"proofs/{theory}.v"}
+        words += f"\n{coq}, by the theorems of proofs/{theory}.v: {said}."
     printing.fact(facts, words, as_json=as_json)
 
 
@@ -100,15 +104,21 @@ def _text(certificate: Path, work: float) -> str:
         ) from None
 
 
-def _stated_format(text: str) -> str | None:
-    """What a text says that it is; nothing is believed of it but which check refuses or accepts it."""
-    found = _FORMAT.search(text)
-    return found[1] if found else None
+def _mechanism(text: str, coq: Path | None) -> Found:
+    """A claim about a mechanism, proved again; of a false one, a file for Coq with its refutation."""
+    try:
+        found = rb.verify(text)
+    except CertificateInvalid as error:
+        if coq is None:
+            raise
+        from rangebound.mechanisms.coq_file import coq_file
 
-
-def _mechanism(text: str) -> tuple[dict[str, object], str]:
-    """A claim about a mechanism, proved again."""
-    found = rb.verify(text)
+        try:
+            read = rb.Certificate.from_json(text)
+            _, said = _coqc(coq, coq_file(read.mechanism, read.claim, refuted=True))
+        except ArgumentError:  # it cannot be read, or is not covered
+            raise error from None
+        raise CertificateInvalid(f"{error}. A refutation is in {str(coq)!r}; {said}") from error
     facts: dict[str, object] = {
         "ok": True,
         "notion": found.notion.value,
@@ -117,63 +127,35 @@ def _mechanism(text: str) -> tuple[dict[str, object], str]:
         "sensitivity": found.mechanism.query.sensitivity,
         "mechanism": str(found.mechanism.with_claim(None)),
     }
-    return facts, f"ok: proved again.\n{found}\n{_NOT_SIGNED}"
+    return facts, f"ok: proved again.\n{found}\n{_NOT_SIGNED}", found.to_coq
 
 
-def _in_coq(text: str, certificate: Path, path: Path, *, limit: bool) -> tuple[dict[str, object], str]:
-    """The same, and a file for Coq: of the proof or, where the claim is false, of its refutation."""
-
-    from rangebound.mechanisms.coq_file import coq_file
-
-    check_files([path], [certificate], name="coq")
-    try:
-        facts, words = _limit(text) if limit else _mechanism(text)
-    except CertificateInvalid as error:
-        if limit:
-            raise
-        try:
-            read = rb.Certificate.from_json(text)
-            path.write_text(coq_file(read.mechanism, read.claim, refuted=True), encoding="utf-8")
-        except ArgumentError:  # it cannot be read, or is not covered
-            raise error from None
-        _, said = _coqc(path)
-        raise CertificateInvalid(f"{error}. A refutation is in {str(path)!r}; {said}") from error
-    read_again = rb.Limit.from_json(text) if limit else rb.Certificate.from_json(text)
-    return _proved(path, read_again.to_coq(), facts, words)
-
-
-def _proved(path: Path, proof: str, facts: dict[str, object], words: str) -> tuple[dict[str, object], str]:
-    """What was found, and a file with its proof for Coq, which accepts it where it is installed."""
-    path.write_text(proof, encoding="utf-8")
-    accepted, said = _coqc(path)
-    if accepted is False:
-        raise CertificateInvalid(f"coq={str(path)!r}: {said}; please report it, with the certificate")
-    return {**facts, "coq": accepted}, f"{words}\n{path}: {said}."
-
-
-def _coqc(path: Path) -> tuple[bool | None, str]:
-    """Whether Coq accepts a file, None where it is not installed; and that in words, with the program that says so."""
+def _coqc(path: Path, proof: str) -> tuple[bool | None, str]:
+    """Write a file; whether Coq accepts it, None where it is not installed; and that in words, with its program."""
     import shutil
     import subprocess
     import tempfile
 
+    other = path.exists() and path.read_bytes() != proof.encode()
+    path.write_text(proof, encoding="utf-8")
+    before = "it held another text, which is replaced; " * other
     program = shutil.which("coqc")
     if program is None:
-        return None, f"coqc is not installed here; check it anywhere with: coqc {path.name}"
+        return None, f"{before}coqc is not installed here; check it anywhere with: coqc {path.name}"
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(path, Path(folder) / "certificate.v")  # the name of a file is that of a module
+        (Path(folder) / "certificate.v").write_text(proof, encoding="utf-8")  # the name of a file is that of a module
         try:
             command = [program, "-q", "certificate.v"]
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_PATIENCE)
         except subprocess.TimeoutExpired:
-            return None, f"{program} was not ready after {_PATIENCE} seconds; check it with: coqc {path.name}"
+            return None, f"{before}{program} was not ready after {_PATIENCE} seconds; check it with: coqc {path.name}"
         compiled = (Path(folder) / "certificate.vo").exists()
     if done.returncode == 0 and compiled:
-        return True, f"Coq ({program}) accepts it; read what its last theorem says"
-    return False, f"Coq ({program}) does not accept it: {done.stderr.strip()[-300:] or 'it compiled nothing'}"
+        return True, f"{before}Coq ({program}) accepts it; read what its last theorem says"
+    return False, f"{before}Coq ({program}) does not accept it: {done.stderr.strip()[-300:] or 'it compiled nothing'}"
 
 
-def _limit(text: str) -> tuple[dict[str, object], str]:
+def _limit(text: str) -> Found:
     """A limit that no mechanism can be below, proved again."""
     found = rb.Limit.from_json(text)
     found.verify()
@@ -192,18 +174,22 @@ def _limit(text: str) -> tuple[dict[str, object], str]:
         f"  {found.query}\nhas a {_ERRORS[found.objective.value]} below {downwards(found.value)}, {place}.\n"
         f"{_NOT_SIGNED}"
     )
-    return facts, words
+    return facts, words, found.to_coq
 
 
-def _table(
-    text: str, published: bytes, ledger: str | None, key: Path | None, work: float
-) -> tuple[dict[str, object], str]:
+def _table(text: str, published: bytes, ledger: str | None, key: Path | None, work: float) -> Found:
     """A published table, computed again from its plan and its draws, and its charge if there is a ledger."""
     found = rb.release.check_certificate(text, published, work=work)
     if ledger is not None:
         with rb.Ledger.open(ledger, key=key) as opened:
             rb.release.check_entry(found, published, opened)
-    return _facts(found, charged=ledger is not None), _words(found, charged=ledger is not None)
+    from rangebound.release.output.table_certificate import plan_to_coq
+
+    return (
+        _facts(found, charged=ledger is not None),
+        _words(found, charged=ledger is not None),
+        lambda: plan_to_coq(text),
+    )
 
 
 def _facts(found: rb.release.Checked, *, charged: bool) -> dict[str, object]:
@@ -215,7 +201,6 @@ def _facts(found: rb.release.Checked, *, charged: bool) -> dict[str, object]:
 
 
 def _words(found: rb.release.Checked, *, charged: bool) -> str:
-
     words = f"ok: {counted(found.numbers, 'number')}, epsilon {upwards(found.epsilon)}, delta {upwards(found.delta)}"
     unchecked = "the charge was not checked, which needs --ledger" if found.entry else "charged to no ledger"
     words += f", {'charged in the ledger' if charged else unchecked}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TypeAlias
 
 from rangebound.errors import ArgumentError
 from rangebound.laws.boundings import QUANTIZE, TRUNCATE
@@ -24,8 +23,6 @@ from rangebound.privacy.setting import Claim, Notion
 from rangebound.values.ball import Ball, ball, precision, up
 from rangebound.values.support import Grid, Interval, is_line
 
-Proved: TypeAlias = Base | Remapped
-
 _LAW = "density scale lower upper"
 _WIDE = 85.0  # from this many scales on, noise at one end of a support does not see the other
 _UNION, _MOST_ENDS = "Bell Bounds HockeyStick UnboundedLaplace UnionLaplace", 6
@@ -33,11 +30,9 @@ _PLACES = 128  # of e^epsilon as a fraction, for a table; of bounds that find pl
 _MOST_PLACES, _GAUSSIAN_BITS = 32, 58  # of truncated Gaussian noise at a delta; bits beside those of delta
 _BESIDE = 2.0**-44  # scales between a threshold and the best one, which bounds tell apart
 _MOST_WEIGHTS = 40_000
-_BOXES = "[halving A | halving B | halving A]"
-_HALF_LINES = (("above_a_lower_end", "A"), ("below_an_upper_end", "B"))
 
 
-def coq_file(mechanism: Proved, claim: Claim, *, refuted: bool = False, library: bool = False) -> str:
+def coq_file(mechanism: Base | Remapped, claim: Claim, *, refuted: bool = False, library: bool = False) -> str:
     """A file that `coqc` accepts if the claim is true, or with `refuted` if it is false.
 
     Guarantee: the theorem `certified` at the end is the claim, for all neighbouring answers and every output, which Coq
@@ -55,7 +50,7 @@ def coq_file(mechanism: Proved, claim: Claim, *, refuted: bool = False, library:
     return coq_text(f"{claim} of\n   {base}", modules, body, said=remapped, refuted=refuted, library=library)
 
 
-def _route(base: Proved) -> Callable[..., tuple[str, str]]:
+def _route(base: Base | Remapped) -> Callable[..., tuple[str, str]]:
     """What writes the theory that a kind of mechanism needs, by name, and its claim."""
     if isinstance(base, Table):
         return _of_table
@@ -102,7 +97,9 @@ def _of_truncated_laplace(m: Mechanism, claim: Claim, refuted: bool) -> tuple[st
     (first, last, apart), (text, near) = _bounded(m), _answers(m, claim)
     for name, x in zip(("lower", "upper"), m.shape.spans[0], strict=True):
         text += f"Notation {name} := {f'(Some {coq_real(x)})' if math.isfinite(x) else 'None'} (only parsing).\n"
-    losses = [_loss(m, float(first), float(first + apart)), _loss(m, float(last), float(last - apart))]
+    pairs = ((float(first), float(first + apart)), (float(last), float(last - apart)))
+    inside = [(abs(x - y), [2.0 - sum(_past(m, z)) for z in (x, y)]) for x, y in pairs]
+    losses = [far / m.noise.scale + math.log(mass2 / mass) for far, (mass, mass2) in inside]
     if claim.delta and max(losses) > claim.epsilon:
         return _of_laplace_at_delta(m, claim, refuted, text, near)
     if refuted:
@@ -134,11 +131,6 @@ def _past(m: Mechanism, x: float) -> list[float]:
     return [math.exp(-abs(end - x) / m.noise.scale) for end in m.shape.spans[0]]
 
 
-def _loss(m: Mechanism, one: float, other: float) -> float:
-    """The privacy loss between two answers, about: it says which pair is the worse one."""
-    return abs(one - other) / m.noise.scale + math.log((2.0 - sum(_past(m, other))) / (2.0 - sum(_past(m, one))))
-
-
 def _of_laplace_at_delta(m: Mechanism, claim: Claim, refuted: bool, text: str, near: str) -> tuple[str, str]:
     """What the best threshold finds between a and a + s is a closed form in a, which Interval bounds by halving."""
     modules = "HockeyStick UnboundedLaplace TruncatedLaplace TruncatedLaplaceDelta"
@@ -153,8 +145,10 @@ def _of_laplace_at_delta(m: Mechanism, claim: Claim, refuted: bool, text: str, n
     lower, upper = m.shape.spans[0]
     curve = "apply by_curve; [lra |]. unfold bound; halving A"
     if (upper - lower) / m.noise.scale > _WIDE:
-        curve = f"apply by_boxes with (t := 1 / {1 << 44}); [lra | lra | | |]; unfold bound; {_BOXES}"
-    above, below = (f"apply {name}; [lra |]. unfold bound; halving {x}" for name, x in _HALF_LINES)
+        boxes = "[halving A | halving B | halving A]"
+        curve = f"apply by_boxes with (t := 1 / {1 << 44}); [lra | lra | | |]; unfold bound; {boxes}"
+    half_lines = ("above_a_lower_end", "A"), ("below_an_upper_end", "B")
+    above, below = (f"apply {name}; [lra |]. unfold bound; halving {x}" for name, x in half_lines)
     upward, downward = (above, below) if math.isfinite(lower) else (below, above)
     if math.isfinite(lower) and math.isfinite(upper):
         upward, downward = curve, "apply in_the_middle; [lra | exact upward]" if _middle(m) else curve
@@ -219,24 +213,10 @@ def _of_truncated_gaussian(m: Mechanism, claim: Claim, refuted: bool) -> tuple[s
     lower, upper = m.shape.spans[0]
     (first, last, _), (text, near) = _bounded(m), _answers(m, claim)
     text += coq_numbers(lower=lower, upper=upper)
+    modules = "Bell TruncatedGaussian"
     if claim.delta:
-        return _of_gaussian_at_delta(m, claim, refuted, text, near)
-    if refuted:
-        parts = {"answer": "last", "y": "lower", "other": "last - farthest", "lemma": "refuted_upward"}
-        if last - Fraction(lower) < Fraction(upper) - first:
-            parts = {"answer": "first", "y": "upper", "other": "first + farthest", "lemma": "refuted_downward"}
-        return coq_claim("truncated_gaussian_refuted", text, "Bell TruncatedGaussian", **parts)
-    downward = "apply moments_at_most; [lra | unfold tilt, part; no_more]"
-    if _middle(m):
-        downward = "apply in_the_middle with (last := last); [lra | lra | exact upward]"
-    modules, body = coq_claim("truncated_gaussian", text, "Bell TruncatedGaussian", near=near, downward=downward)
-    return modules, body + coq_claim("events", "", "", near=near, inside="lower <= c -> d <= upper ->", law=_LAW)[1]
-
-
-def _of_gaussian_at_delta(m: Mechanism, claim: Claim, refuted: bool, text: str, near: str) -> tuple[str, str]:
-    """The best thresholds of a few places; between two of them delta is hardly above its chord."""
-    modules = "Bell Bounds HockeyStick UnboundedGaussian TruncatedGaussian TruncatedGaussianDelta"
-    if refuted:
+        modules = "Bell Bounds HockeyStick UnboundedGaussian TruncatedGaussian TruncatedGaussianDelta"
+    if refuted and claim.delta:
         one, two, sign = _worst_pair(m, claim)
         cut, left = _threshold(m, claim, sign, sign * one)
         if left >= 0:
@@ -244,9 +224,20 @@ def _of_gaussian_at_delta(m: Mechanism, claim: Claim, refuted: bool, text: str, 
         parts = dict(zip(("low", "high"), ("lower", "cut") if sign == 1 else ("cut", "upper"), strict=True))
         text += coq_numbers(answer=one, other=two, cut=sign * cut)
         return coq_claim("truncated_gaussian_at_delta_refuted", text, modules, **parts)
-    downward = "apply in_the_middle; [lra | lra | exact upward]" if _middle(m) else _checked_places(m, claim, -1)
-    parts = {"near": near, "upward": _checked_places(m, claim, 1), "downward": downward}
-    return coq_claim("truncated_gaussian_at_delta", text, modules, **parts)
+    if refuted:
+        parts = {"answer": "last", "y": "lower", "other": "last - farthest", "lemma": "refuted_upward"}
+        if last - Fraction(lower) < Fraction(upper) - first:
+            parts = {"answer": "first", "y": "upper", "other": "first + farthest", "lemma": "refuted_downward"}
+        return coq_claim("truncated_gaussian_refuted", text, modules, **parts)
+    if claim.delta:  # the best thresholds of a few places; between two of them delta is hardly above its chord
+        upward = _checked_places(m, claim, 1)
+        downward = "apply in_the_middle; [lra | lra | exact upward]" if _middle(m) else _checked_places(m, claim, -1)
+        return coq_claim("truncated_gaussian_at_delta", text, modules, near=near, upward=upward, downward=downward)
+    downward = "apply moments_at_most; [lra | unfold tilt, part; no_more]"
+    if _middle(m):
+        downward = "apply in_the_middle with (last := last); [lra | lra | exact upward]"
+    modules, body = coq_claim("truncated_gaussian", text, modules, near=near, downward=downward)
+    return modules, body + coq_claim("events", "", "", near=near, inside="lower <= c -> d <= upper ->", law=_LAW)[1]
 
 
 def _up_to(m: Mechanism, sign: int, z: Fraction | None, x: Fraction) -> Ball:
@@ -331,20 +322,19 @@ def _of_line(m: Mechanism, claim: Claim, refuted: bool) -> tuple[str, str]:
 def _place(m: Mechanism, claim: Claim) -> float:
     """How far from the answer the best threshold is between two answers as far apart as can be."""
     scale, apart = m.noise.scale, float(_ends(m)[2])
-    return (
-        max(apart - claim.epsilon * scale, 0.0) / 2 if m.noise.laplace else apart / 2 - claim.epsilon * scale**2 / apart
-    )
+    if m.noise.laplace:
+        return max(apart - claim.epsilon * scale, 0.0) / 2
+    return apart / 2 - claim.epsilon * scale**2 / apart
 
 
 def _found(m: Mechanism, claim: Claim, z: float, apart: float) -> float:
     """What the event finds that the noisy value is at most z above the answer, about."""
-
-    def at_most(z: float) -> float:
-        if not m.noise.laplace:
-            return math.erfc(-z / m.noise.scale / math.sqrt(2.0)) / 2.0
-        return (math.exp(z / m.noise.scale) if z <= 0.0 else 2.0 - math.exp(-z / m.noise.scale)) / 2.0
-
-    return at_most(z) - math.exp(claim.epsilon) * at_most(z - apart)
+    ends = (z / m.noise.scale, (z - apart) / m.noise.scale)
+    if m.noise.laplace:
+        one, two = (math.exp(x) / 2.0 if x <= 0.0 else (2.0 - math.exp(-x)) / 2.0 for x in ends)
+    else:
+        one, two = (math.erfc(-x / math.sqrt(2.0)) / 2.0 for x in ends)
+    return one - math.exp(claim.epsilon) * two
 
 
 def _best_cut(m: Mechanism, claim: Claim) -> tuple[Fraction, Fraction, Fraction]:
@@ -352,7 +342,7 @@ def _best_cut(m: Mechanism, claim: Claim) -> tuple[Fraction, Fraction, Fraction]
     first, last, apart = _ends(m)
     assert m.support is not None
     place, cells, ends = Fraction(_place(m, claim)), m.shape.cells, m.support.hull
-    best = None
+    tried = []
     for sign in (1, -1):
         least, most = (None if x is None else sign * x for x in ((first, last) if sign == 1 else (last, first)))
         most = None if most is None else most - apart
@@ -366,9 +356,9 @@ def _best_cut(m: Mechanism, claim: Claim) -> tuple[Fraction, Fraction, Fraction]
             answer = cut - place if least is None else max(cut - place, least)
             answer = answer if most is None else min(answer, most)
             found = _found(m, claim, float(cut - answer), float(apart))
-            if best is None or found > best[0]:
-                best = found, sign * answer, sign * (answer + apart), sign * cut
-    if best is None or best[0] <= claim.delta:
+            tried.append((found, sign * answer, sign * (answer + apart), sign * cut))
+    best = max(tried, key=lambda each: each[0])
+    if best[0] <= claim.delta:
         raise _not_refuted(claim)
     return best[1:]
 
@@ -410,12 +400,8 @@ def _of_table(m: Table, claim: Claim, refuted: bool) -> tuple[str, str]:
     apart = Fraction(m.query.sensitivity)
     ends = [Fraction(end) for cell in m._cells for end in (cell.lower, cell.upper) if math.isfinite(end)]
     unit = math.lcm(apart.denominator, *(end.denominator for end in ends))
-
-    def end(x: Fraction | float) -> str:
-        return f"Some ({int(x * unit)})" if isinstance(x, Fraction) else "None"
-
-    cells = "; ".join(f"({end(cell.lower)}, {end(cell.upper)}, {str(cell.closed).lower()})" for cell in m._cells)
-    rows = {"rows": ";\n  ".join(lines), "reach": "; ".join(map(str, reach)), "cells": cells}
-    most = math.floor(Fraction(claim.delta) * d * TOTAL)
-    parts |= {"count": len(weights), "width": len(weights[0]), "low": low, "most": most, "unit": unit}
-    return coq_claim("table", text, "FiniteTable", apart=int(apart * unit), **rows, **parts)
+    whole = {end: f"Some ({int(end * unit)})" for end in ends} | {math.inf: "None", -math.inf: "None"}
+    cells = "; ".join(f"({whole[each.lower]}, {whole[each.upper]}, {str(each.closed).lower()})" for each in m._cells)
+    parts |= {"rows": ";\n  ".join(lines), "reach": "; ".join(map(str, reach)), "cells": cells, "unit": unit}
+    parts |= {"count": len(weights), "width": len(weights[0]), "low": low, "apart": int(apart * unit)}
+    return coq_claim("table", text, "FiniteTable", most=math.floor(Fraction(claim.delta) * d * TOTAL), **parts)

@@ -19,11 +19,23 @@ _REQUIRED = re.compile(r"^From (\w+) Require Import ([^.]*)\.\n", flags=re.MULTI
 def coq_text(
     stated: str, modules: str, body: str, *, said: str = "", refuted: bool = False, library: bool = False
 ) -> str:
-    """A file of a claim, with what is stated in a comment and with the theory that its proof needs."""
+    """A file of a claim, with what is stated in a comment, and the theory that its proof needs: as text, or by name."""
     how, verb = "-R proofs RB " * library, "refutation" if refuted else "proof"
     stated = re.sub(r'[*"]', " ", stated)  # nothing that ends a comment, or begins a text in it
-    head = f"(* A {verb} of {stated}.{said}\n   Check it with: coqc {how}FILE.v (Coq 8.16 or later, with Coquelicot"
-    return f"{head} and Interval) *)\n" + _theory(list(dict.fromkeys(modules.split())), body, library=library) + body
+    text = f"(* A {verb} of {stated}.{said}\n   Check it with: coqc {how}FILE.v (Coq 8.16 or later, with Coquelicot"
+    text += " and Interval) *)\n"
+    sources = {name: _source(name) for name in modules.split()}
+    wanted = {"Coq": ["Reals", "ZArith", "List", "Lra", "Lia"], "Coquelicot": []}
+    for origin, names in _REQUIRED.findall("" if library else "".join(sources.values())):
+        wanted.setdefault(origin, []).extend(names.split() if origin != "RB" else [])
+    if library:
+        wanted |= {"Coquelicot": ["Coquelicot"] * ("RInt" in body), "RB": list(sources)}
+    for origin, asked in wanted.items():
+        text += f"From {origin} Require Import {' '.join(dict.fromkeys(asked))}.\n" * bool(asked)
+    for name, source in ({} if library else sources).items():
+        theory = _REQUIRED.sub(lambda m: f"Import {m[2]}.\n" if m[1] == "RB" else "", source).rstrip()
+        text += f"Module {name}.\n{theory}\nEnd {name}.\nImport {name}.\n"
+    return text + _OPENED + body
 
 
 def uncovered(what: str) -> ArgumentError:
@@ -31,26 +43,6 @@ def uncovered(what: str) -> ArgumentError:
         f"certificate: the proofs in Coq do not cover {what}; the page in the folder proofs/ says what they cover, and "
         "rangebound.verify checks the others"
     )
-
-
-def _theory(modules: list[str], body: str, *, library: bool) -> str:
-    """What the proof needs of the mathematics: by name, or as text; and of other libraries only what that asks for."""
-    sources = {name: _source(name) for name in modules}
-    wanted = {"Coq": ["Reals", "ZArith", "List", "Lra", "Lia"], "Coquelicot": []}
-    for origin, names in _REQUIRED.findall("" if library else "".join(sources.values())):
-        wanted.setdefault(origin, []).extend(names.split() if origin != "RB" else [])
-    if library:
-        wanted |= {"Coquelicot": ["Coquelicot"] * ("RInt" in body), "RB": modules}
-    asked = [
-        f"From {origin} Require Import {' '.join(dict.fromkeys(names))}.\n" for origin, names in wanted.items() if names
-    ]
-    if library:
-        return "".join([*asked, _OPENED])
-    parts = []
-    for name, source in sources.items():
-        text = _REQUIRED.sub(lambda m: f"Import {m[2]}.\n" if m[1] == "RB" else "", source).rstrip()
-        parts.append(f"Module {name}.\n{text}\nEnd {name}.\nImport {name}.\n")
-    return "".join([*asked, *parts, _OPENED])
 
 
 def _source(name: str) -> str:

@@ -288,9 +288,8 @@ class Limit:
         With `library` the file asks for the compiled folder `proofs/` of the repository.
 
         >>> import rangebound as rb
-        >>> "Theorem certified" in rb.limit(
-        ...     query=rb.Query(range=rb.Interval(0, 1), sensitivity=1.0), epsilon=1.0
-        ... ).to_coq()
+        >>> query = rb.Query(range=rb.Interval(0, 1), sensitivity=1.0)
+        >>> "Theorem certified" in rb.limit(query=query, epsilon=1.0).to_coq()
         True
         """
         squared, exact = self.objective is LimitedError.MSE, [Fraction(each) for each in self.inputs]
@@ -314,29 +313,18 @@ class Limit:
             inside, numbers = "first <= x <= last", numbers | {"first": first, "last": last}
             ends = f"(lo := {math.ceil(first * unit)}%Z) (hi := {math.floor(last * unit)}%Z)"
             located = f"apply inputs_between with {ends}; first [lia | lra | vm_compute; reflexivity]"
-        rise, fall = ((a - 1, b + 1) for a, b in (_power(each, bits) for each in (self.epsilon, -self.epsilon)))
         steps = [int(each * unit) for each in outputs]
-        modules, body = coq_claim(
-            "limit",
-            coq_numbers(sensitivity=self.query.sensitivity, **numbers),
-            "Limit",
-            **{name: "; ".join(map(str, each)) for name, each in (("inputs", places), ("outputs", steps))},
-            prior="; ".join(str(int(each * fine)) for each in prior),
-            prices="; ".join(str(int(each * fine)) for each in known),
-            backs="; ".join(str(s - first - 1) for s, first in enumerate(self._first) if s),
-            gap=max(b - a for a, b in itertools.pairwise(steps)),
-            unit=unit,
-            apart=away,
-            d=1 << bits,
-            bits=2 * bits + 64,
-            squared=str(squared).lower(),
-            rise="{}, {}".format(*rise),
-            fall="{}, {}".format(*fall),
-            inside=inside,
-            located=located,
-            loss="(y - x) ^ 2" if squared else "Rabs (y - x)",
-        )
-        error = "squared" if squared else "absolute"
+        lists = {"inputs": places, "outputs": steps, "backs": [s - each - 1 for s, each in enumerate(self._first) if s]}
+        lists |= {name: [int(each * fine) for each in own] for name, own in (("prior", prior), ("prices", known))}
+        parts: dict[str, object] = {name: "; ".join(map(str, each)) for name, each in lists.items()}
+        for name, exponent in (("rise", self.epsilon), ("fall", -self.epsilon)):
+            least, most = _power(exponent, bits)
+            parts[name] = f"{least - 1}, {most + 1}"
+        parts |= {"unit": unit, "apart": away, "d": 1 << bits, "bits": 2 * bits + 64, "squared": str(squared).lower()}
+        parts |= {"gap": max(b - a for a, b in itertools.pairwise(steps)), "inside": inside, "located": located}
+        error, loss = ("squared", "(y - x) ^ 2") if squared else ("absolute", "Rabs (y - x)")
+        named = coq_numbers(sensitivity=self.query.sensitivity, **numbers)
+        modules, body = coq_claim("limit", named, "Limit", loss=loss, **parts)
         stated = f"a limit: a mean {error} error of {self.value}, at epsilon {self.epsilon}, for\n   {self.query}"
         return coq_text(stated, modules, body, library=library)
 

@@ -88,12 +88,10 @@ class PreparedQuestion:
     @cached_property
     def sampled(self) -> Sampled | SampledCounts | str:
         """How its answer in the population shows; or in words why it has no interval for that."""
-        found = self.question.sampled(self.unit)
-        counted = isinstance(found, SampledCounts) and isinstance(
-            self.publisher, (QuantilePublisher, WorkloadPublisher)
-        )
-        if not isinstance(found, str) and not counted and added_noise(self.publisher) is None:
-            return f"no interval for the population is proved for {self.publisher.words()}"
+        publisher, found = self.publisher, self.question.sampled(self.unit)
+        counted = isinstance(found, SampledCounts) and isinstance(publisher, (QuantilePublisher, WorkloadPublisher))
+        if not isinstance(found, str) and not counted and added_noise(publisher) is None:
+            return f"no interval for the population is proved for {publisher.words()}"
         return found
 
     def of_population(self, value: float, draw: Draw, level: float) -> dict[str, float]:
@@ -442,12 +440,11 @@ def _try_draw(ready: Prepared, index: int, truths: Sequence[Coordinates]) -> Non
 @contextmanager
 def _refused(index: int) -> Iterator[None]:
     """A plan whose numbers cannot be drawn, as an error about a question."""
+    field = f"query[{index}]"
     try:
         yield
     except PlanError as reason:
-        raise PlanError(f"query[{index}].{reason}", field=f"query[{index}].{reason.field}") from None
+        raise PlanError(f"{field}.{reason}", field=f"{field}.{reason.field}") from None
     except (ValueError, ArithmeticError) as reason:
-        field = f"query[{index}]"
-        raise PlanError(
-            f"{field}: no number can be drawn for it ({reason}); take a rounder step or a lower level", field=field
-        ) from None
+        why = f"{field}: no number can be drawn for it ({reason}); take a rounder step or a lower level"
+        raise PlanError(why, field=field) from None

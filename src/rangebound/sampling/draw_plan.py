@@ -129,7 +129,7 @@ def lattice_of(step: object) -> Lattice:
     return lattice
 
 
-MARGIN = 2.0**-42  # in scales; derived in docs/sampling.md
+MARGIN = 2.0**-42  # in scales; derived in papers/numerics.md
 ROUNDING = 2.0**-50  # some roundings of doubles
 RARE = 2.0**-20  # a tail rarer than this, among the numbers that can be drawn, is left to ball arithmetic
 WIDER_MARGIN, RARER = 2.0**-40, 2.0**-24  # the same on coarse lattices, where the margin costs less than rare tails do

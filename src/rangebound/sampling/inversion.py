@@ -9,7 +9,7 @@ tail is smaller, so that the probability w of that tail, and with it the number 
     Gaussian  M = mass of [l, u];  left: w = P(X < l) + U M,  right: w = P(X > u) + (1 - U) M,  x = q -+ s z(w)
 
 1 - U comes from the complement of the word, so nothing cancels. Every line is computed for every draw, whatever the
-location. The bound on the error, and so the margin, is in docs/sampling.md.
+location. The bound on the error, and so the margin, is in papers/numerics.md.
 
 **Gaussian noise truncated to an interval that may be far from the location, where its tail has no digits left.**
 From a location d > 0 standard deviations outside the near end, the way y from that end inwards obeys, with R the

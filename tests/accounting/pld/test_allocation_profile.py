@@ -165,7 +165,7 @@ def test_little_noise_costs_what_a_simulation_finds(mu, steps, epsilon):
     assert less < found - 5.0 * error < found + 5.0 * error < more
 
 
-@pytest.mark.few(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.4, 0.5, 0.6, 0.8])
 def test_little_noise_costs_no_more_than_it_has_to(scale):
     """Where the grid was too coarse, an epoch of 20 batches cost up to three times as much as Poisson samples."""

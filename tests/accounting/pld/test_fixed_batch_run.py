@@ -175,6 +175,7 @@ def test_the_last_step_is_one_after_which_no_cell_gains():
     assert min(gains(8.0 * power)) < -0.05  # the control
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("mu", "rate", "found"), [(3.9, 1e-5, False), (0.09, 0.01, False), (1.0, 1e-9, False), (0.5, 1e-6, True)]
 )

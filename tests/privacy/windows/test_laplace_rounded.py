@@ -119,7 +119,7 @@ def test_the_enclosure_is_narrow_and_above_every_value_in_balls(name, order):
     assert name not in ONCE_OPEN or found.upper <= found.lower * (1.0 + 1e-8)
     with precision(128):
         for task in lines:
-            for at in places(of, task.line, dice, 40):
+            for at in places(of, task.line, dice, 20):
                 assert down(task.objective.value(ball(at), task.line.d)) <= found.upper
         task = lines[found.task]
         assert task.line.start <= found.position <= task.line.end

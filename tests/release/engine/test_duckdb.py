@@ -24,6 +24,7 @@ from rangebound.release.plan.cautions import cautions
 from rangebound.release.plan.source import Source
 from rangebound.release.plan.table_schema import check_schema
 from rangebound.release.plan.toml import make_plan
+from rangebound.release.sql.contribution_bound import owners_by_value
 from rangebound.release.sql.view import view
 from tests.release import reference
 from tests.release.engine.test_engines import PLANS, arrow, found, make_rows
@@ -286,3 +287,20 @@ def test_texts_of_a_csv_file_are_numbers_and_dates_in_plain_notation(tmp_path, e
         with DuckDB(Source(path=str(path), multiline=True), threads=1) as engine:
             check_schema(plan, engine.schema())
             assert found(plan, engine) == reference.aggregates(plan, rows, SALT), texts
+
+
+def test_a_date_is_read_once_and_not_for_each_edge_and_control_where_its_place_is_asked_first(tmp_path):
+    """How often the plan of the statement matches patterns with a text, where DuckDB asks of rows what it can early."""
+    (tmp_path / "t.csv").write_text("d\n31.12.2020\n")
+    source = {"path": str(tmp_path / "t.csv"), "date_format": "%d.%m.%Y"}
+    plan = make_plan({"budget": {"epsilon": 1.0}, "source": source, "query": [{"name": "n", "kind": "count"}]})
+    with DuckDB(plan.source) as engine:
+
+        def work(edges, former=False):
+            tree = owners_by_value(plan, SALT, engine, column="d", edges=edges, dated=True)
+            written = engine.written(tree)
+            written = written.replace('NOT "x" IS NULL', '"j" >= 0') if former else written
+            return engine._rows(f"EXPLAIN (FORMAT json) {written}")[0][1].count("regexp_")
+
+        assert work([0.0, 400.0]) == work([0.0, 400.0, 800.0, 1200.0])
+        assert work([0.0, 400.0], former=True) < work([0.0, 400.0, 800.0, 1200.0], former=True)

@@ -32,7 +32,7 @@ def rows(folder, data, form=PLAIN, ending="csv"):
     return [[each or None for each in row] for row in reader]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def place(tmp_path_factory):
     return tmp_path_factory.mktemp("texts")
 

@@ -41,8 +41,8 @@ def test_discrete_laplace_noise_loses_at_most_the_charge_and_control_that_of_the
     more = 0
     for epsilon in EPSILONS:
         most, own = charged(epsilon)[0], rounded_down(promised(epsilon))
-        assert all(loss(discrete_laplace(rows, own)) <= most for rows in range(1, 40))
-        more += any(loss(discrete_laplace(rows, epsilon)) > most for rows in range(1, 40))
+        assert all(loss(discrete_laplace(rows, own)) <= most for rows in range(1, 40, 3))
+        more += any(loss(discrete_laplace(rows, epsilon)) > most for rows in range(1, 40, 3))
     assert more > 100
 
 

@@ -157,9 +157,12 @@ def test_of_many_rows_a_variance_has_the_normal_interval_of_the_largest_variance
         assert tuple(clamped.values()) == (0.0, 0.25**power)
 
 
+UNIT_RANGE = {"column": "x", "range": [0, 1]}
 WITHOUT = {
     "sums of both signs": {"kind": "sum", "column": "x", "range": [-1, 1]},
     "a kind": {"kind": "distinct count", "column": "x"},
+    **{kind: {"kind": kind, "x": UNIT_RANGE, "y": {**UNIT_RANGE, "column": "y"}} for kind in ("correlation", "line")},
+    "counts": {"kind": "count", "weighted_by": {"column": "w", "range": [0, 2]}},
     "ratios of both signs": {
         "kind": "ratio",
         "numerator": {"column": "x", "range": [-1, 1]},

@@ -23,6 +23,7 @@ from rangebound.release.noise.forms import form_of
 from rangebound.release.noise.joint_loss import NoiseAccount
 from rangebound.release.noise.strategies.strategy import LatticeNoise
 from rangebound.release.output.agreement import widened
+from rangebound.release.output.reliability import is_unreliable
 from rangebound.release.plan.kinds.facts import SampledCounts
 from rangebound.release.plan.kinds.ranks import Quantiles
 from rangebound.release.plan.statistic import Sensitivity
@@ -115,6 +116,7 @@ def test_cells_hold_the_quantile_as_often_as_stated_and_control_noise_that_is_la
     assert wrong < 335
 
 
+@pytest.mark.few
 @pytest.mark.parametrize("account", NoiseAccount)
 @pytest.mark.parametrize("level", [0.04, 0.5, 0.9])
 @pytest.mark.parametrize(("rows", "scale"), [(5, 0.2), (40, 3.0), (400, 3.0), (400, 60.0)])
@@ -320,13 +322,42 @@ def test_the_interval_costs_its_share_and_none_without_one():
     plan = asked(QUERY, {**QUERY, "interval_share": 0, "support": [20, 70]})
     ready = prepare(plan)
     first, second = ready.publishers
-    assert (first.drawn, float(first.counted)) == pytest.approx((0.25, 0.25))
+    assert (first.drawn, float(first.counted)) == pytest.approx((0.335, 0.165), abs=1e-3)
     assert (second.drawn, second.counted, second.noise) == (0.5, 0, None)
     cells = released(plan, {"x": [50.0] * 1000}).cells
     assert (cells[1].lower, cells[1].upper) == (20.0, 70.0)
     assert cells[0].lower > 20.0
     assert "its interval has about" in explain(plan)
     assert "its interval is the whole support" in explain(plan)
+
+
+def given_draws(levels, at, truth):
+    """A publisher, and draws at one place with counts around it that have no noise."""
+    question = Quantiles(name="q", column="x", range=(-50.0, 50.0), levels=levels, step=1.0)
+    row = Sensitivity(cell=Fraction(1), groups=1, square=Fraction(1))
+    own = form_of(question, Unit()).publisher(row, replace(SHARES[0], groups=1), level=0.95, columns=())
+    counts = [sum(truth[low:high]) / GRAIN for low, high in pairwise(noisy_ranks.cut_around([at], 101))]
+    return own, own._split([at] * len(levels), counts)
+
+
+def test_the_number_of_one_level_is_its_draw_and_that_of_several_follows_the_counts():
+    """Noise on the counts moves no single number: its error is that of the law of its draw alone."""
+    rows = [0.0] * 90 + [2000.0] + [0.0] * 10
+    for levels, near in (((0.5,), -40.0), ((0.4, 0.5), 40.0)):
+        own, group = given_draws(levels, 10, rows)
+        (found,) = own.read([group])
+        assert all(abs(each.values[0] - near) < 20.0 for each in found)  # within the cell of the rows
+        assert all(each.intervals[0][0] <= 40.0 <= each.intervals[0][1] for each in found)
+
+
+def test_no_number_of_a_good_draw_is_called_too_uncertain_and_control_a_bad_one():
+    """Where its rank is off by few rows, as the plan and the noisy number of rows say, however wide its interval is."""
+    good, bad = (own.spreads(group)[0] for own, group in (given_draws((0.5,), 50, [each] * 101) for each in (5.0, 0.1)))
+    assert (good, bad < 100.0) == (math.inf, True)
+    (cell,) = released(asked({"kind": "median", "column": "x", "range": [-50, 50]}, epsilon=0.3), {"x": [0.0]}).cells
+    wide = replace(cell, value=0.1, lower=-50.0, upper=50.0)
+    assert is_unreliable(wide, bad)
+    assert not is_unreliable(wide, good)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -38,7 +38,7 @@ def faults(path):
     return [*map(str, found.warnings), *mine, *([] if valid else ["not valid"])]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def published():
     reader = pytest.importorskip("pyarrow.csv")
     return released(parse_plan(demo.plan()), reader.read_csv(io.BytesIO(demo.table().encode())))

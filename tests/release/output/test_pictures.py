@@ -23,7 +23,7 @@ QUESTIONS = [
 ]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def table():
     plan = asked(*QUESTIONS, delta=1e-6, keys={"day": DAYS, "clinic": CLINICS, "sex": ["f", "m"]})
     ages = [float(at % 90) for at in range(400)]

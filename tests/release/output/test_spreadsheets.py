@@ -20,7 +20,7 @@ from tests.release.output.asked import asked, released
 HOSTILE = ["=1+1", "+1", "-2+3", "@SUM(A1)", "=cmd|' /C calc'!A0", "http://a.b", "12", "2025-01-31", "\tx", "_x0041_"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def made():
     count = {"name": "=HYPERLINK(1)", "kind": "count", "by": ["=who"]}
     mean = {"name": "x", "kind": "mean", "column": "x", "range": [0, 40]}

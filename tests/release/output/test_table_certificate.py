@@ -27,7 +27,7 @@ from tests.thinning import some
 CLINICS = {"clinic": ["a", "b", "nobody's"]}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def found():
     return release(make_plan(plan_data(["clinic"], KINDS, unit=PEOPLE, keys=CLINICS)), table(50), ledger=None)
 

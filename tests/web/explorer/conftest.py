@@ -11,14 +11,14 @@ def demo_folder(tmp_path_factory):
     return written_demo(tmp_path_factory.mktemp("explore"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def explorer(demo_folder):
     """The address of an explorer with the demo's plan, in a process of its own."""
     with running_explorer(demo_folder / "plan.toml") as address:
         yield address
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
     """Chromium, or a skip that says why there is none."""
     yield from browser_or_skip()

@@ -42,7 +42,7 @@ def got(address, path="", **headers):
     return found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def explorer():
     """The address of one that runs in a thread, so that its process that proves is ours."""
     servers, addresses = [], queue.Queue()
@@ -56,9 +56,10 @@ def explorer():
         patch.setattr(uvicorn, "Server", Kept)
         thread = threading.Thread(target=lambda: page_server.explore(None, ready=addresses.put))
         thread.start()
-        yield addresses.get(timeout=PATIENCE)
-        servers[0].should_exit = True
-        thread.join(PATIENCE)
+        address = addresses.get(timeout=PATIENCE)
+    yield address
+    servers[0].should_exit = True
+    thread.join(PATIENCE)
 
 
 def test_the_page_and_its_files_are_there(explorer):

@@ -115,7 +115,7 @@ def test_a_plan_has_one_mu():
     assert smallest_mu(risk.profile, risk.pure)[0] < shown < 1.2 * smallest_mu(risk.profile, risk.pure)[0]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shown(demo_folder):
     plan = read_plan(demo_folder / "plan.toml")
     return plan, plan_view(plan)[0]
@@ -161,12 +161,12 @@ def test_the_law_is_of_the_question_that_was_asked(shown):
         plan_view(plan, question="odd")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def plan():
     return parse_plan(demo.plan())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def known(plan):
     return plan_view(plan)[1]
 

@@ -195,7 +195,7 @@ class RowSumEstimator(Private):
         """What `draw` releases for the largest mu that (epsilon, delta) has room for, and mu.
 
         The mu that `draw` gets, and that is returned, is that of one row's numbers: two are twice as far apart, or as
-        `row_sums.apart` says where all that is released are sums of so many numbers with no obtuse angles.
+        `row_sums.apart` says where all that is released are sums of this many numbers with no obtuse angles.
         """
         epsilon, delta, mu = row_sums.budget_mu(self.epsilon, self.delta)
         _, changed = self._known(lower[:0])

@@ -33,7 +33,7 @@ from rangebound.values.array_types import Floats, Integers
 _LEAVES = 8.0  # what the leaves weigh when the squares of mu are shared, beside the length of the first sums
 _CLIP = 0.35  # of the largest length of (1, features, squares)
 _WIDTH = 0.5  # standard deviations of a feature: the spread of its cuts
-_HALF = 4.0  # deviations of its noise: with so many rows a leaf has half the weight of one with none
+_HALF = 4.0  # deviations of its noise: with this many rows a leaf has half the weight of one with none
 _MOST, _DEEPEST = 10_000, 12
 _USUAL = 8  # the deepest that is chosen: a ledger has room for the leaves of a hundred such trees
 _FEW = 3.0  # what draws a mean to that of all rows, in squares of the noise; a deviation of 0.6 is usual, 1 is most

@@ -15,7 +15,7 @@ import os
 from rangebound.values.extras import need
 
 need("torch")
-os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")  # or a row of a product on x86 is rounded by where it lies in memory
+os.environ["MKL_CBWR"] = os.environ.get("MKL_CBWR") or "AUTO,STRICT"  # or MKL rounds a row by where it lies in memory
 
 from rangebound.learn.torch.accounts.fisher_loss import FisherWatcher
 from rangebound.learn.torch.accounts.renyi_watcher import RenyiWatcher

@@ -242,7 +242,7 @@ class PrivateLoader:
                 yield self._own[_words(len(self._own)) < np.uint64(math.floor(self.rate * 2.0**64))]
 
     def part(self, members: npt.NDArray[np.int64] | None, count: int) -> npt.NDArray[np.int64]:
-        """The members of a part of the last batch, of so many examples; all of them may be left out."""
+        """The members of a part of the last batch, of this many examples; all of them may be left out."""
         if members is None and count != len(self.members):
             raise ArgumentError("members: must be given with a part of a batch, for the per-instance accounts")
         if members is not None and (len(members) != count or len(np.intersect1d(members, self.members)) != count):

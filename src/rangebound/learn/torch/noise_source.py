@@ -5,7 +5,7 @@ Sources of noise: the exact, secure draw, or (explicitly) torch's own insecure g
 The exact draw on the GPU of the gradients is the kernel of `rangebound.sampling` in Triton. Random words are the
 ChaCha20 keystream [rfc8439] of a key from the operating system for this one release. The draw has the plan and the
 tables of `rangebound/sampling/_kernel.c`, a wider margin, and rarer tails that it decides. The proof in
-docs/sampling.md needs no more of the arithmetic than sums and products rounded at most once. The few numbers that it
+papers/numerics.md needs no more of the arithmetic than sums and products rounded at most once. The few numbers that it
 leaves undecided fall back to ball arithmetic on the CPU, which recomputes their words from the key.
 """
 

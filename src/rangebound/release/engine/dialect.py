@@ -25,13 +25,13 @@ def _parsed(template: str, dialect: str | None) -> Tree:
 
 
 def term(template: str, dialect: str | None = None, /, **parts: Tree) -> Tree:
-    """A tree from SQL with holes such as `:x`, in which copies of other trees are put; never their text.
+    """A tree from SQL with holes such as `:x`, in which other trees are put; never their text, and none is changed.
 
     The SQL is our own, or that of a `dialect` of sqlglot.
     """
     root = exp.Paren(this=_parsed(template, dialect).copy())
     for hole in list(root.find_all(exp.Placeholder)):
-        hole.replace(parts[hole.name].copy())
+        hole.replace(parts[hole.name])
     found: Tree = root.this.pop()
     return found
 
@@ -44,7 +44,7 @@ def integer(value: int) -> Tree:
 
 def double(value: float) -> Tree:
     """A double, to the last bit: a decimal point alone would make a decimal number of it in one of the engines."""
-    return exp.cast(exp.Literal.string(repr(float(value))), "DOUBLE")
+    return exp.Cast(this=exp.Literal.string(repr(float(value))), to=exp.DataType(this=exp.DType.DOUBLE))
 
 
 def text(value: str) -> Tree:
@@ -151,7 +151,7 @@ class Dialect(ABC):
                 other = rule(node, parent)
                 if other is not node:
                     parent.set(key, other, index)
-        written: str = root.this.sql(self.name, copy=False)
+        written: str = root.this.sql(self.name)
         return written
 
     def misfit(self, name: str) -> str:

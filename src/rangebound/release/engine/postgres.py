@@ -75,7 +75,7 @@ _REMAINDER = f"""CASE WHEN abs(:x) < abs(:y) THEN :x
 
 def _collated(node: Tree, parent: Tree) -> Tree:
     """A text, if it is one, with its collation; \\z is \\Z in a pattern."""
-    textual = node.args["to"].is_type("TEXT") if isinstance(node, exp.Cast) else node.args.get("is_string")
+    textual = node.args["to"].this is exp.DType.TEXT if isinstance(node, exp.Cast) else node.args.get("is_string")
     if not textual or isinstance(parent, (exp.Cast, exp.Collate, exp.Interval)):
         return node
     if isinstance(parent, exp.RegexpLike) and isinstance(node, exp.Literal):

@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,27 @@ class Estimate:
     value: float
     lower: float
     upper: float
+
+
+def roundest(low: Fraction, high: Fraction, near: Fraction, *, closed: bool = False) -> Fraction:
+    """The number from `low` to `high` with the fewest decimal digits, the nearest one to `near`.
+
+    Only if `closed`, it may be `high`.
+
+    >>> roundest(Fraction("0.9075"), Fraction("1.0285"), Fraction("0.968"))
+    Fraction(1, 1)
+    >>> roundest(Fraction("1.0285"), Fraction("1.1495"), Fraction("1.089"))
+    Fraction(11, 10)
+    """
+    if low >= high:
+        return near
+    largest = max(float(max(abs(low), abs(high))), 5e-324)  # not 0, by rounding
+    unit = Fraction(10) ** math.ceil(math.log10(largest) + 1)
+    while True:
+        first, last = math.ceil(low / unit), math.floor(high / unit) if closed else math.ceil(high / unit) - 1
+        if first <= last:
+            return min(max(round(near / unit), first), last) * unit
+        unit /= 10
 
 
 def held(value: float, lower: float, upper: float, support: Interval | Union) -> Estimate:

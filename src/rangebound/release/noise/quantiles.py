@@ -21,7 +21,18 @@ from rangebound.errors import PlanError
 from rangebound.privacy.gdp import bounded_range_epsilon, mu_of_bounded_range
 from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise.allocation import BudgetShare, LossForm, demand
-from rangebound.release.noise.draw import Bits, Columns, Coordinates, Draw, Estimate, Form, Publisher, Reading, held
+from rangebound.release.noise.draw import (
+    Bits,
+    Columns,
+    Coordinates,
+    Draw,
+    Estimate,
+    Form,
+    Publisher,
+    Reading,
+    held,
+    roundest,
+)
 from rangebound.release.noise.exponential_mechanism import ExponentialPublisher, QuantileGrid, interval_between
 from rangebound.release.noise.joint_loss import JointLoss, NoiseAccount
 from rangebound.release.noise.noisy_ranks import GRAIN, NoisyRanks, cells_reach, cut_around, most_cells
@@ -115,8 +126,9 @@ class QuantilePublisher(ExponentialPublisher):
         if self.noise is not None:
             ranks = [self._ranks(group, level) for level in self.levels]
             cuts = ranks[0].cuts
-            near = [own.place(at, rate) for own, at, rate in zip(ranks, drawn, self.rates, strict=True)]
-            places = [min(grid.candidates, key=lambda at: abs(at - place)) for place in near]
+            if self._follow_counts:
+                near = [own.place(at, rate) for own, at, rate in zip(ranks, drawn, self.rates, strict=True)]
+                places = [min(grid.candidates, key=lambda at: abs(at - place)) for place in near]
             cells = [own.cells(self.confidence) for own in ranks]
             ends = [interval_between(grid, cuts[first], cuts[last + 1]) for first, last in cells]
             moved = zip(ranks, places, drawn, errors, strict=True)
@@ -146,17 +158,29 @@ class QuantilePublisher(ExponentialPublisher):
         rows = np.array([each for draw in group for each in draw[1:]]) * float(GRAIN)
         return NoisyRanks(cuts=cuts, rows=rows, level=level, noise=self.noise)
 
-    def spread(self, group: Sequence[Draw]) -> float:
-        """About how far the quartiles are apart, by the counts of a group; 0 without counts."""
+    def spreads(self, group: Sequence[Draw]) -> list[float]:
+        """How wide an interval of each number of a group may be that does not make it uncertain; 0 without counts.
+
+        As the quartiles are apart, about. Any, if the rank of the draw is off by a sixth of the rows on the nearer
+        side of the quantile or less, root mean squared.
+        """
         if self.noise is None:
-            return 0.0
-        lower, upper = (self._ranks(group, level).place(0, Fraction(1, 2**60)) for level in (0.25, 0.75))
-        return self.grid.points[upper] - self.grid.points[lower]
+            return [0.0] * len(self.levels)
+        low, high = (self._ranks(group, level) for level in (0.25, 0.75))
+        lower, upper = (own.place(0, Fraction(1, 2**60)) for own in (low, high))
+        apart, part = self.grid.points[upper] - self.grid.points[lower], float(low.rows.sum()) / 6.0 / math.sqrt(2.0)
+        pairs = zip(self.rates, self.levels, strict=True)
+        return [math.inf if float(rate) * part * min(level, 1.0 - level) >= 1.0 else apart for rate, level in pairs]
 
     @property
     def _together(self) -> float:
-        """What each rank error of a group needs to hold with, so that all do: as drawn and, with counts, as read."""
-        return 1.0 - (1.0 - self.confidence) / (len(self.levels) * (2 if self.noise else 1))
+        """What each rank error of a group holds with, so that all do: as drawn, and of several levels as read."""
+        return 1.0 - (1.0 - self.confidence) / (len(self.levels) * (2 if self._follow_counts else 1))
+
+    @property
+    def _follow_counts(self) -> bool:
+        """Whether numbers follow from draws and counts: of several levels. A single draw has less noise than they."""
+        return self.noise is not None and len(self.levels) > 1
 
     @cached_property
     def _rank_errors(self) -> list[float]:
@@ -294,27 +318,6 @@ class EarlierQuantiles(QuantilePublisher):
             demand(private, "has an exponential mechanism that is less private than it says")
 
 
-def roundest(low: Fraction, high: Fraction, near: Fraction, *, closed: bool = False) -> Fraction:
-    """The number from `low` to `high` with the fewest decimal digits, the nearest one to `near`.
-
-    Only if `closed`, it may be `high`.
-
-    >>> roundest(Fraction("0.9075"), Fraction("1.0285"), Fraction("0.968"))
-    Fraction(1, 1)
-    >>> roundest(Fraction("1.0285"), Fraction("1.1495"), Fraction("1.089"))
-    Fraction(11, 10)
-    """
-    if low >= high:
-        return near
-    largest = max(float(max(abs(low), abs(high))), 5e-324)  # not 0, by rounding
-    unit = Fraction(10) ** math.ceil(math.log10(largest) + 1)
-    while True:
-        first, last = math.ceil(low / unit), math.floor(high / unit) if closed else math.ceil(high / unit) - 1
-        if first <= last:
-            return min(max(round(near / unit), first), last) * unit
-        unit /= 10
-
-
 @dataclass(frozen=True)
 class RankForm(Form):
     """Points of a public grid by the exponential mechanism, with intervals by noisy counts around them."""
@@ -358,8 +361,8 @@ class RankForm(Form):
     def publisher(self, found: Sensitivity, share: BudgetShare, *, level: float, columns: Columns) -> Publisher:
         """The exponential mechanism for each level, and counts around them all.
 
-        The counts serve the numbers, too, so they have more than the plan says is for intervals alone: the square root
-        of that part, a half by default. Draws of k levels share the rest but for 1 - 1 / k^(1/4) of it, for the counts.
+        Of one level the number is the draw, and the counts have the part p of the plan to the power of 4/5: a third by
+        default. Numbers of k levels follow from the counts, too, and draws share the rest: 1 - (1 - sqrt(p)) / k^(1/4).
 
         Guarantee: all quantiles with their intervals are private at the share.
         Edge cases: with noise too large for doubles there are no counts, and an interval is the whole support.
@@ -376,10 +379,10 @@ class RankForm(Form):
                 ordered=self.question.ordered,
             )
         gaussian, own = bool(share.mu), self.question.interval_share
-        part = Fraction(1.0 - (1.0 - math.sqrt(own)) / math.sqrt(math.sqrt(len(levels)))) if own else Fraction(0)
+        part = own**0.8 if len(levels) == 1 else 1.0 - (1.0 - math.sqrt(own)) / math.sqrt(math.sqrt(len(levels)))
         reach = cells_reach(found, most_cells(len(levels), len(grid.points)), gaussian=gaussian)
         whole = Fraction(share.mu) ** 2 if gaussian else Fraction(share.epsilon) * share.parts
-        counted = Fraction(rounded_down(whole * part))
+        counted = Fraction(rounded_down(whole * Fraction(part))) if own else Fraction(0)
         size = root_down(counted) if gaussian else float(counted)
         scale = rounded_up(reach / Fraction(size)) if size else math.inf
         if not scale <= _WIDEST:

@@ -30,8 +30,8 @@ class Moved:
 
     `bias` is a bound over the true answers in its interval (see `Form.bias`): None where none is known, for quantiles,
     and for numbers that a consistent plan fits to others. `unbiased` is the unbiased number, where its question asks
-    for it (see `Form.unclamped_numbers`), and `spread` about how far the quartiles of the rows behind a quantile are
-    apart, as its draws say.
+    for it (see `Form.unclamped_numbers`), and `spread` how wide the interval of a quantile may be, as its draws say
+    (see `QuantilePublisher.spreads`).
     """
 
     bias: float | None = None
@@ -59,7 +59,7 @@ def moved_numbers(forms: Sequence[Form], facts: PlanFacts | None, cells: Sequenc
         if isinstance(publisher, QuantilePublisher):
             size = len(publisher.levels)
             groups = (draws[first : first + size] for first in range(0, len(places), size))
-            spreads = [each for group in groups for each in [publisher.spread(group)] * size]
+            spreads = [each for group in groups for each in publisher.spreads(group)]
         numbers = forms[index].unclamped_numbers(publisher, draws)
         for at, bias, number, spread in zip(places, bounds, numbers, spreads, strict=True):
             found[at] = Moved(bias=bias, unbiased=number, spread=spread)
@@ -109,7 +109,7 @@ def is_unreliable(cell: Cell, spread: float = 0.0) -> bool:
     """Whether the interval of a number is wider than the number: upper - lower > |value|.
 
     A number with noise that is 0 is unreliable too, also where clamping has left its interval no width. A quantile is
-    not if its interval is at most as wide as the `spread` of its rows, from one quartile to the other.
+    not if its interval is at most as wide as its `spread`.
 
     >>> from dataclasses import dataclass, replace
     >>> cell = Cell(question=0, key=(), part="", value=12.0, lower=9.0, upper=15.0, epsilon=1.0, delta=0.0)

@@ -29,9 +29,8 @@ EFFECTS: Mapping[str, str] = {
 
 _HEAD = (
     "## Every field\n\n"
-    "This part is made from the code, by `rangebound plan fields`, and a test compares the two. `required` says that a "
-    "field has no default. In Python, the class of a kind is named after it: `CountOfUnits(name=...)` for `count of "
-    "units`.\n"
+    "Made from the code, by `rangebound plan fields`. `required` says that a field has no default. In Python, the "
+    "class of a kind is named after it: `CountOfUnits(name=...)` for `count of units`.\n"
 )
 _ROW = "| field | type | default | effect |\n| --- | --- | --- | --- |"
 

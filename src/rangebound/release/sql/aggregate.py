@@ -25,7 +25,7 @@ from rangebound.release.plan.model import Plan
 from rangebound.release.plan.table_schema import Schema
 from rangebound.release.plan.unit import Unit
 from rangebound.release.sql.contribution_bound import Scan, Sheet
-from rangebound.release.sql.expression import as_key, beyond_doubles, column, is_there, local, meets
+from rangebound.release.sql.expression import as_key, beyond_doubles, cast, column, is_there, local, meets
 from rangebound.release.sql.measured import fixed_point, outside, place, scaled_product, value
 from rangebound.release.sql.relation import Relation, Salt, at_most, counted
 from rangebound.release.sql.view import not_too_deep, try_statements, view
@@ -183,10 +183,7 @@ class _Compiler:
         """
         if self.scan.block.unit.period is None:
             return cells, finals
-        sums = {
-            name: exp.Max(this=tree.copy()) if name in once else self.dialect.added(tree)
-            for name, tree in finals.items()
-        }
+        sums = {name: exp.Max(this=tree) if name in once else self.dialect.added(tree) for name, tree in finals.items()}
         return self.scan.grouped(cells, ["u", *self.scan.keys], sums), {name: local(name) for name in finals}
 
     def _existing(self, index: int, asked: measure.Totals, name: str, block: Block) -> Statement:
@@ -196,7 +193,7 @@ class _Compiler:
         once = any(isinstance(each, measure.Owned) for each in asked.of.values())
         one = exp.Least(this=local("n"), expressions=[integer(1)]) if once else local("n")
         units = scan.grouped(cells, ["u"], {"m": self.dialect.added(one)})
-        most = exp.cast(exp.Least(this=local("m"), expressions=[integer(asked.limit)]), "BIGINT")
+        most = cast(exp.Least(this=local("m"), expressions=[integer(asked.limit)]), "BIGINT")
         tree = scan.with_keys(scan.grouped(units, [], {"m": self.dialect.added(most)}))
         return Statement(block=block, tree=tree, key_width=0, columns={index: {name: 0}})
 
@@ -212,7 +209,7 @@ class _Compiler:
         def part(each: measure.Measure) -> Tree:
             one, most = integer(measure.ONE if _counts(each) else 1), integer(rows)
             whole = term("(:amount * :one)", amount=counts_for(each), one=one)
-            return exp.cast(exp.IntDiv(this=whole, expression=most), "BIGINT")
+            return cast(exp.IntDiv(this=whole, expression=most), "BIGINT")
 
         return {
             name: reduce(scaled_product, map(part, each.of)) if isinstance(each, measure.UnitPart) else counts_for(each)

@@ -94,16 +94,16 @@ class Scan:
         keys = {text: self._made(name, local(text)) for text, name in zip(self.texts, self.block.by, strict=True)}
         read = self.read.trees if measures else {}
         selected = {**own, **values, **read} or {"v": integer(1)}  # a count of all rows reads nothing of them
-        rows = exp.select(*named(selected), copy=False).from_(self.source.copy(), copy=False)
+        rows = exp.select(*named(selected), copy=False).from_(self.source, copy=False)
         made = {text for text, key in keys.items() if not isinstance(key, exp.Column)}
         private = [] if self.public else list(zip(self.texts, self.block.by, strict=True))  # no public key is NULL
         needed = [is_there(each) for each in own.values()]
-        needed += [self._there(name, values[text].copy()) for text, name in private if text not in made]
+        needed += [self._there(name, values[text]) for text, name in private if text not in made]
         rows = where(rows, *needed, *self._listed(), *self._timely())
         if not measures and not made:
             return rows
         rows = select_from(self.dialect.apart(rows), "read", *map(local, own), **keys, **measures)
-        return where(rows, *(self._there(name, keys[text].copy()) for text, name in private if text in made))
+        return where(rows, *(self._there(name, keys[text]) for text, name in private if text in made))
 
     def _there(self, name: str, key: Tree) -> Tree:
         """Whether a private key is there; a text that no table of results has room for is not."""
@@ -221,7 +221,7 @@ class Scan:
         rank = exp.Window(this=exp.Anonymous(this="DENSE_RANK", expressions=[]), partition_by=[local("u")], order=order)
         kept = [local(name) for name in (*self.owners, *measures)]
         ranked = select_from(self._placed(measures), "placed", *kept, a=rank)
-        rows = select_from(ranked, "ranked", *(each.copy() for each in kept))
+        rows = select_from(ranked, "ranked", *kept)
         return where(rows, exp.LTE(this=local("a"), expression=integer(self.limit)))
 
     def _truncated_by_mask(self, measures: Mapping[str, Tree]) -> exp.Select:
@@ -257,18 +257,28 @@ class Scan:
         Each unit adds one in all, spread over the places of its values; it needs no range, and cannot fail.
         """
         this = as_number(column, self.schema, dated=dated)
-        found, met = edge_place(local(self.read.name(choice((present(this), this)))), edges), self.asked(wheres)
-        return self.by_place({"j": found if met is None else choice((met, found), otherwise=integer(-1))}, 1)
+        x: Tree = local(self.read.name(choice((present(this), this))))
+        found, met = edge_place(x, edges), self.asked(wheres)
+        if met is not None:
+            x, found = choice((met, x)), choice((met, found), otherwise=integer(-1))
+        return self.by_place({"j": found, "x": x}, 1, inside=is_there(local("x")))
 
     def by_place(
-        self, measures: Mapping[str, Tree], rows: int | None, listed: Key = (), times: Sequence[str] = ()
+        self,
+        measures: Mapping[str, Tree],
+        rows: int | None,
+        listed: Key = (),
+        times: Sequence[str] = (),
+        inside: Tree | None = None,
     ) -> exp.Select:
         """Counts by key and place `j` in units of 1 / ONE row, `rows` of each unit at most; none at negative places.
 
         Without `rows` a unit adds 1 at every place where it has a row. With `listed` a place is one of these texts.
-        With `times`, measures that say when a row was, `rows` of each unit at each time.
+        With `times`, measures that say when a row was, `rows` of each unit at each time. A place is negative where what
+        `inside` says of the measures is not so. If it says it of the place of a value among many edges, an engine that
+        asks it of rows as it reads them makes the value once for each edge.
         """
-        inside: Tree = exp.GTE(this=local("j"), expression=integer(0))
+        inside = exp.GTE(this=local("j"), expression=integer(0)) if inside is None else inside
         if listed:
             inside = is_listed([local("j")], [(each,) for each in listed], self.dialect)
         if self.unit is None:

@@ -10,7 +10,7 @@ import datetime
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from functools import cache, reduce
 from typing import TypeGuard
 
 from sqlglot import exp
@@ -40,6 +40,7 @@ _DATE = (  # of a year that may be 0000
 _DAY = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}{_TIME}\z"
 _DAY_OF_CALENDAR = rf"^{_DATE}{_TIME}\z"
 _TIMED = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T]([01][0-9]|2[0-3]):"
+_type = cache(exp.DataType.build)
 EPOCH = datetime.date(1970, 1, 1)
 _FIRST_DAY, _LAST_DAY = datetime.date(1, 1, 1), datetime.date(9999, 12, 31)
 
@@ -64,9 +65,16 @@ def local(name: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
+def cast(this: Tree, to: str, dialect: str | None = None) -> Tree:
+    """A value as one of a type, whose name is read once; what is one by a cast already stays as it is."""
+    kind = _type(to, dialect).copy()
+    again = isinstance(this, exp.Cast)
+    return exp.cast(this, kind, copy=False, dialect=dialect) if again else exp.Cast(this=this, to=kind)
+
+
 def day(value: datetime.date) -> Tree:
     """A date."""
-    return exp.cast(text(value.isoformat()), "DATE")
+    return cast(text(value.isoformat()), "DATE")
 
 
 def every(conditions: Iterable[Tree]) -> Tree:
@@ -85,7 +93,7 @@ def as_number(name: str, schema: Schema, *, dated: bool = False) -> Tree:
     if family is Family.BOOLEAN:
         return by_truth(this, double(1.0), double(0.0))
     # A decimal by way of its digits: a direct cast is a rounding off in one of the engines.
-    return exp.cast({Family.INTEGER: this, Family.NUMBER: this, Family.DECIMAL: _text(this)}[family], "DOUBLE")
+    return cast({Family.INTEGER: this, Family.NUMBER: this, Family.DECIMAL: _text(this)}[family], "DOUBLE")
 
 
 def by_truth(this: Tree, yes: Tree, no: Tree) -> Tree:
@@ -95,12 +103,12 @@ def by_truth(this: Tree, yes: Tree, no: Tree) -> Tree:
 
 def _text(this: Tree) -> Tree:
     """A text as text: names from a list and unique ids have types of their own, which are not matched with patterns."""
-    return exp.cast(this.copy(), "TEXT")
+    return cast(this, "TEXT")
 
 
 def _parsed(this: Tree) -> Tree:
     """The nearest double to a numeral; infinite, or NULL, where it is too large for one."""
-    return exp.TryCast(this=_text(this), to=exp.DataType.build("DOUBLE"), safe=True)
+    return exp.TryCast(this=_text(this), to=_type("DOUBLE").copy(), safe=True)
 
 
 def longer(this: Tree, most: int) -> Tree:
@@ -114,8 +122,7 @@ def _spelled(this: Tree, *cases: tuple[Tree, Tree], otherwise: Tree | None = Non
     One that is too long matches none, and its length is asked for first, in a branch of its own: with a pattern one
     engine stops at a very long text, and another takes a time that grows with the square of its length.
     """
-    other = exp.Null() if otherwise is None else otherwise.copy()
-    return choice((longer(this, _LONGEST), other), *cases, otherwise=otherwise)
+    return choice((longer(this, _LONGEST), otherwise or exp.Null()), *cases, otherwise=otherwise)
 
 
 def _plain_number(this: Tree, form: TextFormat) -> Tree:
@@ -145,7 +152,7 @@ def _plain_day(this: Tree, form: TextFormat) -> Tree:
     parts: dict[str, Tree] = {}
     for at, letter in enumerate(order):
         start = integer(sum(widths[:at]) + 1)
-        cut = exp.Substring(this=first.copy(), start=start, length=integer(widths[at]))
+        cut = exp.Substring(this=first, start=start, length=integer(widths[at]))
         found = _part(first, separator, at + 1) if separator else cut
         parts[letter] = exp.Anonymous(this="LPAD", expressions=[found, integer(widths[at]), text("0")])
     after = term("SUBSTRING(:text, LENGTH(:first) + 1)", text=_text(this), first=first)
@@ -159,7 +166,7 @@ def _replaced(this: Tree, old: str, new: str) -> Tree:
 
 def _part(this: Tree, separator: str, at: int) -> Tree:
     """The part of a text at a place, counted from 1, between separators; empty where there are fewer."""
-    return exp.Anonymous(this="SPLIT_PART", expressions=[this.copy(), text(separator), integer(at)])
+    return exp.Anonymous(this="SPLIT_PART", expressions=[this, text(separator), integer(at)])
 
 
 def read_number(this: Tree, form: TextFormat = PLAIN) -> Tree:
@@ -183,12 +190,12 @@ def _written_day(this: Tree) -> Tree:
     """The day of a date in a text; a time of day behind it is left out, as that of a timestamp is."""
     first = exp.Left(this=_text(this), expression=integer(10))
     before = exp.EQ(this=exp.Left(this=_text(this), expression=integer(4)), expression=text("0000"))
-    return _spelled(this, (before, exp.Null()), (matches(_text(this), _DAY_OF_CALENDAR), exp.cast(first, "DATE")))
+    return _spelled(this, (before, exp.Null()), (matches(_text(this), _DAY_OF_CALENDAR), cast(first, "DATE")))
 
 
 _AS_DAY: dict[Family, Callable[[Tree], Tree]] = {
     Family.DATE: _known_day,
-    Family.TIMESTAMP: lambda this: _known_day(exp.cast(this, "DATE")),
+    Family.TIMESTAMP: lambda this: _known_day(cast(this, "DATE")),
     Family.TEXT: _written_day,
 }
 
@@ -202,8 +209,7 @@ def as_day(name: str, schema: Schema) -> Tree:
 
 def _days(this: Tree) -> Tree:
     """Days since 1970-01-01 of a date."""
-    count = exp.DateDiff(this=this, expression=day(EPOCH), unit=exp.var("DAY"))
-    return exp.cast(count, "DOUBLE")
+    return cast(exp.DateDiff(this=this, expression=day(EPOCH), unit=exp.var("DAY")), "DOUBLE")
 
 
 def read_day(this: Tree) -> Tree:
@@ -220,20 +226,20 @@ def read_hour(name: str, schema: Schema) -> Tree:
     day = _plain_day(this, form_of(schema, name))
     written = exp.Substring(this=_text(day), start=integer(12), length=integer(2))
     timed = every([matches(_text(day), _TIMED), there])
-    return exp.cast(_spelled(this, (timed, written)), "INT")
+    return cast(_spelled(this, (timed, written)), "INT")
 
 
 def first_day(date: Tree, *, week: bool) -> Tree:
     """The first day of the week (a Monday, as 0001-01-01 was) or month that a date within the calendar is in."""
-    since = exp.DateDiff(this=date.copy(), expression=day(_FIRST_DAY), unit=exp.var("DAY"))
+    since = exp.DateDiff(this=date, expression=day(_FIRST_DAY), unit=exp.var("DAY"))
     back = term("(-(:since % 7))", since=since) if week else term("(1 - EXTRACT(DAY FROM :date))", date=date)
     return days_after(date, back)
 
 
 def days_after(date: Tree, days: Tree) -> Tree:
     """The date some days, a whole number, after another."""
-    moved = exp.DateAdd(this=date.copy(), expression=exp.cast(days, "INT"), unit=exp.var("DAY"))
-    return exp.cast(moved, "DATE")
+    moved = exp.DateAdd(this=date, expression=cast(days, "INT"), unit=exp.var("DAY"))
+    return cast(moved, "DATE")
 
 
 def scaled(value: Tree, factor: float) -> Tree:
@@ -252,7 +258,7 @@ def scaled(value: Tree, factor: float) -> Tree:
 def place_in_time(each: str, days: Tree) -> Tree:
     """The day, week (from Monday on) or month of some days since 1970-01-01, as a whole number; NULL stays NULL."""
     if each == "day":
-        return exp.cast(days, "INT")
+        return cast(days, "INT")
     if each == "week":  # 1970-01-01 was a Thursday
         return term("CAST(FLOOR((:days + :three) / :seven) AS INT)", days=days, three=double(3.0), seven=double(7.0))
     date = days_after(day(EPOCH), days)
@@ -270,10 +276,10 @@ def as_key(name: str, schema: Schema, *, kind: type = str) -> Tree:
     if family is Family.BOOLEAN:
         return by_truth(this, text("true"), text("false"))
     if family in (Family.DATE, Family.TIMESTAMP):
-        return exp.cast(as_day(name, schema), "TEXT")
+        return cast(as_day(name, schema), "TEXT")
     if kind in _SPELLED and family in (Family.TEXT, Family.UNTYPED):
         return _spelled(this, *_SPELLED[kind](this, form_of(schema, name)), otherwise=_text(this))
-    return exp.cast(this, "TEXT")
+    return cast(this, "TEXT")
 
 
 def read_truth(this: Tree, yes: Tree, no: Tree) -> Tree:
@@ -290,9 +296,9 @@ def _spelled_whole(this: Tree, form: TextFormat) -> list[tuple[Tree, Tree]]:
     plain, otherwise = _plain_number(this, form), _text(this)
     x = _parsed(plain)
     small = exp.Between(this=x, low=double(1.0 - WHOLE), high=double(WHOLE - 1.0))
-    found = exp.cast(exp.cast(x.copy(), "BIGINT"), "TEXT")
+    found = cast(cast(x, "BIGINT"), "TEXT")
     whole = choice((term("FLOOR(:x) = :x", x=x), found), otherwise=otherwise)
-    return [(matches(_text(plain), _NUMERAL), choice((small, whole), otherwise=otherwise.copy()))]
+    return [(matches(_text(plain), _NUMERAL), choice((small, whole), otherwise=otherwise))]
 
 
 def _spelled_day(this: Tree, form: TextFormat) -> list[tuple[Tree, Tree]]:
@@ -311,8 +317,7 @@ def finite(this: Tree, *, numeric: bool) -> Tree:
     """Whether there is a value, or NULL: no NULL and, among numbers, neither NaN nor infinite."""
     if not numeric:
         return is_there(this)
-    largest = sys.float_info.max
-    return exp.Between(this=this.copy(), low=double(-largest), high=double(largest))
+    return exp.Between(this=this, low=double(-sys.float_info.max), high=double(sys.float_info.max))
 
 
 def clipped(this: Tree, low: Tree, high: Tree) -> Tree:
@@ -322,7 +327,7 @@ def clipped(this: Tree, low: Tree, high: Tree) -> Tree:
 
 def is_there(this: Tree) -> Tree:
     """Whether a value is not NULL."""
-    return exp.Not(this=exp.Is(this=this.copy(), expression=exp.Null()))
+    return exp.Not(this=exp.Is(this=this, expression=exp.Null()))
 
 
 _SIGNS: dict[Comparison, type[Tree]] = {

@@ -27,6 +27,7 @@ from rangebound.release.sql.expression import (
     as_key,
     as_number,
     by_truth,
+    cast,
     clipped,
     column,
     day,
@@ -130,11 +131,11 @@ class _ColumnSteps:
         """One operation on numbers: it may overflow, unless public ranges say that it is `bounded`."""
         sure = left.finite and right.finite and bounded
         if sure and operation in (exp.Add, exp.Sub):  # whose results are never too small
-            tree: Tree = exp.Paren(this=operation(this=left.tree.copy(), expression=right.tree.copy()))
+            tree: Tree = exp.Paren(this=operation(this=left.tree, expression=right.tree))
             return _Value(tree, max(left.level, right.level))
         if self.dialect.checked:
             left, right, sure = self.shared(self.guarded(left)), self.shared(self.guarded(right)), True
-        tree = self.dialect.computed(operation, left.tree.copy(), right.tree.copy())
+        tree = self.dialect.computed(operation, left.tree, right.tree)
         return _Value(tree, max(left.level, right.level), sure)
 
     def compiled(self, each: Typed) -> _Value:
@@ -162,12 +163,12 @@ class _ColumnSteps:
 
     def _integer(self, found: _Value) -> _Value:
         one = self.shared(found)
-        return _Value(exp.cast(_between(one.tree, 1.0 - WHOLE, WHOLE - 1.0), "BIGINT"), one.level)
+        return _Value(cast(_between(one.tree, 1.0 - WHOLE, WHOLE - 1.0), "BIGINT"), one.level)
 
     def floor(self, found: _Value) -> _Value:
         """The whole number at or below: from 2^53 on every double is one, and not every engine can round it down."""
         one = self.shared(self.guarded(found))
-        small = exp.Between(this=one.tree.copy(), low=double(-WHOLE), high=double(WHOLE))
+        small = exp.Between(this=one.tree, low=double(-WHOLE), high=double(WHOLE))
         floor = "CASE WHEN :small THEN CAST(FLOOR(CASE WHEN :small THEN :x END) AS DOUBLE) ELSE :x END"
         return _Value(term(floor, small=small, x=one.tree), one.level)
 
@@ -179,7 +180,7 @@ class _ColumnSteps:
     def smaller(self, first: _Value, second: _Value, sign: type[Tree]) -> _Value:
         """The one of two numbers that the sign is true for; NULL where one is missing."""
         a, b = self.shared(self.guarded(first)), self.shared(self.guarded(second))
-        test = sign(this=a.tree.copy(), expression=b.tree.copy())
+        test = sign(this=a.tree, expression=b.tree)
         return _Value(by_truth(test, a.tree, b.tree), max(a.level, b.level))
 
 
@@ -274,7 +275,7 @@ _NEGATIVE = _written("(-:a)")
 def _round(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     """A half away from zero: the part behind the whole number is exact where it is near a half."""
     x = steps.shared(steps.guarded(parts[0]))
-    low = steps.shared(steps.floor(_Value(exp.Abs(this=x.tree.copy()), x.level)))
+    low = steps.shared(steps.floor(_Value(exp.Abs(this=x.tree), x.level)))
     half = {"half": double(0.5), "one": double(1.0)}
     near = term("CASE WHEN (ABS(:x) - :low) >= :half THEN (:low + :one) ELSE :low END", x=x.tree, low=low.tree, **half)
     size = steps.shared(_Value(near, low.level))
@@ -290,10 +291,10 @@ def _bin(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     if len(parts) == 2:
         return _arithmetic(exp.Mul)(steps, each, [_whole_quotient(steps, each, parts), parts[1]])
     x, edges = steps.shared(steps.guarded(parts[0])), [one.tree for one in parts[1:]]
-    cases: list[tuple[Tree, Tree]] = [(exp.LT(this=x.tree.copy(), expression=edges[0].copy()), exp.Null())]
+    cases: list[tuple[Tree, Tree]] = [(exp.LT(this=x.tree, expression=edges[0]), exp.Null())]
     for low, high in pairwise(edges[:-1]):
-        cases.append((exp.LT(this=x.tree.copy(), expression=high.copy()), low.copy()))
-    cases.append((exp.LTE(this=x.tree.copy(), expression=edges[-1].copy()), edges[-2].copy()))
+        cases.append((exp.LT(this=x.tree, expression=high), low))
+    cases.append((exp.LTE(this=x.tree, expression=edges[-1]), edges[-2]))
     return _Value(choice(*cases), x.level)
 
 
@@ -360,7 +361,7 @@ def _text(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
     if kind is ValueType.COLUMN:
         return _Value(as_key(_name(each), steps.schema), one.level)
     if kind is ValueType.DATE:
-        return _Value(exp.cast(_calendar_day(one.tree), "TEXT"), one.level)
+        return _Value(cast(_calendar_day(one.tree), "TEXT"), one.level)
     if kind is ValueType.TRUTH:
         this = steps.shared(one)
         return _Value(by_truth(this.tree, text("true"), text("false")), this.level)
@@ -380,7 +381,7 @@ def _date(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
 def _extracted(part: str) -> _Compile:
     def compiled(steps: _ColumnSteps, each: Typed, parts: Parts) -> _Value:
         found = exp.Extract(this=exp.var(part), expression=_calendar_day(parts[0].tree))
-        return _Value(exp.cast(found, "DOUBLE"), parts[0].level)
+        return _Value(cast(found, "DOUBLE"), parts[0].level)
 
     return compiled
 
@@ -415,7 +416,7 @@ COMPILED: Mapping[str, _Compile] = {
     "date": _date,
     **{part: _extracted(part.upper()) for part in ("year", "quarter", "month", "week", "day")},
     "weekday": _weekday,
-    "hour": lambda steps, each, parts: _Value(exp.cast(read_hour(_name(each), steps.schema), "DOUBLE"), parts[0].level),
+    "hour": lambda steps, each, parts: _Value(cast(read_hour(_name(each), steps.schema), "DOUBLE"), parts[0].level),
     "floor": lambda steps, each, parts: steps.floor(parts[0]),
     "ceil": lambda steps, each, parts: _NEGATIVE(steps, each, [steps.floor(_NEGATIVE(steps, each, parts))]),
     "round": _round,

@@ -24,6 +24,7 @@ from rangebound.release.sql.expression import (
     as_number,
     beyond,
     beyond_doubles,
+    cast,
     column,
     day,
     finite,
@@ -58,7 +59,7 @@ def fixed_point(values: Values, x: Tree) -> Tree:
     Edge cases: it moves a value by up to 2^-31 of the range, so nothing is decided by it; see `place`.
     """
     found = _scaled(values, x, ONE / (values.upper - values.lower), 0.5)
-    return exp.cast(exp.Floor(this=found), "BIGINT")
+    return cast(exp.Floor(this=found), "BIGINT")
 
 
 def scaled_product(first: Tree, second: Tree) -> Tree:
@@ -93,7 +94,7 @@ def place(places: Places, x: Tree, number: Tree | None, dialect: Dialect) -> Tre
         most = dialect.most_whole
         compared = [double(each) if number is None else whole_border(each, math.ceil, most) for each in borders]
         this = x if number is None else number
-        missing = exp.Is(this=x.copy(), expression=exp.Null()), integer(filler)
+        missing = exp.Is(this=x, expression=exp.Null()), integer(filler)
         return choice(missing, otherwise=among(this, compared, list(map(integer, range(last + 1)))))
     padded = (borders[0], *borders, borders[-1])  # a guess in an end cell has a border on one side alone
     texts = [repr(each) for each in padded]
@@ -102,7 +103,7 @@ def place(places: Places, x: Tree, number: Tree | None, dialect: Dialect) -> Tre
     guess = _guess(places, places.scale, x, last)
 
     def border(after: int) -> Tree:
-        item = exp.Add(this=guess.copy(), expression=integer(after))
+        item = exp.Add(this=guess, expression=integer(after))
         return dialect.item(texts, item, whole=number is not None)
 
     this = x if number is None else number
@@ -114,7 +115,7 @@ def place(places: Places, x: Tree, number: Tree | None, dialect: Dialect) -> Tre
 def _guess(places: Places, scale: Fraction, x: Tree, last: int) -> Tree:
     """The place of a value by arithmetic, or one next to it: the borders are off by an eighth of a place at most."""
     found = _scaled(places.values, x, float(scale), places.shift)
-    return exp.Least(this=exp.cast(exp.Floor(this=found), "INT"), expressions=[integer(last)])
+    return exp.Least(this=cast(exp.Floor(this=found), "INT"), expressions=[integer(last)])
 
 
 def _nearest(border: float, rounded: Callable[[Fraction], int], most: int) -> int:
@@ -138,9 +139,9 @@ def among(
 
     def between(low: int, high: int) -> Tree:
         if low == high:
-            return results[low].copy()
+            return results[low]
         middle = (low + high) // 2
-        test = signs[middle % len(signs)](this=this.copy(), expression=borders[middle].copy())
+        test = signs[middle % len(signs)](this=this, expression=borders[middle])
         return choice((test, between(low, middle)), otherwise=between(middle + 1, high))
 
     return between(0, len(borders))
@@ -153,7 +154,7 @@ def present(value: Tree) -> Tree:
 
 def edge_place(this: Tree, edges: Sequence[float]) -> Tree:
     """The place of a number among edges, -1 where it is missing."""
-    missing = exp.Is(this=this.copy(), expression=exp.Null())
+    missing = exp.Is(this=this, expression=exp.Null())
     return choice((missing, integer(-1)), otherwise=place_among(this, list(map(double, edges))))
 
 
@@ -226,7 +227,7 @@ def _label(name: str, rule: KeyRule, schema: Schema, this: Tree, dialect: Dialec
     if rule.bins is not None:
         return _bin(name, rule, schema, this, dialect)
     if rule.fold is None:
-        return choice((_one_of(this, rule.own_labels, dialect), this.copy()))
+        return choice((_one_of(this, rule.own_labels, dialect), this))
     listed = {label: [canonical(each) for each in some] for label, some in rule.fold.items()}
     return choice(*((_one_of(this, some, dialect), text(label)) for label, some in listed.items()))
 
@@ -234,8 +235,8 @@ def _label(name: str, rule: KeyRule, schema: Schema, this: Tree, dialect: Dialec
 def _one_of(this: Tree, texts: Sequence[str], dialect: Dialect) -> Tree:
     """Whether a text is one of some: of a table, where they are many and the engine can ask that in a choice."""
     if dialect.tables_in_choices and len(texts) > MANY:
-        return is_listed([this.copy()], [(each,) for each in texts], dialect)
-    return exp.In(this=this.copy(), expressions=list(map(text, texts)))
+        return is_listed([this], [(each,) for each in texts], dialect)
+    return exp.In(this=this, expressions=list(map(text, texts)))
 
 
 def _bin(name: str, rule: KeyRule, schema: Schema, this: Tree, dialect: Dialect) -> Tree:

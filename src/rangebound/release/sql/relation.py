@@ -16,7 +16,7 @@ from rangebound.errors import ArgumentError
 from rangebound.release.engine.dialect import Dialect, Tree, choice, integer, term, text
 from rangebound.release.engine.interface import Relation as Relation
 from rangebound.release.plan.table_schema import TEXTS, Family, Schema, extended
-from rangebound.release.sql.expression import SOURCE, column, every, local, longer
+from rangebound.release.sql.expression import SOURCE, cast, column, every, local, longer
 from rangebound.values import arguments
 
 PRIME = 2**31 - 1
@@ -56,16 +56,14 @@ def digest(salt: Salt, *parts: Tree) -> Tree:
     """A keyed hash of texts: 32 hexadecimal digits."""
     joined: Tree = text(salt.letters)
     for part in parts:
-        joined = exp.DPipe(
-            this=exp.DPipe(this=joined, expression=text("\x1f")), expression=exp.cast(part.copy(), "TEXT")
-        )
+        joined = exp.DPipe(this=exp.DPipe(this=joined, expression=text("\x1f")), expression=cast(part, "TEXT"))
     return exp.MD5(this=joined)
 
 
 def shortened(part: Tree) -> Tree:
     """A text, or the hash of one so long that an engine might not have room for it joined with others."""
-    whole = exp.cast(part.copy(), "TEXT")
-    return choice((longer(part, LONG), exp.MD5(this=whole)), otherwise=whole.copy())
+    whole = cast(part, "TEXT")
+    return choice((longer(part, LONG), exp.MD5(this=whole)), otherwise=whole)
 
 
 def place(unit: Tree, index: Tree, salt: Salt, prime: int) -> Tree:
@@ -88,8 +86,8 @@ def select_from(rows: exp.Select, name: str, /, *columns: Tree, **made: Tree) ->
 
 
 def named(made: Mapping[str, Tree]) -> list[Tree]:
-    """Copies of trees as columns of these names."""
-    return [exp.alias_(tree.copy(), name, quoted=True) for name, tree in made.items()]
+    """Trees as columns of these names."""
+    return [exp.alias_(tree, name, quoted=True, copy="alias" in tree.arg_types) for name, tree in made.items()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +201,7 @@ def is_listed(values: Sequence[Tree], keys: Sequence[Sequence[str]], dialect: Di
 
 def wide(tree: Tree, dialect: Dialect) -> Tree:
     """A whole number in more than 64 bits."""
-    return exp.cast(tree, dialect.wide)
+    return cast(tree, dialect.wide)
 
 
 def counted(name: str, measure: Tree) -> Tree:
@@ -217,6 +215,6 @@ def at_most(amount: Tree, n: Tree, rows: int, dialect: Dialect) -> Tree:
     The average over all choices of this many rows: it is bounded as any one choice is, and adds no chance of its own.
     """
     most = integer(rows)
-    part = exp.cast(exp.IntDiv(this=term("(:amount * :most)", amount=amount, most=most), expression=n.copy()), "BIGINT")
+    part = cast(exp.IntDiv(this=term("(:amount * :most)", amount=amount, most=most), expression=n), "BIGINT")
     bounded = "CAST(CASE WHEN :n <= :most THEN :amount ELSE :part END AS BIGINT)"
     return term(bounded, n=n, most=most, amount=amount, part=part)

@@ -22,7 +22,7 @@ from rangebound.release.engine.dialect import Dialect, Tree, choice, double, int
 from rangebound.release.plan.columns import UnitColumn
 from rangebound.release.plan.fields import HUGE, WHOLE, date
 from rangebound.release.plan.table_schema import KEYS, Family, Schema, TypedSchema, form_of
-from rangebound.release.sql.expression import as_key, as_number, clipped, column, day, finite, is_there, scaled
+from rangebound.release.sql.expression import as_key, as_number, cast, clipped, column, day, finite, is_there, scaled
 from rangebound.release.sql.relation import Relation, Salt, View, aliased, named, star, unused_name, where
 
 _BITS = 40  # of a value in fixed point, at the end of its range that is farther from 0
@@ -84,7 +84,7 @@ class _UnitCompiler:
         family = self.schema[name]
         if family in (Family.NUMBER, Family.DECIMAL):
             this = as_number(name, self.schema)
-            return choice((finite(this, numeric=True), this.copy()))
+            return choice((finite(this, numeric=True), this))
         if family is Family.DATE:  # within the calendar, as everywhere
             return choice((is_there(as_key(name, self.schema)), column(name)))
         return column(name)
@@ -97,12 +97,12 @@ class _UnitCompiler:
 
     def count(self, made: UnitColumn) -> Tree:
         rows = choice((column(made.arguments[0]), integer(1))) if made.arguments else exp.Star()
-        return exp.cast(exp.Count(this=rows), "BIGINT")
+        return cast(exp.Count(this=rows), "BIGINT")
 
     def distinct(self, made: UnitColumn) -> Tree:
         (name,) = made.arguments
         this = as_key(name, self.schema) if self.schema[name] in KEYS else self._there(name)
-        return exp.cast(exp.Count(this=exp.Distinct(expressions=[this])), "BIGINT")
+        return cast(exp.Count(this=exp.Distinct(expressions=[this])), "BIGINT")
 
     def met(self, made: UnitColumn, over: str) -> Tree:
         """Whether a row meets a condition (MAX), or all do (MIN)."""
@@ -137,7 +137,7 @@ class _UnitCompiler:
         else:
             near = exp.Paren(this=_clipped(column(name), (low, high), Family.NUMBER))
             rounded = exp.Add(this=scaled(near, 2.0 ** _power(made)), expression=double(0.5))
-            fixed = exp.cast(exp.Floor(this=rounded), "BIGINT")
+            fixed = cast(exp.Floor(this=rounded), "BIGINT")
         return exp.Coalesce(this=self.dialect.added(fixed), expressions=[integer(0)])
 
     def number(self, made: UnitColumn) -> Tree:
@@ -147,9 +147,9 @@ class _UnitCompiler:
         """
         total = column(made.name)
         if self.schema[made.arguments[0]] is Family.INTEGER:
-            return exp.cast(_clipped(total, (-WHOLE, WHOLE), Family.INTEGER), "BIGINT")
+            return cast(_clipped(total, (-WHOLE, WHOLE), Family.INTEGER), "BIGINT")
         half = integer(2**_HALF)
-        upper = exp.cast(exp.Paren(this=exp.IntDiv(this=total, expression=half)), "DOUBLE")
+        upper = cast(exp.Paren(this=exp.IntDiv(this=total, expression=half)), "DOUBLE")
         parts = {"upper": upper, "total": total, "half": half}
         units = {"high": double(2.0 ** (_HALF - _power(made))), "low": double(2.0 ** -_power(made))}
         found = term(":upper * :high + CAST((:total % :half) AS DOUBLE) * :low", **parts, **units)
@@ -158,10 +158,10 @@ class _UnitCompiler:
     def _infinite(self, total: Tree, power: int, found: Tree) -> Tree:
         """A sum that is nearer to 2^1024 than to a double is infinite, where the engine would stop at it."""
         most = _HALFWAY << max(970 + power, 0)
-        compared = exp.Mul(this=total.copy(), expression=integer(1 << max(-970 - power, 0)))
+        compared = exp.Mul(this=total, expression=integer(1 << max(-970 - power, 0)))
         return choice(
             (exp.GTE(this=compared, expression=integer(most)), double(math.inf)),
-            (exp.LTE(this=compared.copy(), expression=integer(-most)), double(-math.inf)),
+            (exp.LTE(this=compared, expression=integer(-most)), double(-math.inf)),
             otherwise=found,
         )
 
@@ -174,7 +174,7 @@ def _power(made: UnitColumn) -> int:
 def _clipped(this: Tree, ends: tuple[float, float], family: Family) -> Tree:
     """A value within its range; a missing one stays missing."""
     low, high = (_literal(each, family) for each in ends)
-    return clipped(exp.cast(this, "DOUBLE") if family is Family.NUMBER else this, low, high)
+    return clipped(cast(this, "DOUBLE") if family is Family.NUMBER else this, low, high)
 
 
 # How the rows of a unit make a column; whatever they hold, it cannot fail.

@@ -65,7 +65,7 @@ from rangebound.release.plan.table_schema import (
     extended,
     form_of,
 )
-from rangebound.release.sql.expression import as_key, as_number, column, every, is_there, local
+from rangebound.release.sql.expression import as_key, as_number, cast, column, every, is_there, local
 from rangebound.release.sql.made_column import made_columns
 from rangebound.release.sql.relation import (
     Relation,
@@ -196,7 +196,7 @@ def local_time(name: str, zone: str, dialect: Dialect) -> Tree:
 
 
 def _moment(value: datetime.datetime, dialect: Dialect) -> Tree:
-    return exp.cast(literal(value.isoformat(" ")), dialect.timestamp, dialect=dialect.name)
+    return cast(literal(value.isoformat(" ")), dialect.timestamp, dialect.name)
 
 
 def _offset(utc: Tree, changes: Sequence[tuple[datetime.datetime, int]], dialect: Dialect) -> Tree:
@@ -204,7 +204,7 @@ def _offset(utc: Tree, changes: Sequence[tuple[datetime.datetime, int]], dialect
     if len(changes) == 1:
         return integer(changes[0][1])
     middle = len(changes) // 2
-    earlier = exp.LT(this=utc.copy(), expression=_moment(changes[middle][0], dialect))
+    earlier = exp.LT(this=utc, expression=_moment(changes[middle][0], dialect))
     return choice((earlier, _offset(utc, changes[:middle], dialect)), otherwise=_offset(utc, changes[middle:], dialect))
 
 
@@ -268,7 +268,7 @@ def joined(
             found = _first(rows.copy(), keyed, contents, join.rows, salt, "a")
         more = {name: of(_OTHER, f"c{at}") for at, name in enumerate(join.columns)}
         tree = exp.select(star(), *named(more), copy=False).from_(aliased(own), copy=False)
-        on = every([exp.EQ(this=each.copy(), expression=of(_OTHER, f"k{at}")) for at, each in enumerate(ours)])
+        on = every([exp.EQ(this=each, expression=of(_OTHER, f"k{at}")) for at, each in enumerate(ours)])
         return tree.join(aliased(found, _OTHER), on=on, join_type=join.how, copy=False)
 
     return View(schema=extended(seen.schema, families), source=source)
@@ -355,9 +355,7 @@ def _first(rows: Relation, keys: Sequence[Tree], contents: Schema, most: int, sa
     names = [name for name, family in contents.items() if family is not Family.OTHER]
     order = [exp.Ordered(this=digest(salt, *(_hashed(name, contents) for name in names)))]
     order += [exp.Ordered(this=column(name), nulls_first=True) for name in names]
-    number = exp.Window(
-        this=exp.RowNumber(), partition_by=[each.copy() for each in keys], order=exp.Order(expressions=order)
-    )
+    number = exp.Window(this=exp.RowNumber(), partition_by=list(keys), order=exp.Order(expressions=order))
     ranked = exp.select(star(), *named({rank: number}), copy=False).from_(aliased(rows), copy=False)
     first = exp.select(*map(column, names), copy=False).from_(aliased(ranked), copy=False)
     return where(first, exp.LTE(this=column(rank), expression=integer(most)))
@@ -372,6 +370,6 @@ def _hashed(name: str, schema: Schema) -> Tree:
     else:
         most, this = _LARGEST / _FINE, as_number(name, schema)
         small = exp.Between(this=this, low=double(-most), high=double(most))
-        scaled = exp.Mul(this=this.copy(), expression=double(_FINE))
-        found = exp.cast(choice((small, exp.cast(exp.Floor(this=scaled), "BIGINT"))), "TEXT")
+        scaled = exp.Mul(this=this, expression=double(_FINE))
+        found = cast(choice((small, cast(exp.Floor(this=scaled), "BIGINT"))), "TEXT")
     return exp.Coalesce(this=found, expressions=[literal("\x1e")])

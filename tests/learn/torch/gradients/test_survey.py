@@ -3,6 +3,8 @@
 import math
 import os
 import re
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -502,3 +504,12 @@ def test_a_row_of_a_product_is_rounded_alike_wherever_it_lies(width: int) -> Non
     assert torch.equal(found, found[:1].expand_as(found))
     rows[3] *= 1.001  # the control
     assert not torch.equal(found, F.linear(rows, weight))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("given", "kept"), [(None, "AUTO,STRICT"), ("", "AUTO,STRICT"), ("COMPATIBLE", "COMPATIBLE")])
+def test_a_mode_of_mkl_that_was_chosen_is_kept_and_an_empty_one_is_none(given: str | None, kept: str) -> None:
+    others = {name: value for name, value in os.environ.items() if name != "MKL_CBWR"}
+    code = "import os, torch, rangebound.learn.torch; print(os.environ['MKL_CBWR'])"
+    env = others if given is None else {**others, "MKL_CBWR": given}
+    assert subprocess.check_output([sys.executable, "-c", code], env=env, text=True).split() == [kept]

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from rangebound.errors import CertificateInvalid
 from rangebound.release import check_certificate, make_plan, release
-from rangebound.release.noise.draw import Reading
+from rangebound.release.noise.draw import Reading, roundest
 from rangebound.release.noise.forms import form_of
-from rangebound.release.noise.quantiles import roundest
 from rangebound.release.plan.unit import Unit
 
 WIDE = [[0, 121], [0, 968], [-3, 4], [17, 94], [-900, 11], [0, 7.5]]

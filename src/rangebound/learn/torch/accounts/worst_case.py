@@ -153,7 +153,7 @@ def after(history: History, step: Step, times: int) -> History:
 
 
 def rough_epsilon(step: Step, times: int, delta: float) -> Callable[[float], float]:
-    """About the epsilon of so many such steps with this much more noise, to begin a search with; it proves nothing.
+    """About the epsilon of this many such steps with this much more noise, to begin a search with; it proves nothing.
 
     By a saddle point: with K(t) the log-moment of the sum of all losses, delta is about e^(K - t K') over
     1 + t (1 + t) sqrt(2 pi K'') at the epsilon K'.

@@ -65,7 +65,7 @@ class SteadyChunk:
     why: str = ""
 
     def filled(self, count: int) -> int:
-        """The size to which a chunk of so many examples is filled up."""
+        """The size to which a chunk of this many examples is filled up."""
         return min((each for each in self.smaller if each >= count), default=self.size)
 
 

@@ -136,7 +136,7 @@ def gaussian_reach(level: float) -> float:
 
         P(|S| > t) <= P(|S + W| > t - w) / P(|W| <= w)  and  P(|S + W| > r) <= (P(|N| > r - v) + e^-71) (1 + n e^-43)
 
-    for n terms and a normal N of variance at most d^2 (1 + 2^-22). `docs/theory.md` has the steps.
+    for n terms and a normal N of variance at most d^2 (1 + 2^-22). `papers/numerics.md` has the steps.
 
     >>> round(gaussian_reach(0.95), 4)
     1.9636
