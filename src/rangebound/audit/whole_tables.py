@@ -324,8 +324,8 @@ def _parts(
                 _, drawn = draws_of(ready, replace(own, keys=keys * size))
                 for key, group in zip(keys * size, drawn[at], strict=True):
                     numbers = list(chain.from_iterable(group))
-                    for name, shown in _ranked(ready, at, key, numbers) or [(_name(ready, at, key), numbers)]:
-                        groups.setdefault(name, []).append(shown)
+                    for name, part in _ranked(ready, at, key, numbers) or [(_name(ready, at, key), numbers)]:
+                        groups.setdefault(name, []).append(part)
         if joint:
             rest.append(replace(each, block=replace(each.block, questions=tuple(joint))))
     for shown in selected if len(rest) > len(ready.hidden) else ():
