@@ -48,6 +48,15 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "\n".join(lines + ["| " + " | ".join(cell(each) for each in row) + " |" for row in rows]) + "\n"
 
 
+def placed(path: Path, module: str, text: str) -> None:
+    """Put what a module made between its marks on a page."""
+    begin, end = f"<!-- made by `python -m {module}` -->\n", "<!-- until here -->"
+    before, found, rest = path.read_text(encoding="utf-8").partition(begin)
+    if not found:
+        raise ValueError(f"{path.name}: has no line {begin.strip()}")
+    path.write_text(f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}", encoding="utf-8")
+
+
 def beside(row: Row) -> Iterator[str]:
     """Each of the others: its number and ours over it, or why there is none."""
     for name, theirs in row.others.items():

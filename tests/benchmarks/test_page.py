@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as runner
-from benchmarks import least_error
+from benchmarks import claimed_found, least_error
 from benchmarks.page import BENCHMARKS, page, short
 from benchmarks.report import Row
 
@@ -47,6 +47,13 @@ def folder(tmp_path: Path) -> Path:
 def test_the_committed_page_is_made_from_the_committed_results():
     assert runner.PAGE.read_text(encoding="utf-8") == short(runner.RESULTS), ADVICE
     assert (runner.RESULTS / "README.md").read_text(encoding="utf-8") == page(runner.RESULTS), ADVICE
+
+
+def test_the_table_of_audits_is_made_from_the_committed_results_and_rounds_down():
+    rows = json.loads(claimed_found.RESULTS.read_text(encoding="utf-8"))
+    assert claimed_found.page(rows) in claimed_found.PAGE.read_text(encoding="utf-8"), "run with --page"
+    assert {(row["library"], row["line"]) for row in rows} <= {*claimed_found.lines()}
+    assert claimed_found.cell({"claimed": 1.0, "epsilon": 1.019, "refutes": True}) == "**1.01/1**"
 
 
 def test_the_short_page_counts_ahead_level_and_behind(folder: Path):

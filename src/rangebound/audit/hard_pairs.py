@@ -80,11 +80,12 @@ def _pairs(ready: Prepared) -> Iterator[TablePair]:
             continue
         seen.append((first, second))
         added = f"{len(second[0])} rows " if plan.unit.column is not None else ""
-        yield TablePair(
-            words=f"a unit {'replaced by one ' if plan.unit.replaced else ''}with {added or 'a row '}{ends}, {walk}",
-            first=_with(base, others, first),
-            second=_with(base, others, second),
-        )
+        words = f"a unit {'replaced by one ' if plan.unit.replaced else ''}with {added or 'a row '}{ends}, {walk}"
+        if ahead := unit.ahead(second[0]):
+            alone = replace(base, table=replace(base.table, rows=ahead))
+            pair = (_with(alone, others, each) for each in (first, second))
+            yield TablePair(words=f"{words}, one behind another key", first=next(pair), second=next(pair))
+        yield TablePair(words=words, first=_with(base, others, first), second=_with(base, others, second))
 
 
 def _half_way(selection: PartitionSelection | ThresholdSelection) -> int:
@@ -138,6 +139,24 @@ class _UnitRows:
             kind = self.base.table.types[self.plan.unit.column]
             found[self.plan.unit.column] = 10**6 + owner if kind is int else f"another {owner}"
         return found
+
+    def ahead(self, rows: list[Row]) -> list[Row]:
+        """A row of another unit for each of these, with the next key where a question is answered by keys.
+
+        Then one more row decides which key is first, and which one goes from first to last.
+        """
+        following = {
+            name: dict(zip(keys, (*keys[1:], keys[0]), strict=True))
+            for name in {each.selected for each in self.plan.query}
+            if name is not None and (keys := self.keys.get(name))
+        }
+        owner = self.plan.unit.column
+        return [
+            row
+            | {name: following[name][row[name]] for name in following}
+            | ({} if owner is None else {owner: self.row(0, 0, owner=2000 + at)[owner]})
+            for at, row in enumerate(rows if following else [])
+        ]
 
     def _keys(self, name: str, grouped: set[str | None]) -> list[Made]:
         """The keys of a column, if the unit is to have rows with several of them."""

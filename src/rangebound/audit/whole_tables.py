@@ -18,6 +18,7 @@ from rangebound.errors import ArgumentError
 from rangebound.release.noise.draw import Key
 from rangebound.release.output.agreement import consistent
 from rangebound.release.output.table import Release
+from rangebound.release.plan.kinds.selections import SelectionKind
 from rangebound.release.plan.model import Plan, as_plan
 from rangebound.release.prepare import Prepared, cells_of, draws_of, prepare
 from rangebound.release.sql.aggregate import Aggregate
@@ -32,6 +33,7 @@ Drawn = tuple[list[str], list[Floats]]
 """Names of numbers, and for each table a row for each release; what is absent is not a number."""
 
 _BINS = 12
+_ORDERS, _FEW = 24, 50  # numbers of which each is looked at by itself, if there are no more; keys that are ranked
 _FOLLOWED = 4  # numbers that are looked at each by itself
 _PAIRS = 3  # neighbouring tables of which some are drawn before one pair is taken
 _POINTS = (0.0, 0.25, 0.5, 0.75)  # parts of epsilon at which the account states a delta too
@@ -232,9 +234,9 @@ def _likelihoods(first: Floats, second: Floats) -> tuple[Callable[[Floats], Floa
         one, two = first[:, at], second[:, at]
         pooled = np.concatenate([one, two])
         pooled = pooled[~np.isnan(pooled)]
-        cuts = (
-            np.unique(np.quantile(pooled, np.linspace(0.0, 1.0, _BINS + 1), method="lower")) if len(pooled) else pooled
-        )
+        cuts = np.unique(pooled)
+        if len(cuts) > _ORDERS:
+            cuts = np.unique(np.quantile(pooled, np.linspace(0.0, 1.0, _BINS + 1), method="lower"))
         p, q = (np.bincount(_cell(each, cuts), minlength=len(cuts) + 2) for each in (one, two))
         both = (p + q).astype(np.float64)
         seen = both > 0
@@ -321,7 +323,9 @@ def _parts(
             for size in (min(step, count - start) for start in range(0, count, step)):
                 _, drawn = draws_of(ready, replace(own, keys=keys * size))
                 for key, group in zip(keys * size, drawn[at], strict=True):
-                    groups.setdefault(_name(ready, at, key), []).append(list(chain.from_iterable(group)))
+                    numbers = list(chain.from_iterable(group))
+                    for name, part in _ranked(ready, at, key, numbers) or [(_name(ready, at, key), numbers)]:
+                        groups.setdefault(name, []).append(part)
         if joint:
             rest.append(replace(each, block=replace(each.block, questions=tuple(joint))))
     for shown in selected if len(rest) > len(ready.hidden) else ():
@@ -334,6 +338,23 @@ def _parts(
             for key, numbers in zip(own_keys, flat, strict=True):
                 shown |= {f"{_name(ready, at, key)}, {place}": each for place, each in enumerate(numbers, 1)}
     return groups, selected
+
+
+def _ranked(ready: Prepared, at: int, key: Key, numbers: Sequence[float]) -> list[tuple[str, list[float]]]:
+    """Of a question that is answered by a few keys: their order as one number, or the rank of each.
+
+    What tells most is seen in no rank by itself, such as that one key is first and another is second.
+    """
+    asked, named = ready.plan.query[at], _name(ready, at, key)
+    if not isinstance(asked, SelectionKind) or len(asked.choices) > _FEW:
+        return []
+    places, total = [int(each) for each in numbers], len(asked.choices)
+    if math.perm(total, len(places)) <= _ORDERS:
+        code = sum(place * total**power for power, place in enumerate(reversed(places)))
+        return [(f"order in {named}", [float(code)])]
+    ranks = {place: float(rank) for rank, place in enumerate(places, 1)}
+    without = len(places) + 1.0
+    return [(f"rank of {each} in {named}", [ranks.get(place, without)]) for place, each in enumerate(asked.choices)]
 
 
 def _filled_groups(sides: Sequence[Groups], counts: Sequence[int]) -> tuple[list[str], list[Floats]]:
