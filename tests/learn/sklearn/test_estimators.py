@@ -105,7 +105,7 @@ def same(first: Any, second: Any) -> bool:
     return all((a == b).all() for a, b in zip(published(first), published(second), strict=True))
 
 
-@pytest.mark.few(75)
+@pytest.mark.few(150)
 @parametrize_with_checks([kind(**more) for kind, more in PRECISE.items()])
 def test_scikit_learn_accepts_the_estimators(estimator: Any, check: Any) -> None:
     """All of scikit-learn's checks but those above, with wide ranges, which must be given, and next to no noise."""

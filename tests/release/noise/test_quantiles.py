@@ -1,7 +1,6 @@
 """Intervals of quantiles: the noise of their counts is private, and they hold the quantile as often as they say."""
 
 import datetime
-import itertools
 import math
 import random
 from dataclasses import replace
@@ -16,10 +15,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rangebound.errors import CertificateInvalid
-from rangebound.privacy.gdp import mu_of_bounded_range
 from rangebound.release import check_certificate, explain, make_plan, release
 from rangebound.release.engine.duckdb import DuckDB
-from rangebound.release.noise import exponential_mechanism as exponential
 from rangebound.release.noise import noisy_ranks, quantiles
 from rangebound.release.noise.allocation import BudgetShare, LossForm
 from rangebound.release.noise.forms import form_of
@@ -280,41 +277,6 @@ def test_the_laws_of_draws_of_neighbours_are_within_the_epsilon_that_is_charged(
     for forged in (drawn[0][:-1], (0.5, *drawn[0][1:]), (drawn[0][0], 0.5, *drawn[0][2:])):
         assert not own.can_draw(forged, drawn[1])  # a count too few, a place beside the grid, a part of a grain
     assert abs(law_of_draws(half, one, drawn) - law_of_draws(half, other, drawn)) > 0  # the control draws elsewhere
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mu", [0.0, 0.5])
-@pytest.mark.parametrize("levels", [(0.5,), (0.98,), (0.2, 0.7)])
-@pytest.mark.parametrize("part", [0.01, 0.25, 0.9])
-def test_no_pair_of_small_tables_loses_more_than_is_charged_and_control_a_third_of_it(part, levels, mu):
-    """By every place and cell of every table of up to three rows at each of four places, and its neighbours.
-
-    In a Gaussian account by the range of the losses of draws, and by the L2 distance of counts.
-    """
-    question = Quantiles(name="q", column="x", range=(0.0, 3.0), levels=levels, step=1.0, interval_share=part)
-    row = Sensitivity(cell=Fraction(1), groups=1, square=Fraction(1))
-    account = {"epsilon": 0.0 if mu else 0.5, "delta": 0.0, "groups": 1, "parts": len(levels), "mu": mu}
-    share = BudgetShare(**account, loss=LossForm.GAUSSIAN)
-    own = form_of(question, Unit()).publisher(row, share, level=0.95, columns=())
-    scale, worst = own.noise.scale * GRAIN, 0.0
-    for table in itertools.product((0, 1, 3), repeat=4):
-        for at in range(4):
-            truths = [[Fraction(each + more * (place == at)) for place, each in enumerate(table)] for more in (0, 1)]
-            losses = []
-            for level, rate in zip(levels, own.rates, strict=True):
-                found = [exponential.weights(exponential.scores(each, level), rate) for each in truths]
-                logs = [[math.log(each) - math.log(sum(weights)) for each in weights] for weights in found]
-                losses.append(np.subtract(*logs))
-            for places in itertools.product(range(4), repeat=len(levels)):
-                cells = pairwise(noisy_ranks.cut_around(places, 4))
-                moved = [float(abs(sum(truths[1][a:b]) - sum(truths[0][a:b]))) / scale for a, b in cells]
-                drawn = abs(sum(loss[place] for loss, place in zip(losses, places, strict=True)))
-                ranges = sum(mu_of_bounded_range(float(np.ptp(each))) ** 2 for each in losses)
-                spent = ranges + sum(each**2 for each in moved) if mu else drawn + sum(moved)
-                worst = max(worst, spent)
-    charged = float(own.loss(share).square if mu else own.loss(share).epsilon)
-    assert 0.3 * charged < worst <= charged * (1.0 + 1e-9)
-    assert charged <= (mu**2 if mu else 0.5 * len(levels))
 
 
 QUERY = {"kind": "median", "column": "x", "range": [0, 100], "step": 1.0}
