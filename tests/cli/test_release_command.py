@@ -153,7 +153,7 @@ def test_the_demo_prints_a_table_and_writes_a_report(tmp_path, done, command):
     assert again.endswith("'demo' was published before and costs nothing more; account 'clinics' has epsilon 4 left\n")
     for line in out.splitlines()[-2:]:  # what the demo says to try next
         assert done(*line.split()[1:]).splitlines()[-1].rpartition(" 27 numbers, ")[2] in (
-            "epsilon 4, delta 0, charged in the ledger; in other terms mu 1.11 (rho 0.616 of zCDP)",
+            "epsilon 4, delta 0, charged in the ledger; in other terms mu 1.106 (rho 0.6108 of zCDP)",
             "spent epsilon 4; account 'clinics' has epsilon 0 left",
         )
     assert "has left (epsilon 0)" in command("release", plan, "--request", "another")[2]
