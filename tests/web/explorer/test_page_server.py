@@ -45,20 +45,21 @@ def got(address, path="", **headers):
 @pytest.fixture(scope="session")
 def explorer():
     """The address of one that runs in a thread, so that its process that proves is ours."""
-    servers, addresses = [], queue.Queue()
+    servers, addresses = queue.Queue(), queue.Queue()
 
     class Kept(uvicorn.Server):
         def __init__(self, config):
             super().__init__(config)
-            servers.append(self)
+            servers.put(self)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(uvicorn, "Server", Kept)
         thread = threading.Thread(target=lambda: page_server.explore(None, ready=addresses.put))
         thread.start()
         address = addresses.get(timeout=PATIENCE)
+        server = servers.get(timeout=PATIENCE)  # made after the address is told
     yield address
-    servers[0].should_exit = True
+    server.should_exit = True
     thread.join(PATIENCE)
 
 
