@@ -119,7 +119,7 @@ class Described:
         try:
             return _SPELT.get(self.schema.get(column), str)(text)
         except (ValueError, KeyError):
-            raise ArgumentError(f"keys: {arguments.shown(text)} is no value of column {column!r}") from None
+            raise ArgumentError(f"keys: {arguments.shown(text)} is not a value of column {column!r}") from None
 
     def first(self, share: float) -> dict[str, Any]:
         """The plan that finds unknown ranges and keys for a `share` of the budget, as plain data."""

@@ -92,5 +92,5 @@ def rows_as_html(head: Sequence[str], rows: Iterable[Iterable[str]], caption: st
 
 
 def escaped(text: str) -> str:
-    """A text that is no markup, and on one line; one of more than 2,000 letters is cut."""
+    """A text without markup, on one line; one of more than 2,000 letters is cut."""
     return html.escape(visible(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."))

@@ -144,6 +144,29 @@ def test_zeros_hide_nothing(rows, x, y):
     assert [each.training for each in module.modules()] == [True] * 3
 
 
+class Uncopied(nn.Linear):
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise RuntimeError
+
+
+def test_what_was_tried_in_part_is_said():
+    def same(part: nn.Module, leaves: Any) -> Any:
+        return {"weight": gradient_forms.held(torch.ones(len(leaves[0]), 5))}
+
+    def drawn(part: nn.Module, leaves: Any) -> Any:
+        rows = torch.ones(len(leaves[0]), 5)
+        return {"weight": gradient_forms.held(rows if (leaves[0] == leaves[0][:1]).all() else rows + torch.randn(5))}
+
+    def why(made: Any, module: nn.Module) -> str:
+        return steady_chunk(Route(), module, made, (FLOATS, FLOATS), CLIPS[1], 6, 6).why
+
+    module = Uncopied(6, 3)
+    assert why(same, module) == ""
+    assert "random for others" in why(drawn, module)
+    nn.init.zeros_(module.weight)
+    assert "zero" in why(same, module)
+
+
 @pytest.mark.parametrize("factor", [math.nan, math.inf, 0.0])
 def test_gradients_that_are_no_numbers_or_zero_tell_nothing(factor):
     def made(part: nn.Module, leaves: Any) -> Any:

@@ -150,14 +150,11 @@ class LossHistogram:
             return json.dumps({**stated, "counts": counts}, sort_keys=True).encode()
 
         if ledger is None:
-            published = json.loads(drawn())
+            made = drawn()
         else:
-            published = json.loads(
-                ledger.release(
-                    account=account, request=request, cost=cost, compute=lambda _: drawn(),
-                    what="histogram of losses",
-                )
-            )  # fmt: skip
+            what = "histogram of losses"
+            made = ledger.release(account=account, request=request, cost=cost, what=what, compute=lambda _: drawn())
+        published = json.loads(made)
         if any(published.get(name) != value for name, value in stated.items()):
             raise ArgumentError("request: was charged for another histogram; give this one a request of its own")
         return PublishedLosses(

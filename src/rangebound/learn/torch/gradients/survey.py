@@ -205,9 +205,12 @@ def steady_chunk(
     if key not in route.chunks:
         candidates = [*_candidates(leaves[0].device, chunk, most, threads)]
         modules = dict.fromkeys((_without_zeros(module), module))
-        tried = (_found(each, made, leaves, clip, candidates) for each in modules)
+        tried = ((each, _found(each, made, leaves, clip, candidates)) for each in modules)
         untried = replace(candidates[0], why="not tried: those of made-up examples are random, zero, or fail")
-        route.chunks[key] = next(filter(None, tried), untried)
+        last, found = next(((each, one) for each, one in tried if one is not None), (None, untried))
+        if last is module and not all(each.any() for each in module.parameters()):
+            found = replace(found, why=found.why or "tried with parameters that are zero, which may hide a difference")
+        route.chunks[key] = found
     return route.chunks[key]
 
 
@@ -320,10 +323,10 @@ def _same(
                         whole[:, place] = some
                     several, whole = tuple(each.flip(0) for each in several), whole.flip(1)  # at another place
                     if not torch.isfinite(whole).all():
-                        return chunk
+                        return replace(chunk, why="same for equal examples, not finite for others")
                     if not fits(chunk.size):
                         several, whole = tuple(each.flip(0) for each in several), whole.flip(1)
-                        return not fits(chunk.size) and chunk  # where they are others when made again, some are random
+                        return not fits(chunk.size) and replace(chunk, why="same for equal examples, random for others")
                     sizes = {-(-chunk.size * each // 8) for each in _EIGHTHS} - {1, chunk.size}
                     tells = bool(whole.any(0).all())
                     return replace(chunk, smaller=tuple(n for n in sizes if tells and fits(n)))
